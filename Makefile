@@ -10,10 +10,14 @@ endif
 FLAVOUR ?= release
 BUILD   ?= build
 OUT     := $(BUILD)/$(FLAVOUR)
+MACHINE := $(shell $(CC) -dumpmachine)
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wimplicit-fallthrough -Wformat=2 -Wvla -Werror
-OPT_release := -O2 -D_FORTIFY_SOURCE=2
+# Calls through pointers land on functions alone, where the processor has that.
+CONTROL_FLOW := $(if $(filter x86_64%,$(MACHINE)),-fcf-protection=full)\
+                $(if $(filter aarch64%,$(MACHINE)),-mbranch-protection=standard)
+OPT_release := -O2 -D_FORTIFY_SOURCE=3 -fstack-clash-protection $(CONTROL_FLOW)
 # Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
 OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
@@ -25,14 +29,15 @@ VERSION := $(shell cat VERSION)
 COMMIT  := $(shell cat COMMIT 2>/dev/null || git rev-parse --short=12 HEAD 2>/dev/null)
 CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
 CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
-LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
+LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
 
-LIBS_base    := -lisal -lxxhash
+LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
-LIBS_raft    := -l:libraft.a -lcrypto
-LIBS_http    := -ljansson
+LIBS_raft    := -l:libraft.a -lssl -lcrypto
+LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
-LIBS_all     := $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+LIBS_app     := -lseccomp
+LIBS_all     := $(LIBS_app) $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
 # The parser that the tests hold ours against.
 TEST_LIBS_http := -lhttp_parser
@@ -176,24 +181,35 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
 		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
-# Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS. What
-# they learnt is kept in $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
-FUZZED := id raft http
+# Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS, JOBS
+# at a time. They begin with <dir>/fuzz/corpus/fuzz_<what>; what they learn is kept in
+# $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
+FUZZED := id storage raft http app
 fuzzers_of = $(patsubst %.c,$(OUT)/%,$(shell find $(DIR_$(1)) -path '*/fuzz/fuzz_*.c' 2>/dev/null))
 FUZZ_BINS  = $(foreach layer,$(FUZZED),$(call fuzzers_of,$(layer)))
+# The same without libFuzzer, by any compiler: they run through the files that are named to them.
+replays_of = $(patsubst $(OUT)/%,$(OUT)/replay/%,$(call fuzzers_of,$(1)))
+REPLAYS    = $(foreach layer,$(FUZZED),$(call replays_of,$(layer)))
 define FUZZ_RULE
 $(call fuzzers_of,$(1)): $(OUT)/%: $(OUT)/%.o $(OUT)/libhelp-$(1).a \
                       $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ \
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ -lcmocka \
 		$(TEST_LIBS_$(1)) $(call libs_of,$(1))
+$(call replays_of,$(1)): $(OUT)/replay/%: $(OUT)/%.o $(OUT)/src/tests/fuzz/replay.o \
+                      $(OUT)/libhelp-$(1).a $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
+	@mkdir -p $$(@D)
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1)) $(call libs_of,$(1))
 endef
 $(foreach layer,$(FUZZED),$(eval $(call FUZZ_RULE,$(layer))))
-.PHONY: fuzz fuzz-run
-## make fuzz [SECONDS=60]   any bytes to parsers and decoders, each fuzzer for so long
+.PHONY: fuzz fuzz-run replays list-replays
+## make fuzz [SECONDS=60]   any bytes to parsers and decoders, each fuzzer for so long (JOBS=2)
 fuzz:
 	+@$(MAKE) --no-print-directory -j$(shell nproc) CC=clang FLAVOUR=fuzz fuzz-run
 fuzz-run: $(FUZZ_BINS)
-	@scripts/fuzz "$(or $(SECONDS),60)" "$(BUILD)/fuzz" $^
+	@scripts/fuzz "$(or $(SECONDS),60)" "$(or $(JOBS),2)" "$(BUILD)/fuzz" $^
+replays: $(REPLAYS)
+list-replays:
+	@echo $(REPLAYS)
 
 # The tools of the benchmarks: the load generator, and the least that a server can do.
 BENCH     := $(BUILD)/bench
@@ -236,7 +252,7 @@ chaos:
 
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all next-level tests $(FUZZ_BINS:=.o) $(OUT)/sim bench-tools $(CHAOS_SHIM)
+everything: all next-level tests $(REPLAYS) $(OUT)/sim bench-tools $(CHAOS_SHIM)
 
 # The table of settings in the documentation is made from the one in src/app/config/table.c; a test
 # compares the two.
@@ -289,19 +305,25 @@ compose-test:
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
-.PHONY: test check unit unit-asan unit-tsan sim cluster format tidy clean
+.PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
 ## make test                all of the tests below, in less than ten minutes
 test:
 	@scripts/setup test
-	@$(TEST_ALL) check build unit unit-asan unit-tsan sim cluster
+	@$(TEST_ALL) check build unit unit-asan corpus unit-tsan sim cluster
 ## make check               layers, style, format, and that the files form a tree
 check:
 	@$(TEST_ALL) check
+## make check-hardening     PIE, RELRO, NX, canaries, FORTIFY, CET: a part of check
+.PHONY: check-hardening
+check-hardening: $(OUT)/leafd $(OUT)/check-history
+	@CC="$(CC)" scripts/check-hardening --self-test
+	@scripts/check-hardening $^
 .PHONY: shape
 shape: $(OUT)/leafd $(OUT)/check-history $(OUT)/sim $(call lib,model)
 	@scripts/check-shape $(OUT)
+## make corpus              what the fuzzers know and ever found, once more, with ASan and UBSan
 ## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)
-unit unit-asan unit-tsan:
+unit unit-asan unit-tsan corpus:
 	@$(TEST_ALL) $@
 ## make sim [SEEDS=2000]    simulate so many clusters; SEED=n: that one alone, with its story;
 ##                          STORE=lmdb: all on the store that leafd has, not only every 25th

@@ -61,12 +61,20 @@ def get_bytes(target):
 
 
 class Connection:
-    """A keep-alive connection; usable as a context manager."""
+    """A keep-alive connection; usable as a context manager. tls: an ssl.SSLContext, or None for
+    plain HTTP; session: of an earlier connection, to go on with it."""
 
-    def __init__(self, address, timeout=DEFAULT_TIMEOUT_S):
+    def __init__(self, address, timeout=DEFAULT_TIMEOUT_S, tls=None, session=None):
         self.sock = socket.create_connection(address, timeout=timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
+        if tls is not None:
+            plain = self.sock
+            try:
+                self.sock = tls.wrap_socket(plain, server_hostname="localhost", session=session)
+            except OSError:
+                plain.close()
+                raise
 
     def close(self):
         self.sock.close()
@@ -149,6 +157,7 @@ def request_bytes(method, target, body=None, headers=None):
     head = {"Host": "leafd"}
     if body is not None:
         head["Content-Length"] = str(len(body))
+        head["Content-Type"] = "application/json"
     head.update(headers or {})
     lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + (body or b"")
@@ -169,13 +178,13 @@ def parse_head(head):
     return int(rest[:3]), headers
 
 
-def once(address, method, target, body=None, headers=None, timeout=DEFAULT_TIMEOUT_S):
+def once(address, method, target, body=None, headers=None, timeout=DEFAULT_TIMEOUT_S, tls=None):
     """One request on a connection of its own. Bodies: str as UTF-8, other objects as JSON."""
     if isinstance(body, str):
         body = body.encode()
     elif body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
-    with Connection(address, timeout) as connection:
+    with Connection(address, timeout, tls) as connection:
         return connection.request(method, target, body, headers)
 
 

@@ -112,10 +112,11 @@ class Cluster:
     def followers(self):
         return self.others(self.leader())
 
-    def create_tag(self, tag, node=None, **fields):
+    def create_tag(self, tag, node=None, force=False, **fields):
         """Make a tag; it must be new."""
         via = node or self.running()[0]
-        response = via.http("PUT", f"/api/tags/{tag_path(tag)}", fields)
+        query = "?force=1" if force else ""
+        response = via.http("PUT", f"/api/tags/{tag_path(tag)}{query}", fields)
         assert response.status == 201, f"{via} PUT {tag}: {response}"
         return response
 

@@ -1,19 +1,22 @@
 """A member that lies, over a real link: it knows the secret, proves an id, and says what it likes.
 
-The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h. And a
-term that lies on disk already: the record of it in a data file, written anew with its checksum.
+The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h, all of
+it inside TLS (peer_tls.py). And a term that lies on disk already: the record of it in a data file,
+written anew with its checksum.
 """
 
-import hashlib
-import hmac
 import os
 import socket
 import struct
 
-PROTOCOL = 3
+from peer_tls import PeerTls, read_secret
+
+PROTOCOL = 4
 HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
 FRAME_RAFT = 16
+APPEND_ENTRIES = 1
 REQUEST_VOTE = 3
+COMMAND, BARRIER, CHANGE = 1, 2, 3  # kinds of entries
 REJECT_IMPLAUSIBLE = 10
 
 
@@ -44,50 +47,44 @@ class Liar:
     """A link to `victim` in the name of the node with this id and store."""
 
     def __init__(self, cluster, victim, node_id, store_id, statement):
-        with open(cluster.secret_file, "rb") as file:
-            self.secret = file.read().strip()
+        secret = read_secret(cluster.secret_file)
         self.sock = socket.create_connection(("127.0.0.1", victim.peer_port), timeout=5)
+        self.tls = PeerTls(self.sock, secret, "leafd", node_id, victim.id)
         self.answer, self.reason = self.shake_hands(victim.id, node_id, store_id, statement)
 
     def close(self):
+        self.tls.close()
         self.sock.close()
 
     def send(self, kind, payload):
         checked = struct.pack("<BBH", 1, kind, 0) + payload
-        self.sock.sendall(struct.pack("<II", len(checked), crc32c(checked)) + checked)
+        self.tls.send(struct.pack("<II", len(checked), crc32c(checked)) + checked)
 
     def receive(self):
-        head = self.sock.recv(8, socket.MSG_WAITALL)
+        head = self.tls.receive(8)
         if len(head) < 8:
             return None, b""
-        checked = self.sock.recv(struct.unpack("<II", head)[0], socket.MSG_WAITALL)
+        checked = self.tls.receive(struct.unpack("<II", head)[0])
         return checked[1], checked[4:]
 
     def shake_hands(self, victim_id, node_id, store_id, statement):
-        nonce = os.urandom(32)
         name = b"leafd"
         protocol = struct.pack("<H", PROTOCOL)
         levels = struct.pack("<HH", 1, 99)  # as if it spoke any
         hello = protocol + levels + text16(name)
-        self.send(HELLO, hello + struct.pack("<QQQ", node_id, victim_id, store_id) + nonce)
+        self.send(HELLO, hello + struct.pack("<QQQH", node_id, victim_id, store_id, 1))
         kind, challenge = self.receive()
         assert kind == CHALLENGE, (kind, challenge)
         at = 2 + 4 + 2 + len(name)
         self.victim_store = struct.unpack_from("<Q", challenge, at + 8)[0]
-        said = text16(b"dial") + protocol + levels + challenge[2:6] + text16(name)
-        said += struct.pack("<QQQQ", node_id, victim_id, store_id, self.victim_store)
-        said += nonce + challenge[at + 16 : at + 48] + statement
-        self.send(PROOF, hmac.new(self.secret, said, hashlib.sha256).digest() + statement)
+        self.send(PROOF, statement)
         kind, payload = self.receive()
         reason = struct.unpack_from("<H", payload)[0] if kind == REJECT else None
         return kind, reason
 
     def is_closed(self):
         """The other side has closed the link (or does so within some seconds)."""
-        try:
-            return self.sock.recv(1) == b""
-        except ConnectionResetError:
-            return True
+        return self.tls.receive(1) == b""
 
 
 def statement(life=0, term=0, index=0):
@@ -101,6 +98,14 @@ def statement(life=0, term=0, index=0):
 def vote_request(candidate, term, last_index, last_term):
     """48 bytes, as they were injected."""
     head = struct.pack("<BBQQQQBB", REQUEST_VOTE, 2, term, candidate, last_index, last_term, 1, 0)
+    return head
+
+
+def append_entries(term, prev, prev_term, commit, entries):
+    """As a leader of the term; entries: (kind, bytes), of that term."""
+    head = struct.pack("<BBQQQQI", APPEND_ENTRIES, 0, term, prev, prev_term, commit, len(entries))
+    for kind, data in entries:
+        head += struct.pack("<QBI", term, kind, len(data)) + data
     return head
 
 

@@ -10,6 +10,7 @@ that a killed test run leaves nothing behind.
 """
 
 import contextlib
+import functools
 import glob
 import os
 import re
@@ -34,6 +35,15 @@ def leafd_path():
     return os.environ.get("LEAFD") or os.path.join(ROOT, "build", "release", "leafd")
 
 
+@functools.lru_cache
+def knows(binary, flag):
+    """Has this leafd, which may be of an earlier level, such a setting?"""
+    try:
+        return flag in subprocess.run([binary, "--help"], capture_output=True, text=True).stdout
+    except OSError:
+        return False  # there is none to ask
+
+
 class Node:
     """A node of a cluster. settings: long options without the dashes, e.g. {"raft-election-ms":
     300}."""
@@ -44,6 +54,7 @@ class Node:
         self.settings = dict(settings)
         self.prefix = []  # a command in front of leafd's, such as env with its own clock
         self.binary = leafd_path()
+        self.tls = None  # an ssl.SSLContext, if its HTTP is over TLS
         self.http_port = take_port()
         self.peer_port = take_port()
         self.data_dir = os.path.join(self.directory, "data")
@@ -79,8 +90,13 @@ class Node:
             "data-dir": self.data_dir,
             "http-listen": self.http_address,
         }
+        if knows(self.binary, "--admin-listen"):
+            # Tests of doors say otherwise; and requests name the host "leafd".
+            options.update({"admin-listen": "same", "http-hosts": "leafd"})
         if self.members and "," not in self.members:
             options["cluster-bootstrap-single"] = "true"
+        if os.geteuid() == 0 and knows(self.binary, "--allow-root"):
+            options["allow-root"] = "true"
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
         return ["setpriv", "--pdeathsig", "KILL", *self.prefix, self.binary, *arguments]
@@ -175,7 +191,7 @@ class Node:
     # --- requests ---
 
     def http(self, method, target, body=None, headers=None, timeout=15.0):
-        return once(self.address, method, target, body, headers, timeout)
+        return once(self.address, method, target, body, headers, timeout, self.tls)
 
     def get(self, target, timeout=15.0):
         return self.http("GET", target, timeout=timeout)
@@ -186,7 +202,7 @@ class Node:
         return response.json()
 
     def connect(self, timeout=15.0):
-        return Connection(self.address, timeout)
+        return Connection(self.address, timeout, self.tls)
 
     def cluster_status(self):
         return self.get_json("/api/cluster")

@@ -27,6 +27,7 @@ class Proxies:
         self.nodes = []
         self.servers = []
         self.cuts = set()
+        self.change = None  # what a test makes of bytes that pass
         self.open = {}
 
     def attach(self, cluster):
@@ -73,7 +74,7 @@ class Proxies:
                 elif lost:
                     break  # bytes are missing from the stream: it cannot go on
                 else:
-                    writer.write(data)
+                    writer.write(self.change(data) if self.change else data)
                     await writer.drain()
         except OSError:
             pass

@@ -368,7 +368,7 @@ def test_a_directory_with_anything_in_it_is_refused(backup):
 def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_path):
     cluster = make_cluster(size=1)
     node = cluster.nodes[0]
-    cluster.create_tag(tag, max_id=2**63 - 100)
+    cluster.create_tag(tag, max_id=2**63 - 100, force=True)
     assert take_backup(node, tmp_path / "backup").status == 200
     lose_everything(cluster)
     said = done("restore", tmp_path / "backup", *place(node), "--raise-ids", MARGIN)
@@ -449,7 +449,7 @@ def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tm
         assert node.http("POST", "/api/tags", bulk, timeout=30).status == 200
     with socket.create_connection(node.address) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow.sendall(b"GET /api/backup HTTP/1.1\r\nHost: leafd\r\n\r\n")
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
         answer = take_backup(node, tmp_path / "backup")
         assert (answer.status, answer.code) == (503, "overloaded")
@@ -464,7 +464,7 @@ def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tm
                 pass
     assert "40000 of them tags" in done("restore", tmp_path / "backup", "--check")
     with socket.create_connection(node.address) as gone:
-        gone.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        gone.sendall(b"GET /api/backup HTTP/1.1\r\nHost: leafd\r\n\r\n")
         assert gone.recv(100).startswith(b"HTTP/1.1 200")
     wait_until(
         lambda: take_backup(node, tmp_path / "backup").status == 200, 5, "the end of one that left"

@@ -16,7 +16,8 @@ from node import ROOT
 
 DOCS = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
 PAGES = DOCS + [os.path.join(ROOT, name) for name in
-                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "cluster-tests/README.md")]
+                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+                 "cluster-tests/README.md")]
 PICTURES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.svg")))
 FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
 GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")
@@ -29,7 +30,8 @@ OLD_WORDS = [r"timekeeper", r"grantees?", r"gatherer", r"peer[_ ]memory", r"wish
              r"\bwarm(ed|ing)\b"]
 # What the linker is given: its name in NOTICE.
 LINKED = {"isal": "ISA-L", "xxhash": "xxHash", "lmdb": "LMDB", ":libraft.a": "C-Raft",
-          "crypto": "OpenSSL", "jansson": "jansson", "uv": "libuv"}
+          "crypto": "OpenSSL", "ssl": "OpenSSL", "jansson": "jansson", "uv": "libuv",
+          "seccomp": "libseccomp"}
 
 
 def read(path):

@@ -96,7 +96,7 @@ def test_a_key_belongs_to_its_tag(shared, tag):
 def test_a_key_that_was_refused_is_free(shared, tag):
     """What got an error got no ids, and its key stands for nothing."""
     last = (1 << 63) - 2
-    shared.create_tag(tag, mode="strict", max_id=last - 9)
+    shared.create_tag(tag, force=True, mode="strict", max_id=last - 9)
     answer = ask(shared.nodes[0], tag, 11, key="k")
     assert (answer.status, answer.code) == (409, "exhausted")
     assert take(shared.nodes[1], tag, 10, key="k") == (last - 9, last)

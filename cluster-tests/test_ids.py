@@ -147,7 +147,7 @@ def test_many_threads_on_a_tiny_step(shared, tag):
 @pytest.mark.parametrize("step", [1, 2, 1000])
 def test_end_of_int64(shared, tag, step):
     """The last seven ids there are: each once, none beyond, none negative; then 409 everywhere."""
-    shared.create_tag(tag, max_id=LAST_ID - 6, step=step)
+    shared.create_tag(tag, max_id=LAST_ID - 6, step=step, force=True)
     history = History()
     drain(shared, tag, history)
     assert history.check() == 7
@@ -162,7 +162,7 @@ def test_end_of_int64(shared, tag, step):
 
 def test_end_of_int64_with_a_batch_too_large(shared, tag):
     """A batch of more ids than there are is refused and nothing is handed out twice."""
-    shared.create_tag(tag, max_id=LAST_ID - 9)
+    shared.create_tag(tag, max_id=LAST_ID - 9, force=True)
     node = shared.nodes[0]
     history = History()
     track = history.track("c", node.id, tag)
@@ -177,7 +177,7 @@ def test_end_of_int64_with_a_batch_too_large(shared, tag):
 
 def test_exhausted_survives_a_restart(make_cluster, tag):
     cluster = make_cluster()
-    cluster.create_tag(tag, max_id=LAST_ID - 2)
+    cluster.create_tag(tag, max_id=LAST_ID - 2, force=True)
     history = History()
     drain(cluster, tag, history)
     assert history.check() == 3
@@ -201,7 +201,7 @@ def test_exhausted_survives_a_restart(make_cluster, tag):
 
 @pytest.mark.parametrize("max_id,status", [(LAST_ID + 1, 201), (LAST_ID + 2, 400), (1 << 64, 400)])
 def test_max_id_at_the_end_itself(shared, tag, max_id, status):
-    answer = shared.nodes[0].http("PUT", f"/api/tags/{tag}", {"max_id": max_id})
+    answer = shared.nodes[0].http("PUT", f"/api/tags/{tag}?force=1", {"max_id": max_id})
     assert answer.status == status, answer
     answer = shared.nodes[1].get(f"/api/segment/get/{tag}")
     if status == 201:

@@ -85,11 +85,16 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
     with open(path, "w", encoding="utf-8") as file:
         file.write(dump(rows))
 
-    tried = run_import(cluster, path, "--dry-run")
+    tried = run_import(cluster, path, "--dry-run", "--force")
     assert tried.returncode == 0, tried
     assert cluster.nodes[0].get_json("/api/tags")["tags"] == []
 
-    done = run_import(cluster, path)
+    # Two rows are so far that the numbers might be wrong: nothing goes without --force.
+    refused = run_import(cluster, path)
+    assert refused.returncode == 3 and "near-the-end" in refused.stderr, refused
+    assert cluster.nodes[0].get_json("/api/tags")["tags"] == []
+
+    done = run_import(cluster, path, "--force")
     assert done.returncode == 0, done
     asked = rows if count < 1000 else rows[:5] + random.Random(6).sample(rows[5:], 300)
     for number, (tag, max_id, step, text) in enumerate(asked):
@@ -99,7 +104,7 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
         assert next_id(node, tag) == max_id
 
     # A second run would repeat ids: it is refused, and nothing changes.
-    again = run_import(cluster, path)
+    again = run_import(cluster, path, "--force")
     assert again.returncode == 3, again
     for number, (tag, max_id, _, _) in enumerate(asked[:50]):
         assert next_id(cluster.nodes[number % 3], tag) > max_id
@@ -108,7 +113,7 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
 def test_a_real_dump(make_cluster):
     """What mariadb-dump wrote, with names and texts of every kind (fixtures/leaf_alloc.sql)."""
     cluster = make_cluster()
-    done = run_import(cluster, DUMP)
+    done = run_import(cluster, DUMP, "--force")
     assert done.returncode == 0, done
     tags = expected_tags()
     listed = cluster.nodes[2].get_json("/api/tags?limit=1000")["tags"]

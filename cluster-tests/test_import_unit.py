@@ -326,10 +326,10 @@ def run_import(cluster, tmp_path, data, *options):
 
 def test_import_whole_dump(fake, tmp_path):
     cluster = fake({"svc-001.id": 5, "elsewhere": 9})
-    code, text = run_import(cluster, tmp_path, dump())
+    code, text = run_import(cluster, tmp_path, dump(), "--force")
     assert code == 0, text
     assert "imported 315 tags: 314 made, 1 changed" in text
-    assert len(cluster.posts) == 1
+    assert len(cluster.posts) == 2
     wanted = expected_tags()
     assert set(cluster.tags) == set(wanted) | {"elsewhere"}
     for name, (max_id, step, description) in wanted.items():
@@ -339,9 +339,9 @@ def test_import_whole_dump(fake, tmp_path):
 
 def test_import_again_changes_nothing(fake, tmp_path):
     cluster = fake()
-    assert run_import(cluster, tmp_path, dump())[0] == 0
+    assert run_import(cluster, tmp_path, dump(), "--force")[0] == 0
     before = dict(cluster.tags)
-    assert run_import(cluster, tmp_path, dump())[0] == 0
+    assert run_import(cluster, tmp_path, dump(), "--force")[0] == 0
     assert cluster.tags == before
 
 

@@ -4,15 +4,19 @@ Once one vote request of term 2^62 - 1 made every node end by an assertion at ea
 """
 
 import re
+import time
 
 import pytest
 
 from liar import (
+    BARRIER,
+    COMMAND,
     FRAME_RAFT,
     REJECT,
     REJECT_IMPLAUSIBLE,
     WELCOME,
     Liar,
+    append_entries,
     put_term_on_disk,
     statement,
     store_id_of,
@@ -63,6 +67,70 @@ def test_injected_vote_requests(make_cluster, tag):
     assert cluster.leader().cluster_status()["term"] == term, "it disturbed the leader"
     cluster.create_tag(tag + ".then")
     # Nothing of it is on a disk: the nodes start again, elect and serve.
+    for node in victims:
+        node.kill9()
+    for node in victims:
+        node.start()
+    cluster.wait_leader()
+    cluster.create_tag(tag + ".again")
+
+
+def lead_and_lie(cluster, victim, node_id, store_id, life, entry):
+    """True: the victim followed it, and has closed the link because of the entry."""
+    cluster.wait_leader()
+    status = victim.cluster_status()
+    term = status["term"] + 50
+    start = statement(life, term, status["applied_index"])
+    liar = Liar(cluster, victim, node_id, store_id, start)
+    assert liar.answer == WELCOME
+    liar.sock.settimeout(1)
+    try:
+        liar.send(FRAME_RAFT, append_entries(term, 1, 1, 1, []))
+        # From now on nobody else moves what is committed there.
+        wait_until(lambda: victim.cluster_status()["term"] >= term, 5, "it is followed")
+        applied = victim.cluster_status()["applied_index"]
+        liar.send(FRAME_RAFT, append_entries(term, applied, status["term"], applied, [entry]))
+        return liar.is_closed()
+    except TimeoutError:
+        return False
+    finally:
+        liar.close()
+
+
+def test_entries_that_cannot_be(make_cluster, tag):
+    """Somebody leads a later term, as a member may, and sends what would end every node at each of
+    its starts. Nothing of it gets to a disk, and nobody ends."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    lost = cluster.followers()[0]
+    victims = cluster.others(lost)
+    store_id = store_id_of(cluster, lost, victims[0].id)
+    for node in victims:
+        node.expect_log(ALARM)
+    lost.kill9()
+    stamp = bytes(26)  # nobody's
+    lies = [
+        (COMMAND, b"", "entry_that_does_not_decode"),
+        (COMMAND, b"\x03\x01", "entry_that_does_not_decode"),
+        (COMMAND, b"\x03\x01" + stamp + b"more", "entry_that_does_not_decode"),
+        (COMMAND, b"\x03\xfa" + stamp, "entry_of_a_later_level"),
+        (COMMAND, b"\x63\x01" + stamp, "entry_of_a_later_level"),
+        (BARRIER, bytes(4096), "barrier_bytes"),
+    ]
+    life = 1000
+    for victim in victims:
+        for kind, data, field in lies:
+            before = told(victim)
+            size = len(victim.log())
+            for _ in range(5):  # it may stand for election itself just now
+                life += 1
+                if lead_and_lie(cluster, victim, lost.id, store_id, life, (kind, data)):
+                    break
+            wait_until(lambda: told(victim) > before, 5, "an alarm is counted")
+            assert f"field={field}" in victim.log()[size:], victim.log()[size:]
+            time.sleep(1.1)  # one line a second
+    cluster.wait_leader()
+    cluster.create_tag(tag + ".then")
     for node in victims:
         node.kill9()
     for node in victims:

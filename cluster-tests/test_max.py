@@ -11,8 +11,8 @@ from wait import wait_until
 JS_MAX = 2**53 - 1
 
 
-def put(node, tag, **fields):
-    return node.http("PUT", f"/api/tags/{tag}", fields)
+def put(node, tag, force=False, **fields):
+    return node.http("PUT", f"/api/tags/{tag}{'?force=1' if force else ''}", fields)
 
 
 def wait_level(cluster, level):
@@ -68,7 +68,7 @@ def test_strict_ids_stay_below_the_max(make_cluster, tag):
     cluster = make_cluster()
     wait_level(cluster, 2)
     node = cluster.nodes[0]
-    assert put(node, tag, max=JS_MAX, max_id=JS_MAX - 3, mode="strict").status == 201
+    assert put(node, tag, force=True, max=JS_MAX, max_id=JS_MAX - 3, mode="strict").status == 201
     wait_until(lambda: not shown(node, tag)["changing"], 10, "strict")
     answer = node.get(f"/api/segment/get/{tag}?count=4&format=range")
     assert (answer.status, answer.code) == (409, "exhausted"), answer

@@ -22,8 +22,8 @@ from wait import wait_until
 TABLE = os.path.join(ROOT, "docs", "operations.md")
 REAL_TIME = "real-time signals"
 # How a row's text begins, and what the tests call its signals.
-ROWS = {"Stops it": "stops", "Logged": "told", "Ignored.": "ignored", "Paused until": "pauses",
-        "Ends it": "ends"}
+ROWS = {"Stops it": "stops", "Reads": "reads", "Logged": "told", "Ignored.": "ignored",
+        "Paused until": "pauses", "Ends it": "ends"}
 
 
 def documented():
@@ -50,7 +50,7 @@ def of_group(*wanted):
     return sorted(name for name, group in GROUPS.items() if group in wanted)
 
 
-HARMLESS = of_group("told", "ignored")
+HARMLESS = of_group("reads", "told", "ignored")
 
 
 def take(node, tag):
@@ -70,7 +70,8 @@ def lone(make_cluster):
 
 
 def told(node, name):
-    return len(re.findall(f'msg="this signal does nothing" signal={name} ', node.log()))
+    return len(re.findall(f'msg="(this signal does nothing|reading the settings again)" '
+                          f'signal={name} ', node.log()))  # fmt: skip
 
 
 def test_every_signal_is_documented():
@@ -88,7 +89,7 @@ def test_signal_that_stops_nothing(lone, tag, name):
     last = take(node, tag)
     for count in range(1, 4):
         node.process.send_signal(number_of(name))
-        if name in of_group("told"):
+        if name in of_group("reads", "told"):
             wait_until(lambda: told(node, name) == count, 10, f"{count} lines of {name}")
         first, last = last, take(node, tag)
         assert last == first + 1
@@ -97,10 +98,59 @@ def test_signal_that_stops_nothing(lone, tag, name):
     node.stop()
 
 
-def test_told_with_its_sender(lone):
+@pytest.mark.parametrize("name", of_group("reads", "told"))
+def test_told_with_its_sender(lone, name):
     node = lone().nodes[0]
+    node.process.send_signal(number_of(name))
+    node.wait_log(f"signal={name} sender_pid={os.getpid()}\\b")
+
+
+def write_config(node, text):
+    """The node's own settings stay flags; these are read from a file."""
+    path = os.path.join(node.directory, "leafd.conf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def reload(node, text):
+    """Change the file, send SIGHUP; the lines of the log that came of it."""
+    write_config(node, text)
+    before = len(node.log())
+    seen = len(re.findall("reading the settings", node.log()))
     node.process.send_signal(signal.SIGHUP)
-    node.wait_log(f"signal=SIGHUP sender_pid={os.getpid()} ")
+    told_of = re.compile(r'msg="(reloaded|the reload was refused.*)" .*\n')
+    wait_until(lambda: told_of.search(node.log()[before:]), 10, f"reload {seen + 1}")
+    return node.log()[before:]
+
+
+def test_settings_are_read_again(make_cluster, tag):
+    """What may change does, the rest is named; nothing is burnt, and no connection is lost."""
+    cluster = make_cluster(1, FAST, start=False)
+    node = cluster.nodes[0]
+    node.settings["config"] = write_config(node, "log.level = warn\n")
+    node.start().wait_ready()
+    node.http("PUT", f"/api/tags/{tag}", {})
+    last = take(node, tag)
+    said = reload(node, "log.level = debug\n")
+    assert 'changed="log.level = debug (was warn)"' in said
+    said = reload(node, "log.level = debug\nhttp.body-ms = 77\n")
+    assert "changed=nothing" in said
+    node.wait_log('take a restart" settings="http.body-ms"')
+    node.expect_log("the reload was refused")
+    said = reload(node, "log.level = debug\nhttp.body-ms = 0\n")
+    assert "leafd.conf:2: http.body-ms" in said
+    os.unlink(node.settings["config"])
+    os.mkfifo(node.settings["config"])
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log("leafd.conf: is not a regular file")
+    assert take(node, tag) == last + 1
+    metrics = node.get("/metrics").body.decode()
+    assert 'leafd_reloads_total{result="done"} 2\n' in metrics
+    assert 'leafd_reloads_total{result="refused"} 2\n' in metrics
+    stamp = float(re.search(r"^leafd_reload_timestamp_seconds (\S+)$", metrics, re.MULTILINE)[1])
+    assert abs(time.time() - stamp) < 60
+    node.stop()
 
 
 def send_all(process):
@@ -109,7 +159,7 @@ def send_all(process):
     for name in HARMLESS:
         if process.poll() is not None:
             return True
-        send = os.killpg if name in of_group("told") else os.kill
+        send = os.kill if name in of_group("ignored") else os.killpg
         send(process.pid, number_of(name))
     return process.poll() is not None
 

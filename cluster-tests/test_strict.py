@@ -122,7 +122,7 @@ def test_without_waiting(shared, tag):
 
 def test_end_of_int64(shared, tag):
     """Each id up to the last, none beyond; a refusal says what is left and takes nothing."""
-    make_strict(shared, tag, max_id=LAST_ID - 6)
+    make_strict(shared, tag, max_id=LAST_ID - 6, force=True)
     one, two, three = shared.nodes
     for node in shared.nodes:
         answer = ask(node, tag, 8)

@@ -71,13 +71,18 @@ def ancient():
 
 @pytest.fixture
 def old_cluster(make_cluster, previous):
-    """Three nodes, all of the level before."""
+    """Three nodes, all of the level before, and at it."""
 
     def make(settings):
         cluster = make_cluster(settings=settings, start=False)
         for node in cluster.nodes:
             node.binary = previous
-        return cluster.start()
+        cluster.start()
+        for level in range(2, PREVIOUS + 1):
+            wait_can_rise(cluster.nodes[0])
+            assert raise_level(cluster.nodes[0], level).status == 200
+        wait_level(cluster, PREVIOUS)
+        return cluster
 
     return make
 
@@ -101,37 +106,20 @@ def at_the_old_level(cluster):
         assert level_of(node) == PREVIOUS, f"{node}: the level rose by itself"
 
 
-JAVASCRIPT = (1 << 53) - 1
-
-
-def put_max(node, tag, bound, **fields):
-    return node.http("PUT", f"/api/tags/{tag}", {"max": str(bound), **fields})
-
-
 def nothing_of_the_next_level(cluster):
-    """A bound of a tag, which level 2 brings, is refused by all, and changes nothing."""
-    cluster.create_tag("bound", mode="strict")
-    before = cluster.nodes[0].get_json("/api/tags/bound")
+    """Old and new leafds talk with each other as the old ones do: all links are up."""
     for node in cluster.running():
-        answer = put_max(node, "bound", JAVASCRIPT)
-        if node.binary == leafd_path():
-            assert (answer.status, answer.code) == (409, "level_too_low"), answer
-        else:
-            assert answer.status == 400, answer
-    assert cluster.nodes[0].get_json("/api/tags/bound") == before
-    assert cluster.nodes[0].http("DELETE", "/api/tags/bound").status == 204
+        members = node.cluster_status()["members"]
+        assert all(m["reachable"] for m in members), members
 
 
 def what_the_next_level_brings(cluster):
-    """The bound is on all nodes, and no id reaches it."""
+    """What the levels before brought still holds, and all links are up."""
     first, second, *_ = cluster.running()
-    answer = put_max(first, "bound", JAVASCRIPT)
-    assert answer.status == 201 and answer.json()["max"] == str(JAVASCRIPT), answer
-    answer = put_max(second, "short", 8, max_id=1, mode="strict")
+    answer = first.http("PUT", "/api/tags/short", {"max": "8", "max_id": 1, "mode": "strict"})
     assert answer.status == 201, answer
-    assert take(first, "short", 7) == (1, 7)
+    assert take(second, "short", 7) == (1, 7)
     for node in cluster.running():
-        assert node.get_json("/api/tags/bound")["max"] == str(JAVASCRIPT)
         answer = ask(node, "short")
         assert (answer.status, answer.code) == (409, "exhausted"), answer
 
@@ -274,8 +262,8 @@ def test_a_snapshot(old_cluster, previous, direction):
 @pytest.mark.bound(60 + BUILD_S)
 @pytest.mark.parametrize("how", ["log", "snapshot"])
 def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
-    """While the level is the old one it may come back as it was; later it is too old, and changes
-    nothing; as a new one it goes on."""
+    """While the level is the old one it may come back as it was; later it gets no link, since all
+    others speak TLS, and changes nothing; as a new one it goes on."""
     cluster = old_cluster(BY_HAND_SMALL_LOG if how == "snapshot" else BY_HAND)
     cluster.create_tag("churn")
     keys = rows_of_every_kind(cluster, 1)
@@ -308,15 +296,19 @@ def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
     if how == "snapshot":
         outgrow_the_log(cluster, cluster.leader(), 300)
     sleeper.binary = previous
+    size = len(sleeper.log())
     sleeper.start()
-    ends_as_too_old(sleeper)  # the others tell it
+    sleeper.expect_log("another protocol version")
+    sleeper.wait_log("a peer refuses this node.*another protocol version", start=size)
+    sleeper.check_running()
+    sleeper.stop()
     size = len(sleeper.log())
     come_back(cluster, sleeper, leafd_path())
     if how == "snapshot":
         sleeper.wait_log(INSTALLED, start=size)
     check_same_state(cluster.nodes)
     check_keys(sleeper, keys)
-    assert sleeper.get_json("/api/tags/bound?consistency=local")["max"] == str(JAVASCRIPT)
+    assert sleeper.get_json("/api/tags/short?consistency=local")["max"] == "8"
     sleeper.stop()
     before = files_of(sleeper.data_dir)
     sleeper.binary = previous
@@ -418,10 +410,16 @@ def test_one_of_before_levels_and_one_of_today_get_no_link(make_cluster, ancient
     for node in [stranger, *cluster.running()]:
         node.expect_log(REFUSED)
     stranger.start()
+    # One of today knows the hello of before, and says so; one of before sees that TLS is no frame.
+    heard = {"of_today": f"inbound connection refused.*{REFUSED}",
+             "of_before_levels": "inbound connection refused.*frame of an unknown version"}
+    answer = {"of_today": "closed by the peer",
+              "of_before_levels": f"rejected by the peer: {REFUSED}"}
+    others = next(age for age in ages if age != newcomer)
     for node in cluster.running():
-        node.wait_log(f"inbound connection refused.*{REFUSED}")
-        stranger.wait_log(f"peer={node.id}.*rejected by the peer: {REFUSED}")
-    stranger.wait_log(f"inbound connection refused.*{REFUSED}")
+        node.wait_log(heard[others])
+        stranger.wait_log(f"peer={node.id}.*{answer[newcomer]}")
+    stranger.wait_log(heard[newcomer])
     assert stranger.get("/readyz").status == 503
     assert stranger.sees_no_leader()
     for node in cluster.running():

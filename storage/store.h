@@ -195,6 +195,9 @@ struct store_ops {
                          struct buf *chunk, bool *ret_end);
     void (*snapshot_close)(struct store *store, struct store_snapshot *snapshot);
     void (*space)(struct store *store, struct store_space *ret_space);
+    /* Is the data no longer where it was opened: deleted, or moved away? Then it is gone with the
+     * process, and every promise on it. *ret_error says what. Any thread. NULL: it has no place. */
+    bool (*lost)(struct store *store, struct store_error *ret_error);
     void (*close)(struct store *store);
 } BY_NAME;
 

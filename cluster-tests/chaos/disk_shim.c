@@ -255,22 +255,30 @@ static void delay(long delay_ms, uint64_t version)
     }
 }
 
+/* Open from the start on: a program that shuts itself in opens nothing to write later. */
+static int log_fd = -1;
+
+__attribute__((constructor)) static void open_log(void)
+{
+    const char *rules = getenv("DISK_SHIM_RULES");
+    char log[PATH_MAX];
+
+    if (rules != NULL) {
+        snprintf(log, sizeof log, "%s.log", rules);
+        log_fd = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+        if (log_fd < 0) {
+            die("cannot write", log);
+        }
+    }
+}
+
 static void tell(const char *call, int error, const char *path)
 {
     char text[PATH_MAX + 128];
-    char log[PATH_MAX];
     const char *name = strerrorname_np(error);
-    int len;
-    int fd;
+    int len = snprintf(text, sizeof text, "%s %s %s\n", call, name != NULL ? name : "?", path);
 
-    snprintf(log, sizeof log, "%s.log", getenv("DISK_SHIM_RULES"));
-    fd = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        die("cannot write", log);
-    }
-    len = snprintf(text, sizeof text, "%s %s %s\n", call, name != NULL ? name : "?", path);
-    syscall(SYS_write, fd, text, (size_t)len);
-    close(fd);
+    syscall(SYS_write, log_fd, text, (size_t)len);
 }
 
 /* Do to a call on a file what its rule says. The error that it is to fail with, or 0;

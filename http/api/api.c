@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http/api/audited.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
+#include "http/api/gate.h"
 #include "http/api/handlers.h"
 #include "http/api/request.h"
 #include "http/api/router.h"
@@ -27,11 +30,17 @@ HOT static enum http_admission admit(struct conn *conn)
 
     if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
+        request->body_max = route_body_max(NULL);
         return HTTP_REFUSE;
     }
+    request->body_max = route_body_max(route);
     request->route = route;
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
+    gate_admit(conn, route);
+    if (request->gate != GATE_OPEN) {
+        return HTTP_REFUSE;
+    }
     return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
 }
 
@@ -73,8 +82,15 @@ HOT static void handle(struct conn *conn)
     const struct route *route = conn->request.route;
     int result = ANSWERED;
 
+    if (!conn_charge(conn, &conn->client->requests, 1)) {
+        return;
+    }
     if (route == NULL) {
         result = refuse(conn);
+    } else if (!gate_is_open(conn)) {
+        result = deny(conn);
+    } else if (route->audited && api_loop(conn)->api->auth != NULL) {
+        result = audited_serve(conn);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
         result = route->handle(conn);
     }
@@ -87,16 +103,20 @@ HOT static void handle(struct conn *conn)
 
 static void *loop_begin(void *data, unsigned index, struct conns *conns, struct http_port *port)
 {
-    struct api *api = data;
+    struct api_door *door = data;
+    struct api *api = door->api;
     struct api_loop *loop = calloc(1, sizeof *loop);
 
+    index += door->first_index;
     ASSERT(loop != NULL);
-    ASSERT(index < LIMIT_HTTP_LOOPS && api->loops[index] == NULL);
+    ASSERT(index == api->loop_count && api->loops[index] == NULL);
     loop->api = api;
+    loop->doors = door->doors;
     loop->backend = api->backend;
     loop->conns = conns;
     loop->port = port;
     loop->index = index;
+    gate_begin(loop);
     waiters_init(&loop->waiters);
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);
     prng_seed(&loop->prng, prng_entropy());
@@ -112,6 +132,7 @@ static void loop_end(void *loop_data)
     ASSERT(loop->waiters.count == 0);
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
+    gate_end(loop);
     free(loop);
 }
 
@@ -134,7 +155,8 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
 {
     struct api *api = CONTAINER(waker, struct api, waker);
 
-    for (unsigned i = 0; i < api->loop_count; i++) {
+    /* Ids are served by the first door alone. */
+    for (unsigned i = 0; i < LIMIT_HTTP_LOOPS && i < api->loop_count; i++) {
         struct wake *wake;
 
         if ((loops >> i & 1) == 0) {
@@ -151,6 +173,25 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
 
 /* --- start and end --- */
 
+static void door_init(struct api *api, struct api_door *door, unsigned doors, unsigned first_index)
+{
+    *door = (struct api_door){
+        .api = api,
+        .doors = doors,
+        .first_index = first_index,
+        .service =
+            {
+                .data = door,
+                .clock = api->backend->clock,
+                .loop_begin = loop_begin,
+                .loop_end = loop_end,
+                .admit = admit,
+                .handle = handle,
+                .answered = audited_answered,
+            },
+    };
+}
+
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend)
 {
@@ -161,20 +202,30 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     api->build = build;
     api->backend = backend;
     api->waker.wake = waker_wake;
-    api->service = (struct http_service){
-        .data = api,
-        .clock = backend->clock,
-        .loop_begin = loop_begin,
-        .loop_end = loop_end,
-        .admit = admit,
-        .handle = handle,
-    };
+    door_init(api, &api->ids, DOOR_IDS | DOOR_ADMIN, 0);
     return api;
+}
+
+void api_set_auth(struct api *api, struct auth *auth)
+{
+    ASSERT(api->loop_count == 0);
+    api->auth = auth;
 }
 
 const struct http_service *api_service(const struct api *api)
 {
-    return &api->service;
+    return &api->ids.service;
+}
+
+const struct http_service *api_admin_service(struct api *api, const char *http_address,
+                                             const char *admin_address)
+{
+    ASSERT(api->loop_count == 0);
+    api->ids.doors = DOOR_IDS;
+    api->http_address = http_address;
+    api->admin_address = admin_address;
+    door_init(api, &api->admin, DOOR_ADMIN, api->settings->loops);
+    return &api->admin.service;
 }
 
 struct id_waker *api_waker(struct api *api)

@@ -19,6 +19,7 @@
 #define LEAFD_HTTP_API_API_H
 
 #include "http/api/build.h"
+#include "http/auth/auth.h"
 #include "http/server/service.h"
 #include "src/id/backend/id_backend.h"
 
@@ -28,8 +29,19 @@ struct api;
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend);
 
-/* Serves one server; valid until api_free(). */
+/* Who may ask what; borrowed until api_free(). Without it everybody may do everything. Before a
+ * server is made. */
+void api_set_auth(struct api *api, struct auth *auth);
+
+/* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
+ * door. */
 const struct http_service *api_service(const struct api *api);
+
+/* Open the admin door: serves a second server, which has what is for operators; the first one has
+ * no more of that. Before either is made, and the first has to be made first. The addresses, for
+ * messages, are borrowed. */
+const struct http_service *api_admin_service(struct api *api, const char *http_address,
+                                             const char *admin_address);
 
 /* To be given to the backend; take it off again before http_server_stop(). */
 struct id_waker *api_waker(struct api *api);

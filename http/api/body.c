@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/api/json_scan.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/limits.h"
 
 #define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
 #define KNOWN_BYTES 160     /* the names of a table, for a message */
@@ -140,8 +142,39 @@ static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_
     return true;
 }
 
-/* The fault of a body that does not parse. */
-static void bad_json(const char *body, size_t len, const json_error_t *error, int first_line,
+/* Line and column, each from 1 on, of a place of the text; a column is a character of UTF-8. */
+static size_t place_of(const char *text, size_t at, size_t *ret_column)
+{
+    const char *newline = at > 0 ? memrchr(text, '\n', at) : NULL;
+    size_t column = 1;
+
+    for (const char *c = newline != NULL ? newline + 1 : text; c < text + at; c++) {
+        column += ((unsigned char)*c & 0xc0) != 0x80;
+    }
+    *ret_column = column;
+    return body_line(text, at);
+}
+
+size_t body_line(const char *text, size_t at)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}
+
+int body_fail_at(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
+{
+    size_t column;
+    size_t line = place_of(text, at, &column);
+
+    return body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s", line, column, why);
+}
+
+/* The fault of a value that stands at [from, to) and does not parse. */
+static void bad_json(const char *text, size_t from, size_t to, const json_error_t *error,
                      struct body_fault *ret_fault)
 {
     enum json_error_code code = json_error_code(error);
@@ -151,41 +184,50 @@ static void bad_json(const char *body, size_t len, const json_error_t *error, in
     char shown_field[BODY_SHOWN_BYTES];
     const char *number;
     size_t number_len;
+    size_t column;
+    size_t line = place_of(text, from, &column);
 
-    if (code == json_error_numeric_overflow && end <= len &&
-        find_number(body, end, field, &number, &number_len)) {
+    if (code == json_error_numeric_overflow && end <= to - from &&
+        find_number(text + from, end, field, &number, &number_len)) {
         (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
                         text_show(field, strlen(field), shown_field, sizeof shown_field),
                         text_show(number, number_len, shown, sizeof shown));
         return;
     }
-    (void)body_fail(ret_fault, "bad_json", "line %d, column %d: %s", error->line + first_line - 1,
-                    error->column, error->text);
+    (void)body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s",
+                    line + (size_t)error->line - 1,
+                    (size_t)error->column + (error->line == 1 ? column - 1 : 0), error->text);
 }
 
-json_t *body_parse(const void *body, size_t len, int first_line, struct body_fault *ret_fault)
+static json_t *too_large(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
 {
-    json_error_t error;
-    json_t *value = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    char message[BODY_SHOWN_BYTES];
 
-    if (value == NULL) {
-        bad_json(body, len, &error, first_line, ret_fault);
-    }
-    return value;
+    (void)snprintf(message, sizeof message, "this value %s", why);
+    (void)body_fail_at(text, at, message, ret_fault);
+    return NULL;
 }
 
-json_t *body_parse_first(const char *body, size_t len, int first_line, size_t *ret_used,
-                         struct body_fault *ret_fault)
+json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault)
 {
+    size_t at = json_skip_space(text, to, from);
+    const char *why = NULL;
     json_error_t error;
-    json_t *value = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &error);
+    json_t *value;
 
-    if (value == NULL) {
-        bad_json(body, len, &error, first_line, ret_fault);
-        return NULL;
+    if (at < to) {
+        size_t end = json_end(text, to, at, &why);
+
+        if (end == 0) {
+            return too_large(text, at, why, ret_fault);
+        }
+        end = json_skip_space(text, to, end);
+        to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to say what */
     }
-    *ret_used = (size_t)error.position;
-    ASSERT(*ret_used > 0 && *ret_used <= len);
+    value = json_loadb(text + at, to - at, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (value == NULL) {
+        bad_json(text, at, to, &error, ret_fault);
+    }
     return value;
 }
 

@@ -2,10 +2,11 @@
  * body.h - tables of what a request may say: the options of its query and the fields of its JSON
  * body, read strictly.
  *
- * The happy path: body_parse() parses; body_fields() puts the fields of an object into the caller's
- * table, checked; param_take() does so with the text of an option.
+ * The happy path: body_parse() measures and parses; body_fields() puts the fields of an object into
+ * the caller's table, checked; param_take() does so with the text of an option.
  *
- * Failure modes: a body that is no JSON, or holds a field twice (bad_json, with line and column);
+ * Failure modes: a body that is no JSON, holds a field twice, or is larger than any of its kind
+ * (bad_json, with line and column);
  * a number that no field can hold, an unknown or missing field, a value that breaks its rule
  * (bad_request as a rule, with field, value and rule).
  *
@@ -35,13 +36,16 @@ int body_fail(struct body_fault *ret_fault, const char *code, const char *format
 /* A value for a message. Returns out or static text. */
 const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES]);
 
-/* Parse a value; its text begins in line first_line of the body. NULL with *ret_fault; else the
- * caller owns it. */
-json_t *body_parse(const void *body, size_t len, int first_line, struct body_fault *ret_fault);
+/* Parse the one value that stands at [from, to) of the text. What breaks a bound of LIMIT_JSON_* is
+ * not begun. Lines and columns are those of the text. NULL with *ret_fault; else the caller owns
+ * it. */
+json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault);
 
-/* The same for the first of several values that follow each other; *ret_used: how far it goes. */
-json_t *body_parse_first(const char *body, size_t len, int first_line, size_t *ret_used,
-                         struct body_fault *ret_fault);
+/* bad_json, at that place of the text. Returns ERR_INVALID. */
+int body_fail_at(const char *text, size_t at, const char *why, struct body_fault *ret_fault);
+
+/* The line that a place of a text is in. */
+size_t body_line(const char *text, size_t at);
 
 enum param_kind {
     PARAM_NUMBER, /* a whole number, min to max */

@@ -15,6 +15,7 @@
 #define LEAFD_HTTP_API_CALL_H
 
 #include "http/api/ids.h"
+#include "http/api/tag_bulk.h"
 #include "http/server/port.h"
 #include "src/base/container.h"
 #include "src/id/backend/id_backend.h"
@@ -54,6 +55,10 @@ struct call {
             struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
             struct id_missing missing; /* out of the latter */
         } change;
+        struct {
+            struct change_wait wait; /* of the change that is being read, as far as it is asked */
+            struct tag_bulk bulk;    /* borrows the connection's body */
+        } reading;
     };
 } BY_NAME;
 

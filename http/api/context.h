@@ -8,6 +8,7 @@
 
 #include "http/api/build.h"
 #include "http/api/waiters.h"
+#include "http/auth/auth.h"
 #include "http/server/conn.h"
 #include "http/server/port.h"
 #include "src/base/prng.h"
@@ -32,17 +33,35 @@ struct api_loop {
     struct waiters waiters;       /* requests that wait for ids */
     struct timer snowflake_retry; /* armed while some wait for the clock */
     struct prng prng;
+    unsigned doors;             /* bits of enum door: what is served here */
+    struct token_table *tokens; /* NULL: the api has no auth */
+    uint64_t tokens_generation;
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
 };
 
-struct api {
+/* A server of its own, with routes of its own. */
+enum door { DOOR_IDS = 1, DOOR_ADMIN = 2 };
+
+/* What a server is given. */
+struct api_door {
     struct http_service service;
+    struct api *api;
+    unsigned doors;       /* bits of enum door; 0: it was not opened */
+    unsigned first_index; /* of its loops, among all */
+};
+
+struct api {
+    struct api_door ids; /* or both doors in one */
+    struct api_door admin;
+    const char *http_address; /* for a message, where there are two */
+    const char *admin_address;
+    struct auth *auth; /* NULL: all may do everything */
     struct id_waker waker;
     const struct http_settings *settings;
     const struct http_build *build;
     struct id_backend *backend;
-    unsigned loop_count;
-    struct api_loop *loops[LIMIT_HTTP_LOOPS]; /* loop_count, fixed while threads run */
+    _Atomic unsigned loop_count; /* rises when a door is opened: the others' threads may run */
+    struct api_loop *loops[LIMIT_HTTP_LOOPS + LIMIT_HTTP_ADMIN_LOOPS];
 };
 
 static inline struct api_loop *api_loop(const struct conn *conn)

@@ -59,6 +59,9 @@ int handle_leader(struct conn *conn);
 int handle_level_see(struct conn *conn);
 int handle_level_raise(struct conn *conn);
 
+/* handlers_audit.c */
+int handle_audit(struct conn *conn);
+
 /* handlers_health.c */
 int handle_livez(struct conn *conn);
 int handle_readyz(struct conn *conn);

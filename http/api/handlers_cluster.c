@@ -10,6 +10,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
 
@@ -173,7 +174,7 @@ int handle_node_segments(struct conn *conn)
     struct param options[] = {PAGE_OPTIONS};
     struct call *call;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_SEGMENTS, segments_cb);

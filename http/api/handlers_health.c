@@ -17,7 +17,8 @@
 #include "http/api/request.h"
 #include "http/api/refusal.h"
 
-#define CHECK_COUNT_MAX 8
+#define CHECK_COUNT_MAX 9
+#define MEMORY_TEXT_BYTES 160
 #define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
 
 struct check {
@@ -31,8 +32,9 @@ struct checks {
     struct check items[CHECK_COUNT_MAX];
     int count;
     unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
-    char birth_text[BIRTH_TEXT_BYTES]; /* why the check "born" fails */
-    int refusal;                       /* why the check "snowflake" fails */
+    char memory_text[MEMORY_TEXT_BYTES]; /* why the check "memory" fails */
+    char birth_text[BIRTH_TEXT_BYTES];   /* why the check "born" fails */
+    int refusal;                         /* why the check "snowflake" fails */
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
@@ -66,6 +68,26 @@ static const char *birth_text(const struct id_health *health, char ret_text[BIRT
     return ret_text;
 }
 
+/* How much of data.memory-bytes is taken. */
+static uint64_t memory_percent(const struct id_health *health)
+{
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+
+    return max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
+}
+
+static const char *memory_text(const struct id_health *health, char ret_text[MEMORY_TEXT_BYTES])
+{
+    uint64_t percent = memory_percent(health);
+
+    (void)snprintf(ret_text, MEMORY_TEXT_BYTES,
+                   "tags and keys take %llu %% of data.memory-bytes; %s",
+                   (unsigned long long)percent,
+                   percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
+                                                           : "at 100 % new ones are refused");
+    return ret_text;
+}
+
 static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
 {
     const struct id_health *health = backend->health;
@@ -95,6 +117,9 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
         (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
                            sizeof(ret_checks->refusal_text));
     }
+    items[ret_checks->count++] =
+        (struct check){"memory", memory_text(health, ret_checks->memory_text),
+                       memory_percent(health) < ID_STATE_HIGH_PERCENT, false};
     ret_checks->differs = atomic_load(&health->differs);
     items[ret_checks->count++] = (struct check){"settings", "settings are not what the log knows",
                                                 ret_checks->differs == 0, false};
@@ -141,7 +166,8 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
                    check->ok ? "true" : "false", check->needed ? "true" : "false");
         if (check->reason == checks->refusal_text && !check->ok) {
             put_refusal(backend, checks, buf);
-        } else if (check->reason == checks->birth_text) {
+        } else if (check->reason == checks->birth_text ||
+                   (check->reason == checks->memory_text && !check->ok)) {
             text_put_field(buf, ",\"reason\":", check->reason);
         }
         if (strcmp(check->name, "settings") == 0 && !check->ok) {

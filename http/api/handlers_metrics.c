@@ -24,11 +24,36 @@ struct totals {
     uint64_t replies[6]; /* by the first digit of their status */
     uint64_t connections;
     uint64_t waiting; /* requests that wait for ids */
+    uint64_t refused[CONN_REFUSALS];
+    uint64_t parts;
+    uint64_t body_bytes;
+    uint64_t output_bytes;
+    bool has_tls;
+    uint64_t handshakes_full;
+    uint64_t handshakes_resumed;
+    uint64_t handshakes_failed;
 };
 
 static uint64_t count_of(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* What the connections of a loop hold, and whom it refused. */
+static void totals_add_conns(struct totals *totals, const struct conns *conns)
+{
+    const struct conn_counts *counts = &conns->counts;
+
+    for (unsigned k = 0; k < sizeof totals->replies / sizeof totals->replies[0]; k++) {
+        totals->replies[k] += count_of(&counts->replies[k]);
+    }
+    for (unsigned k = 0; k < CONN_REFUSALS; k++) {
+        totals->refused[k] += count_of(&counts->refused[k]);
+    }
+    totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
+    totals->parts += count_of(&counts->parts);
+    totals->body_bytes += count_of(&conns->budget.body_bytes);
+    totals->output_bytes += count_of(&conns->budget.output_bytes);
 }
 
 static void totals_make(const struct api *api, struct totals *ret_totals)
@@ -37,17 +62,19 @@ static void totals_make(const struct api *api, struct totals *ret_totals)
 
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct api_loop *loop = api->loops[i];
-        const struct conn_counts *counts = &loop->conns->counts;
 
         totals.segment_ids += count_of(&loop->counts.segment_ids);
         totals.snowflake_ids += count_of(&loop->counts.snowflake_ids);
         totals.strict_ids += count_of(&loop->counts.strict_ids);
         totals.burnt_skipped += count_of(&loop->counts.burnt_skipped);
         totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
-        for (unsigned k = 0; k < sizeof totals.replies / sizeof totals.replies[0]; k++) {
-            totals.replies[k] += count_of(&counts->replies[k]);
+        totals_add_conns(&totals, loop->conns);
+        if (loop->conns->tls != NULL) {
+            totals.handshakes_full += count_of(&loop->conns->tls->counts.full);
+            totals.handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
+            totals.handshakes_failed += count_of(&loop->conns->tls->counts.failed);
+            totals.has_tls = true;
         }
-        totals.connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
         totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
     }
     *ret_totals = totals;
@@ -88,6 +115,14 @@ static void put_counters(struct buf *buf, const struct totals *totals)
         put_sample(buf, "leafd_http_requests_total", "status", classes[digit],
                    totals->replies[digit]);
     }
+    put_head(buf, "leafd_http_refused_total", "counter",
+             "Requests, bodies and connections refused or cut off for what a client may take.");
+    for (int refusal = 0; refusal < CONN_REFUSALS; refusal++) {
+        put_sample(buf, "leafd_http_refused_total", "why",
+                   conn_refusal_name((enum conn_refusal)refusal), totals->refused[refusal]);
+    }
+    put_metric(buf, "leafd_http_parts_total", "counter",
+               "Parts of large replies, each made in a turn of its own.", totals->parts);
 }
 
 static void put_burnt(struct buf *buf, const struct id_health *health, const struct totals *totals)
@@ -137,11 +172,20 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
     } gauges[] = {
         {"leafd_connections", "Open client connections.", totals->connections},
         {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
+        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
+        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
         {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
         {"leafd_leader_through",
          "Id of the node through which this one reaches the leader, 0: directly.",
          health->leader_through},
         {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
+        {"leafd_state_bytes", "Memory that tags and idempotency keys take.", health->state_bytes},
+        {"leafd_state_max_bytes", "What they may take: data.memory-bytes.",
+         health->state_max_bytes},
+        {"leafd_tags", "Tags of the cluster, as this node has applied them.", health->state_tags},
+        {"leafd_tags_deleted", "Deleted tags, whose names keep their high-water marks.",
+         health->state_dead},
+        {"leafd_idempotency_keys", "Idempotency keys that are kept.", health->state_keys},
         {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
         {"leafd_voters", "Members that vote.", health->voters},
         {"leafd_level", "The level of the cluster, as this node has applied it.", health->level},
@@ -198,6 +242,58 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
     }
 }
 
+static void put_tls(struct buf *buf, const struct totals *totals)
+{
+    static const char name[] = "leafd_tls_handshakes_total";
+
+    if (totals->has_tls) {
+        put_head(buf, name, "counter", "TLS connections that began, and those that could not.");
+        put_sample(buf, name, "result", "full", totals->handshakes_full);
+        put_sample(buf, name, "result", "resumed", totals->handshakes_resumed);
+        put_sample(buf, name, "result", "failed", totals->handshakes_failed);
+    }
+}
+
+/* Of the settings, on SIGHUP. */
+static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
+{
+    if (reloads == NULL) {
+        return;
+    }
+    put_head(buf, "leafd_reloads_total", "counter", "How often the settings were read again.");
+    put_sample(buf, "leafd_reloads_total", "result", "done", count_of(&reloads->done));
+    put_sample(buf, "leafd_reloads_total", "result", "refused", count_of(&reloads->refused));
+    put_head(buf, "leafd_reload_timestamp_seconds", "gauge",
+             "Unix time of the last reload that was done; 0: none yet.");
+    put_seconds(buf, "leafd_reload_timestamp_seconds", (int64_t)count_of(&reloads->done_ms));
+}
+
+/* For how long whatever came had to wait for a loop. */
+static void put_stalls(struct buf *buf, const struct api_loop *loop)
+{
+    const struct stall *raft = &loop->backend->health->stall;
+    uint64_t now_ms = clock_now_ms(loop->backend->clock);
+
+    for (unsigned minute = 0; minute < 2; minute++) {
+        const char *name = minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
+                                       : "leafd_loop_longest_stall_seconds";
+
+        put_head(buf, name, "gauge",
+                 minute == 1 ? "The longest turn of a loop in the last minute."
+                             : "The longest turn of a loop since the start.");
+        buf_printf(
+            buf, "%s{loop=\"raft\"} %.3f\n", name,
+            1e-3 * (double)(minute == 1 ? stall_minute_ms(raft, now_ms) : stall_longest_ms(raft)));
+        for (unsigned i = 0; i < loop->api->loop_count; i++) {
+            const struct stall *stall = &loop->api->loops[i]->conns->stall;
+
+            buf_printf(buf, "%s{loop=\"http-%u\"} %.3f\n", name, i,
+                       1e-3 * (double)(minute == 1 ? stall_minute_ms(stall, now_ms)
+                                                   : stall_longest_ms(stall)));
+        }
+    }
+}
+
 int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -205,10 +301,14 @@ int handle_metrics(struct conn *conn)
     struct totals totals;
 
     totals_make(loop->api, &totals);
+    totals.output_bytes -= conn->output.counted; /* of this reply's connection */
     put_counters(text, &totals);
+    put_tls(text, &totals);
     put_burnt(text, loop->backend->health, &totals);
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);
+    put_reloads(text, loop->api->build->reloads);
+    put_stalls(text, loop);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
     text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
     text_put_field(text, ",commit=", loop->api->build->commit);

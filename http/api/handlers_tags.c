@@ -7,10 +7,10 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what
- * the cluster cannot do now 503. Not all have the change in time: 503 not_everywhere, which says
- * that the change is made and names those that are missing. It is an error, though something was
- * done: who asks for all must not take less for it.
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409;
+ * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * not_everywhere, which says that the change is made and names those that are missing. It is an
+ * error, though something was done: who asks for all must not take less for it.
  *
  * Thread: the loop's.
  */
@@ -21,8 +21,9 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/request.h"
-#include "http/api/tag_json.h"
+#include "http/api/tag_bulk.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -200,6 +201,10 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
             conn, 409, "would_repeat",
             "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)", item,
             (unsigned long long)result->max_id, (unsigned long long)result->asked);
+    case ERR_NEEDS_FORCE:
+        return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
+                           item, (unsigned long long)result->max_id,
+                           (unsigned long long)result->asked, result->why);
     case ERR_INVALID:
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
@@ -243,29 +248,6 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-/* The body as a command: of level 1 unless a tag has a max. */
-static int read_put(struct conn *conn, const char *name, size_t name_len, bool force,
-                    struct buf *command, struct body_fault *ret_fault)
-{
-    const struct command_list head = {.force = force,
-                                      .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
-    const struct buf *body = &conn->body;
-    enum command_type type = COMMAND_TAGS_PUT;
-    bool bounded = false;
-    int rv;
-
-    do {
-        type = bounded ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
-        command->len = 0;
-        command_put(command, type, &head);
-        rv = name != NULL ? tag_json_read_one(name, name_len, body->data, body->len, command,
-                                              &bounded, ret_fault)
-                          : tag_json_read_bulk(body->data, body->len, command, &bounded, ret_fault);
-    } while (rv == 0 && bounded && type == COMMAND_TAGS_PUT);
-    command_items_end(command);
-    return rv;
-}
-
 /* What a later level brought is not proposed before it is in force. True: the reply is made. */
 static bool refuse_above_level(struct conn *conn, const struct buf *command)
 {
@@ -283,43 +265,139 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     return true;
 }
 
-/* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
-static int put(struct conn *conn, const char *name, size_t name_len)
+/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at:
+ * that it leaves ids. True: the reply is made. */
+static bool refuse_without_force(struct conn *conn, const struct buf *data)
 {
-    struct param options[] = {OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)};
+    struct command command;
+    struct tag_put put;
+
+    if (atomic_load(&api_loop(conn)->backend->health->level) >= 3 ||
+        command_read(data->data, data->len, &command) != 0 || command.list.force) {
+        return false;
+    }
+    while (command_next(&command.list, &put)) {
+        uint64_t bound = put.max > 0 ? put.max : TAG_MAX_ID_END;
+
+        if ((put.fields & TAG_FIELD_MAX_ID) != 0 && put.max_id > TAG_DEFAULT_MAX_ID &&
+            put.max_id <= bound && bound - put.max_id < LIMIT_MAX_ID_LEFT) {
+            (void)reply_error(conn, 409, "needs_force",
+                              "max_id=%llu leaves %llu ids below %llu, less than %d (force=1 does "
+                              "it)",
+                              (unsigned long long)put.max_id,
+                              (unsigned long long)(bound - put.max_id), (unsigned long long)bound,
+                              LIMIT_MAX_ID_LEFT);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The command is whole: propose it. */
+static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+{
+    if (refuse_above_level(conn, &call->request.payload) ||
+        !may_put(conn, &call->request.payload) ||
+        refuse_without_force(conn, &call->request.payload)) {
+        call_free(call);
+        return ANSWERED;
+    }
+    /* The largest bulk of the longest tags fits one entry of the log. */
+    ASSERT(call->request.payload.len <= LIMIT_ENTRY_BYTES);
+    return submit_change(conn, call, bulk, wait);
+}
+
+static struct command_list put_head(struct conn *conn, const struct param *force)
+{
+    return (struct command_list){.force = force->number == 1,
+                                 .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
+}
+
+#define PUT_OPTIONS(conn)                                                                          \
+    {                                                                                              \
+        OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)                                    \
+    }
+
+int handle_tag_put(struct conn *conn)
+{
+    struct param options[] = PUT_OPTIONS(conn);
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct command_list head;
     struct body_fault fault;
     struct call *call;
-    struct buf *command;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) ||
+        !request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_COMMAND, put_cb);
+    head = put_head(conn, &options[0]);
+    if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
+                          &call->request.payload, &fault) != 0) {
+        call_free(call);
+        return reply_fault(conn, &fault);
+    }
+    return propose(conn, call, false, &options[1]);
+}
+
+/* --- a bulk: read in slices, between which others have their turn --- */
+
+static void read_on(struct conn *conn, struct call *call);
+
+/* The next turn of the loop. */
+static void read_on_cb(struct mailbox_item *item)
+{
+    struct call *call = CONTAINER(item, struct call, item);
+
+    if (call->wait.conn != NULL) {
+        read_on(conn_resume(&call->wait), call);
+    } else {
+        call_free(call); /* the client has gone, and the body with it */
+    }
+}
+
+/* Read a slice of the body; the last one proposes. */
+static void read_on(struct conn *conn, struct call *call)
+{
+    struct param wait[] = {OPTION_WAIT, {.number = call->reading.wait.timeout_ms}};
+    struct body_fault fault;
+    bool done = false;
+
+    wait[0].present = call->reading.wait.all;
+    if (tag_bulk_step(&call->reading.bulk, LIMIT_JSON_SLICE_BYTES, &done, &fault) != 0) {
+        call_free(call);
+        reply_fault(conn, &fault);
+    } else if (done) {
+        propose(conn, call, true, wait);
+    } else {
+        call->item.run = read_on_cb;
+        conn_wait(conn, &call->wait, TIMER_NEVER);
+        if (mailbox_post_always(&api_loop(conn)->port->mailbox, &call->item) != 0) {
+            conn_resume(&call->wait);
+            call_free(call);
+            reply_err(conn, ERR_SHUTTING_DOWN);
+        }
+    }
+}
+
+int handle_tags_put(struct conn *conn)
+{
+    struct param options[] = PUT_OPTIONS(conn);
+    struct command_list head;
+    struct call *call;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, put_cb);
-    command = &call->request.payload;
-    if (read_put(conn, name, name_len, options[0].number == 1, command, &fault) != 0) {
-        call_free(call);
-        return reply_fault(conn, &fault);
-    }
-    if (refuse_above_level(conn, command)) {
-        call_free(call);
-        return ANSWERED;
-    }
-    /* The largest bulk of the longest tags fits one entry of the log. */
-    ASSERT(command->len <= LIMIT_ENTRY_BYTES);
-    return submit_change(conn, call, name == NULL, &options[1]);
-}
-
-int handle_tag_put(struct conn *conn)
-{
-    char name[LIMIT_TAG_NAME_BYTES];
-    size_t name_len;
-
-    return request_tag_name(conn, name, &name_len) ? put(conn, name, name_len) : ANSWERED;
-}
-
-int handle_tags_put(struct conn *conn)
-{
-    return put(conn, NULL, 0);
+    head = put_head(conn, &options[0]);
+    call->reading.wait =
+        (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
+    tag_bulk_begin(&call->reading.bulk, conn->body.data, conn->body.len, &head,
+                   &call->request.payload);
+    read_on(conn, call);
+    return ANSWERED;
 }
 
 /* --- delete --- */
@@ -391,7 +469,7 @@ int handle_tags_list(struct conn *conn)
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     struct call *call;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, list_cb);

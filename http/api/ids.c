@@ -15,6 +15,7 @@
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
 #define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
+#define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
 _Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
 HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
@@ -122,6 +123,30 @@ static size_t increment(char *digits, size_t len)
     return len + 1;
 }
 
+/* The bytes of a range's lines. */
+static uint64_t lines_bytes(const struct segment_range *range)
+{
+    char digits[TEXT_DECIMAL_BYTES];
+    uint64_t first = range->first;
+    uint64_t left = range->count;
+    uint64_t bytes = 0;
+
+    while (left > 0) {
+        size_t len = text_decimal(first, digits);
+        uint64_t power = 10; /* the first number that has a digit more */
+        uint64_t count;
+
+        for (size_t i = 1; i < len; i++) {
+            power *= 10;
+        }
+        count = len == TEXT_DECIMAL_BYTES || power - first > left ? left : power - first;
+        bytes += count * (len + 1);
+        first += count;
+        left -= count;
+    }
+    return bytes;
+}
+
 /* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
  * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
  * since to copy a length that the compiler knows takes a move or two. */
@@ -198,6 +223,75 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
     }
 }
 
+/* --- many lines, part by part --- */
+
+/* A reply of more lines than are made at once. */
+struct lines {
+    struct http_wait wait;
+    uint64_t left_bytes;
+    uint32_t range_count;
+    uint32_t at; /* the range that goes on */
+    struct segment_range ranges[];
+};
+
+static void lines_cancel(struct http_wait *wait)
+{
+    free(CONTAINER(wait, struct lines, wait));
+}
+
+/* Append the next part. */
+static void lines_put(struct lines *lines, struct buf *buf)
+{
+    uint32_t room = LINES_PER_PART;
+    size_t before = buf->len;
+
+    while (room > 0 && lines->at < lines->range_count) {
+        struct segment_range *range = &lines->ranges[lines->at];
+        struct segment_range part = {range->first, range->count < room ? range->count : room};
+
+        put_lines(&part, buf);
+        room -= part.count;
+        range->first += part.count;
+        range->count -= part.count;
+        lines->at += range->count == 0;
+    }
+    ASSERT(lines->left_bytes >= buf->len - before);
+    lines->left_bytes -= buf->len - before;
+}
+
+static void lines_sent(struct http_wait *wait)
+{
+    struct lines *lines = CONTAINER(wait, struct lines, wait);
+    struct conn *conn = conn_resume(wait);
+
+    lines_put(lines, conn_reply_part(conn));
+    conn_reply_made(conn);
+    if (lines->at < lines->range_count) {
+        conn_wait(conn, wait, TIMER_NEVER);
+        return;
+    }
+    ASSERT(lines->left_bytes == 0);
+    free(lines);
+    conn_reply_end(conn);
+}
+
+static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
+    struct lines *lines = malloc(sizeof *lines + ranges_bytes);
+
+    ASSERT(lines != NULL);
+    *lines = (struct lines){.wait = {.cancel = lines_cancel, .sent = lines_sent},
+                            .range_count = claim->range_count};
+    memcpy(lines->ranges, claim->ranges, ranges_bytes);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        lines->left_bytes += lines_bytes(&claim->ranges[i]);
+    }
+    conn_reply_begin(conn, RESPONSE_TEXT, extra, lines->left_bytes);
+    conn_wait(conn, &lines->wait, TIMER_NEVER);
+    return ANSWERED;
+}
+
 HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
     struct api_counts *counts = &api_loop(conn)->counts;
@@ -213,6 +307,9 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
         conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
                    text_decimal(claim->ranges[0].first, digits));
         return ANSWERED;
+    }
+    if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
+        return answer_lines(conn, claim, extra);
     }
     body = reply_begin(conn);
     id_claim_put(claim, body);
@@ -266,6 +363,9 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
         return false;
     }
     if (conn->request.query_len > 0 && !read_query(conn, claim)) {
+        return false;
+    }
+    if (!conn_charge(conn, &conn->client->ids, claim->count)) {
         return false;
     }
     claim->snowflake = snowflake;

@@ -63,6 +63,7 @@ int reply_err(struct conn *conn, int err)
     case ERR_UNKNOWN_TAG:
         return reply_error(conn, 404, err_code(err), "%s", err_text(err));
     case ERR_WOULD_REPEAT:
+    case ERR_NEEDS_FORCE:
     case ERR_EXHAUSTED:
     case ERR_NOT_CONTIGUOUS:
     case ERR_CONFLICT:
@@ -92,6 +93,7 @@ int reply_err(struct conn *conn, int err)
     case ERR_WINDOW_EXPIRED:
         return reply_error(conn, 503, err_code(err), "%s", err_text(err));
     case ERR_EPOCH_EXHAUSTED:
+    case ERR_STATE_FULL:
         return reply_error(conn, 507, err_code(err), "%s", err_text(err));
     default:
         return reply_error(conn, 500, "internal_error", "the cluster answered %s: %s",
@@ -131,10 +133,10 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
 json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
                      size_t count)
 {
-    const struct buf *body = &conn->body;
+    bool is_empty = conn->body.len == 0;
+    const char *text = is_empty ? empty : (const char *)conn->body.data;
     struct body_fault fault;
-    json_t *root = body->len > 0 ? body_parse(body->data, body->len, 1, &fault)
-                                 : body_parse(empty, strlen(empty), 1, &fault);
+    json_t *root = body_parse(text, 0, is_empty ? strlen(empty) : conn->body.len, &fault);
 
     if (root == NULL || body_fields(root, what, fields, count, &fault) != 0) {
         reply_fault(conn, &fault);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/api/context.h"
 #include "http/api/handlers.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
@@ -24,41 +25,58 @@
 #define NAME .takes_name = true
 #define OPTIONS .takes_options = true
 #define BODY .takes_body = true
+#define BULK_BODY .takes_body = true, .is_bulk = true
+#define TAG .takes_name = true, .names_tag = true
+#define AUDITED .audited = true
+#define FOR(role_, doors_) .role = (role_), .doors = (doors_)
+#define FOR_IDS FOR(ROLE_IDS, DOOR_IDS)
+#define FOR_READ FOR(ROLE_READ, DOOR_ADMIN)
+#define FOR_TAGS FOR(ROLE_TAGS, DOOR_ADMIN), AUDITED
+#define FOR_WORKERS FOR(ROLE_WORKERS, DOOR_ADMIN)
+#define FOR_ADMIN FOR(ROLE_ADMIN, DOOR_ADMIN)
+#define FOR_METRICS FOR(ROLE_METRICS, DOOR_IDS | DOOR_ADMIN)
+#define FOR_HEALTH FOR(ROLE_HEALTH, DOOR_IDS | DOOR_ADMIN)
 #define SERVED_BY(function) .handle = (function)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", NAME, .trailing_slash = true, OPTIONS,
+    ROUTE(IDS, "/api/segment/get/", TAG, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_segment_get)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true, OPTIONS,
+    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_get)),
-    ROUTE(IDS, "/api/snowflake/decode/", NAME, SERVED_BY(handle_snowflake_decode)),
-    ROUTE(IDS, "/decodeSnowflakeId", OPTIONS, SERVED_BY(handle_leaf_decode)),
-    ROUTE(READ, "/api/tags/", NAME, OPTIONS, SERVED_BY(handle_tag_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/tags/", NAME, BODY, OPTIONS, SERVED_BY(handle_tag_put)),
-    ROUTE(BIT(METHOD_DELETE), "/api/tags/", NAME, OPTIONS, SERVED_BY(handle_tag_delete)),
-    ROUTE(READ, "/api/tags", OPTIONS, SERVED_BY(handle_tags_list)),
-    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, OPTIONS, SERVED_BY(handle_tags_put)),
-    ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, SERVED_BY(handle_worker_renew)),
-    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS,
+    ROUTE(IDS, "/api/snowflake/decode/", NAME, FOR_IDS, SERVED_BY(handle_snowflake_decode)),
+    ROUTE(IDS, "/decodeSnowflakeId", OPTIONS, FOR_IDS, SERVED_BY(handle_leaf_decode)),
+    ROUTE(READ, "/api/tags/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_tag_get)),
+    ROUTE(BIT(METHOD_PUT), "/api/tags/", TAG, BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
+    ROUTE(READ, "/api/tags", OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
+    ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
+    ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
+          SERVED_BY(handle_worker_renew)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS, AUDITED,
           SERVED_BY(handle_worker_release)),
-    ROUTE(READ, "/api/workers", OPTIONS, SERVED_BY(handle_workers_list)),
-    ROUTE(BIT(METHOD_POST), "/api/workers", BODY, SERVED_BY(handle_worker_acquire)),
-    ROUTE(READ, "/api/cluster", SERVED_BY(handle_cluster)),
-    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS,
+    ROUTE(READ, "/api/workers", OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
+    ROUTE(BIT(METHOD_POST), "/api/workers", BODY, FOR_WORKERS, AUDITED,
+          SERVED_BY(handle_worker_acquire)),
+    ROUTE(READ, "/api/cluster", FOR_READ, SERVED_BY(handle_cluster)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_member_remove)),
-    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS,
+    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_member_move)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, SERVED_BY(handle_member_add)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
-    ROUTE(READ, "/api/cluster/level", OPTIONS, SERVED_BY(handle_level_see)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, SERVED_BY(handle_level_raise)),
-    ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, SERVED_BY(handle_backup)),
-    ROUTE(READ, "/api/node/segments", OPTIONS, SERVED_BY(handle_node_segments)),
-    ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
-    ROUTE(READ, "/readyz", OPTIONS, SERVED_BY(handle_readyz)),
-    ROUTE(READ, "/metrics", SERVED_BY(handle_metrics)),
-    ROUTE(READ, "/version", SERVED_BY(handle_version)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_member_add)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_level_raise)),
+    ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, FOR_ADMIN, AUDITED, SERVED_BY(handle_backup)),
+    ROUTE(READ, "/api/audit", OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
+    ROUTE(READ, "/api/node/segments", OPTIONS, FOR_READ, SERVED_BY(handle_node_segments)),
+    ROUTE(READ, "/livez", FOR_HEALTH, SERVED_BY(handle_livez)),
+    ROUTE(READ, "/readyz", OPTIONS, FOR_HEALTH, SERVED_BY(handle_readyz)),
+    ROUTE(READ, "/metrics", FOR_METRICS, SERVED_BY(handle_metrics)),
+    ROUTE(READ, "/version", FOR_HEALTH, SERVED_BY(handle_version)),
 };
 
 /* Whether the path is this route's; the name behind it in ret_name. */

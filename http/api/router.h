@@ -6,23 +6,10 @@
 #ifndef LEAFD_HTTP_API_ROUTER_H
 #define LEAFD_HTTP_API_ROUTER_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "http/api/route.h"
 #include "http/proto/parser.h"
-
-struct conn;
-
-struct route {
-    const char *path;    /* whole path, or its beginning when takes_name */
-    unsigned methods;    /* bits of enum method */
-    bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
-    bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    bool takes_options;  /* the handler reads the query; else there must be none */
-    bool takes_body;     /* bodies are kept for the handler; else read and dropped */
-    int (*handle)(struct conn *conn); /* see handlers.h */
-};
 
 enum router_result {
     ROUTER_FOUND,

@@ -1,13 +1,13 @@
 /*
- * tag_json.h - tags as JSON: bodies of PUT and POST /api/tags read strictly, rows written.
+ * tag_json.h - tags as JSON: the objects of PUT and POST /api/tags read strictly, rows written.
  *
- * The happy path: tag_json_read_one() or tag_json_read_bulk() turns a body into the items of a
- * COMMAND_TAGS_PUT, or says that it must be a COMMAND_TAGS_PUT_BOUNDED, into which it is then read
- * anew; tag_json_put() shows a row, and what it shows can be read again.
+ * The happy path: tag_json_read_one() turns the body of a PUT into a COMMAND_TAGS_PUT, or, since it
+ * has a max, a COMMAND_TAGS_PUT_BOUNDED; tag_bulk.h does so with those of a POST; tag_json_put()
+ * shows a row, and what it shows can be read again.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,
  * of the wrong type or out of range (bad_request, with field, value and rule), a bad name
- * (bad_tag). In a bulk the item is named. Nothing is taken from a body with any fault.
+ * (bad_tag). Nothing is taken from a body with any fault.
  *
  * Thread: pure functions, any.
  */
@@ -17,17 +17,19 @@
 #include "http/api/body.h"
 #include "src/id/codec/command.h"
 
-/* Read one object of fields for the tag and append it as a put item to the command. An empty body
- * is an empty object. 0, or ERR_INVALID with *ret_fault. */
+/* Read one object of fields for the tag into the command, whose head is given. An empty body is an
+ * empty object. 0, or ERR_INVALID with *ret_fault. */
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
-                      struct buf *command, bool *ret_bounded,
+                      const struct command_list *head, struct buf *command,
                       struct body_fault *ret_fault) MUST_CHECK;
 
-/* Read an array of objects, or objects one a line, each with its "tag", and append them; or what
- * GET /api/tags has shown, page after page: of those objects the fields that cannot be set
- * (changing, created, updated, generation, warning) are left out. */
-int tag_json_read_bulk(const void *body, size_t len, struct buf *command, bool *ret_bounded,
-                       struct body_fault *ret_fault) MUST_CHECK;
+/* A command that holds no tags yet. */
+void tag_json_begin(struct buf *command, enum command_type type, const struct command_list *head);
+
+/* Append the put of an object, whose name is given, or NULL: one of its fields. 0; ERR_INVALID with
+ * *ret_fault; or ERR_NEWER: it has a max, which a COMMAND_TAGS_PUT cannot say, and is not in. */
+int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
+                 struct body_fault *ret_fault) MUST_CHECK;
 
 /* Append a row as a JSON object. */
 void tag_json_put(const struct tag_row *row, struct buf *buf);

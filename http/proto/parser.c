@@ -44,43 +44,45 @@ enum scan_state {
 /* What a byte may be part of. */
 #define METHOD 0x01
 #define TARGET 0x02
-#define HOST 0x04  /* of "user@host:port" in a target */
-#define TOKEN 0x08 /* names of headers: tchar of RFC 9110 */
-#define VALUE 0x10 /* values of headers */
+#define HOST 0x04     /* of "user@host:port" in a target */
+#define TOKEN 0x08    /* names of headers: tchar of RFC 9110 */
+#define VALUE 0x10    /* values of headers */
+#define REG_NAME 0x20 /* names of hosts */
 #define IN_URL (TARGET | VALUE)
 #define IN_NAME (IN_URL | TOKEN)
 
 static const uint8_t char_class[256] = {
     ['\t'] = VALUE,
     [' '] = VALUE,
-    ['!'] = IN_NAME | HOST,
+    ['!'] = IN_NAME | HOST | REG_NAME,
     ['"'] = IN_URL,
     ['#'] = IN_NAME,
-    ['$' ... '\''] = IN_NAME | HOST,
-    ['(' ... ')'] = IN_URL | HOST,
-    ['*' ... '+'] = IN_NAME | HOST,
-    [','] = IN_URL | HOST,
-    ['-'] = IN_NAME | HOST | METHOD,
-    ['.'] = IN_NAME | HOST,
+    ['$' ... '\''] = IN_NAME | HOST | REG_NAME,
+    ['(' ... ')'] = IN_URL | HOST | REG_NAME,
+    ['*' ... '+'] = IN_NAME | HOST | REG_NAME,
+    [','] = IN_URL | HOST | REG_NAME,
+    ['-'] = IN_NAME | HOST | METHOD | REG_NAME,
+    ['.'] = IN_NAME | HOST | REG_NAME,
     ['/'] = IN_URL,
-    ['0' ... '9'] = IN_NAME | HOST,
-    [':' ... ';'] = IN_URL | HOST,
+    ['0' ... '9'] = IN_NAME | HOST | REG_NAME,
+    [':'] = IN_URL | HOST,
+    [';'] = IN_URL | HOST | REG_NAME,
     ['<'] = IN_URL,
-    ['='] = IN_URL | HOST,
+    ['='] = IN_URL | HOST | REG_NAME,
     ['>' ... '?'] = IN_URL,
     ['@'] = IN_URL | HOST,
-    ['A' ... 'Z'] = IN_NAME | HOST | METHOD,
+    ['A' ... 'Z'] = IN_NAME | HOST | METHOD | REG_NAME,
     ['['] = IN_URL | HOST,
     ['\\'] = IN_URL,
     [']'] = IN_URL | HOST,
     ['^'] = IN_NAME,
-    ['_'] = IN_NAME | HOST,
+    ['_'] = IN_NAME | HOST | REG_NAME,
     ['`'] = IN_NAME,
-    ['a' ... 'z'] = IN_NAME | HOST,
+    ['a' ... 'z'] = IN_NAME | HOST | REG_NAME,
     ['{'] = IN_URL,
     ['|'] = IN_NAME,
     ['}'] = IN_URL,
-    ['~'] = IN_NAME | HOST,
+    ['~'] = IN_NAME | HOST | REG_NAME,
     [0x80 ... 0xff] = IN_URL,
 };
 
@@ -98,20 +100,25 @@ enum header {
     HEADER_OTHER,
     HEADER_HOST,
     HEADER_EXPECT,
+    HEADER_ORIGIN,
     HEADER_CONNECTION,
+    HEADER_CONTENT_TYPE,
+    HEADER_AUTHORIZATION,
     HEADER_CONTENT_LENGTH,
     HEADER_IDEMPOTENCY_KEY,
     HEADER_TRANSFER_ENCODING
 };
 
-/* By the length of their names, in which they all differ. */
+/* By the length of their names, in which all but two differ. */
 static const struct {
     const char *name;
     enum header header;
 } headers[] = {
     [4] = {"host", HEADER_HOST},
-    [6] = {"expect", HEADER_EXPECT},
+    [6] = {"expect", HEADER_EXPECT}, /* and "origin" */
     [10] = {"connection", HEADER_CONNECTION},
+    [12] = {"content-type", HEADER_CONTENT_TYPE},
+    [13] = {"authorization", HEADER_AUTHORIZATION},
     [14] = {"content-length", HEADER_CONTENT_LENGTH},
     [15] = {"idempotency-key", HEADER_IDEMPOTENCY_KEY},
     [16] = {"proxy-connection", HEADER_CONNECTION},
@@ -255,16 +262,72 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
 
 HOT static enum header header_of(const char *name, size_t len)
 {
-    if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL ||
-        !is_word(name, headers[len].name, len)) {
+    if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL) {
         return HEADER_OTHER;
     }
-    return headers[len].header;
+    if (is_word(name, headers[len].name, len)) {
+        return headers[len].header;
+    }
+    return len == 6 && is_word(name, "origin", len) ? HEADER_ORIGIN : HEADER_OTHER;
+}
+
+/* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
+ * not exist. Returns its length, 0: it is none. */
+static size_t ip_literal_len(const char *text, size_t len)
+{
+    size_t at = 1;
+
+    while (at < len && (text_hex_digit(text[at]) >= 0 || text[at] == ':' || text[at] == '.')) {
+        at++;
+    }
+    return at > 2 && at < len && text[at] == ']' ? at + 1 : 0;
+}
+
+/* A name or an IPv4 address: unreserved, sub-delims and percent encoding of RFC 3986. */
+static size_t reg_name_len(const char *text, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && (char_class[(unsigned char)text[at]] & REG_NAME) != 0) {
+        if (text[at] == '%' && (len - at < 3 || text_hex_digit(text[at + 1]) < 0 ||
+                                text_hex_digit(text[at + 2]) < 0)) {
+            return at;
+        }
+        at++;
+    }
+    return at;
+}
+
+/* uri-host [ ":" port ]: what RFC 9112 3.2 lets a Host header be; also nothing. */
+static bool is_host(const char *text, size_t len)
+{
+    size_t at = len > 0 && text[0] == '[' ? ip_literal_len(text, len) : reg_name_len(text, len);
+
+    if (at == len || (at == 0 && text[0] == '[')) {
+        return at == len;
+    }
+    if (text[at] != ':') {
+        return false;
+    }
+    for (at++; at < len && text[at] >= '0' && text[at] <= '9';) {
+        at++;
+    }
+    return at == len;
+}
+
+/* Keep where a value stands. */
+HOT static void take_field(struct parser_field *field, const char *data, const char *value,
+                           size_t len)
+{
+    field->count++;
+    field->at = (uint32_t)(value - data);
+    field->len = (uint32_t)len;
 }
 
 /* A header line is complete: take what framing needs from it. */
 HOT static enum parser_event header_done(struct parser *parser, const char *data)
 {
+    struct parser_head *head = &parser->head;
     const char *name = data + parser->name_at;
     const char *value = data + parser->mark;
     size_t len = parser->at - parser->mark;
@@ -282,18 +345,28 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     case HEADER_OTHER:
         return PARSER_MORE;
     case HEADER_HOST:
-        parser->host_count++;
+        take_field(&head->host, data, value, len);
+        parser->has_bad_host |= !is_host(value, len);
+        return PARSER_MORE;
+    case HEADER_ORIGIN:
+        take_field(&head->origin, data, value, len);
+        return PARSER_MORE;
+    case HEADER_AUTHORIZATION:
+        take_field(&head->authorization, data, value, len);
+        return PARSER_MORE;
+    case HEADER_CONTENT_TYPE:
+        take_field(&head->content_type, data, value, len);
         return PARSER_MORE;
     case HEADER_EXPECT:
-        parser->head.expect_continue = equals(value, len, "100-continue");
+        head->expect_continue = equals(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
         header_connection(parser, value, raw_len);
         return PARSER_MORE;
     case HEADER_IDEMPOTENCY_KEY:
-        parser->head.key_count++;
-        parser->head.key_at = (uint32_t)(value - data);
-        parser->head.key_len = (uint32_t)len;
+        head->key_count++;
+        head->key_at = (uint32_t)(value - data);
+        head->key_len = (uint32_t)len;
         return PARSER_MORE;
     case HEADER_CONTENT_LENGTH:
         return header_length(parser, value, len, raw_len);
@@ -575,8 +648,11 @@ HOT static enum parser_event head_done(struct parser *parser)
     struct parser_head *head = &parser->head;
 
     head->len = (uint32_t)parser->at;
-    if (parser->host_count > 1 || (parser->host_count == 0 && !head->http_1_0)) {
+    if (head->host.count > 1 || (head->host.count == 0 && !head->http_1_0)) {
         return malformed(parser, "HTTP/1.1 needs exactly one Host header");
+    }
+    if (parser->has_bad_host) {
+        return malformed(parser, "the Host header is not host or host:port");
     }
     if (head->chunked && (parser->has_length || head->http_1_0)) {
         return malformed(parser, parser->has_length
@@ -625,19 +701,33 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
  * Bodies, by length or by strict chunks:
  *
  *   SIZE -> [EXTENSION] -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...
- *                             size 0 -> TRAILER -> [TRAILER_LINE -> TRAILER_LF] -> END_LF -> done
+ *     size 0 -> TRAILER -> [TRAILER_NAME -> TRAILER_LINE -> TRAILER_LF] -> END_LF -> done
  *
- * Extensions and trailers are read and dropped, together within the bound of a head.
+ * Extensions and trailers are read and dropped, together within the bound of a head. They have to
+ * be well-formed (RFC 9112 7.1.1 and 5), since what one program takes for a part of them may be the
+ * end of a line to another:
+ *
+ *   EXT -> [= -> value] -> next ...      *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted ) ] )
+ *
  * parser->state is 0 when the head is done, so a chunked body begins with a size.
  */
 enum body_state {
     BODY_SIZE = 0,
-    BODY_EXTENSION,
+    BODY_EXT_SEMICOLON, /* spaces before a ';' */
+    BODY_EXT_START,     /* behind it */
+    BODY_EXT_NAME,
+    BODY_EXT_EQUALS, /* spaces behind a name */
+    BODY_EXT_VALUE_START,
+    BODY_EXT_VALUE,
+    BODY_EXT_QUOTED,
+    BODY_EXT_ESCAPED, /* behind a '\\' in quotes */
+    BODY_EXT_END,     /* behind the closing quote */
     BODY_SIZE_LF,
     BODY_DATA,
     BODY_DATA_CR,
     BODY_DATA_LF,
     BODY_TRAILER,
+    BODY_TRAILER_NAME,
     BODY_TRAILER_LINE,
     BODY_TRAILER_LF,
     BODY_END_LF,
@@ -649,6 +739,11 @@ static enum parser_event bad_chunk(struct parser *parser)
     return malformed(parser, "a malformed chunk in the request body");
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
 static enum parser_event chunk_size(struct parser *parser, char c)
 {
     int value = text_hex_digit(c);
@@ -658,18 +753,76 @@ static enum parser_event chunk_size(struct parser *parser, char c)
         parser->body_left = parser->body_left << 4 | (uint64_t)value;
         return PARSER_MORE;
     }
-    if (parser->digit_count == 0 || (c != '\r' && c != ';')) {
+    if (parser->digit_count == 0 || (c != '\r' && c != ';' && !is_space(c))) {
         return bad_chunk(parser);
     }
     if (parser->body_bytes + parser->body_left > LIMIT_HTTP_BODY_BYTES) {
         return too_large(parser, 413, "body_too_large", "the request body is too large",
                          LIMIT_HTTP_BODY_BYTES);
     }
-    parser->state = c == '\r' ? BODY_SIZE_LF : BODY_EXTENSION;
+    parser->state = c == '\r' ? BODY_SIZE_LF : c == ';' ? BODY_EXT_START : BODY_EXT_SEMICOLON;
     return PARSER_MORE;
 }
 
-/* A byte of an extension or of a trailer line: to its CR. */
+/* Behind a name or a value: what may follow it. */
+static enum parser_event extension_goes_on(struct parser *parser, char c)
+{
+    bool is_name = parser->state == BODY_EXT_NAME || parser->state == BODY_EXT_EQUALS;
+    bool is_spaced = parser->state == BODY_EXT_EQUALS || parser->state == BODY_EXT_SEMICOLON;
+
+    if (c == ';') {
+        parser->state = BODY_EXT_START;
+    } else if (c == '=' && is_name) {
+        parser->state = BODY_EXT_VALUE_START;
+    } else if (is_space(c)) {
+        parser->state = is_name ? BODY_EXT_EQUALS : BODY_EXT_SEMICOLON;
+    } else if (c == '\r' && !is_spaced) {
+        parser->state = BODY_SIZE_LF;
+    } else {
+        return bad_chunk(parser);
+    }
+    return PARSER_MORE;
+}
+
+/* A byte of a chunk's extensions. */
+static enum parser_event extension(struct parser *parser, char c)
+{
+    bool is_token = (char_class[(unsigned char)c] & TOKEN) != 0;
+
+    switch (parser->state) {
+    case BODY_EXT_START:
+    case BODY_EXT_VALUE_START:
+        if (is_token) {
+            parser->state = parser->state == BODY_EXT_START ? BODY_EXT_NAME : BODY_EXT_VALUE;
+        } else if (c == '"' && parser->state == BODY_EXT_VALUE_START) {
+            parser->state = BODY_EXT_QUOTED;
+        } else if (!is_space(c)) {
+            return bad_chunk(parser);
+        }
+        return PARSER_MORE;
+    case BODY_EXT_NAME:
+    case BODY_EXT_VALUE:
+        return is_token ? PARSER_MORE : extension_goes_on(parser, c);
+    case BODY_EXT_QUOTED:
+        parser->state = c == '"' ? BODY_EXT_END : c == '\\' ? BODY_EXT_ESCAPED : BODY_EXT_QUOTED;
+        return (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE : bad_chunk(parser);
+    case BODY_EXT_ESCAPED:
+        parser->state = BODY_EXT_QUOTED;
+        return (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE : bad_chunk(parser);
+    default:
+        return extension_goes_on(parser, c);
+    }
+}
+
+/* A byte of a trailer's name: to its colon. */
+static enum parser_event trailer_name(struct parser *parser, char c)
+{
+    parser->state = c == ':' ? BODY_TRAILER_LINE : BODY_TRAILER_NAME;
+    return c == ':' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
+                                                                   : bad_chunk(parser);
+}
+
+/* A byte of a trailer's value: to its CR. */
 static enum parser_event skip_line(struct parser *parser, char c, int next)
 {
     if (c == '\r') {
@@ -692,18 +845,20 @@ static enum parser_event line_feed(struct parser *parser, char c, int next)
 /* One byte of the framing, that is, not of a chunk's data. */
 static enum parser_event chunk_step(struct parser *parser, char c)
 {
-    bool is_line = parser->state == BODY_EXTENSION || parser->state == BODY_TRAILER_LINE ||
-                   parser->state == BODY_TRAILER;
+    bool is_extension = parser->state > BODY_SIZE && parser->state < BODY_SIZE_LF;
+    bool is_line =
+        is_extension || (parser->state >= BODY_TRAILER && parser->state <= BODY_TRAILER_LINE);
 
     if (is_line && ++parser->line_bytes > LIMIT_HTTP_HEADERS_BYTES) {
         return too_large(parser, 431, "headers_too_large", "the chunks' trailers are too large",
                          LIMIT_HTTP_HEADERS_BYTES);
     }
+    if (is_extension) {
+        return extension(parser, c);
+    }
     switch (parser->state) {
     case BODY_SIZE:
         return chunk_size(parser, c);
-    case BODY_EXTENSION:
-        return skip_line(parser, c, BODY_SIZE_LF);
     case BODY_SIZE_LF:
         return line_feed(parser, c, parser->body_left > 0 ? BODY_DATA : BODY_TRAILER);
     case BODY_DATA_CR:
@@ -712,8 +867,11 @@ static enum parser_event chunk_step(struct parser *parser, char c)
     case BODY_DATA_LF:
         return line_feed(parser, c, BODY_SIZE);
     case BODY_TRAILER:
-        parser->state = c == '\r' ? BODY_END_LF : BODY_TRAILER_LINE;
-        return c == '\r' || (unsigned char)c > ' ' ? PARSER_MORE : bad_chunk(parser);
+        parser->state = c == '\r' ? BODY_END_LF : BODY_TRAILER_NAME;
+        return c == '\r' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
+                                                                        : bad_chunk(parser);
+    case BODY_TRAILER_NAME:
+        return trailer_name(parser, c);
     case BODY_TRAILER_LINE:
         return skip_line(parser, c, BODY_TRAILER_LF);
     case BODY_TRAILER_LF:

@@ -35,6 +35,13 @@ struct parser_reject {
     uint64_t limit;   /* that was passed; 0: none was */
 };
 
+/* A header line that may be there; of several with one name the last is shown. */
+struct parser_field {
+    uint32_t count; /* lines of that name */
+    uint32_t at;    /* of the value, which has no spaces around it */
+    uint32_t len;
+};
+
 /* What a complete head says. Offsets count from the first byte given to parser_head(). */
 struct parser_head {
     uint32_t len; /* of the head, its empty line included */
@@ -47,6 +54,10 @@ struct parser_head {
     bool chunked;
     bool has_body; /* chunked, or content_length > 0 */
     bool expect_continue;
+    struct parser_field host; /* one, of RFC 9112 3.2's form; HTTP/1.0: or none */
+    struct parser_field origin;
+    struct parser_field authorization;
+    struct parser_field content_type;
     uint32_t key_count; /* Idempotency-Key headers; what the last one says: */
     uint32_t key_at;
     uint32_t key_len; /* without spaces around it */
@@ -62,8 +73,8 @@ struct parser {
     size_t name_at; /* the present header's name */
     size_t name_len;
     uint32_t header_count;
-    uint32_t host_count;
     bool has_length;
+    bool has_bad_host;
     bool is_connect; /* CONNECT, whose target is "host:port" */
     bool says_close; /* a Connection header does */
     bool says_keep_alive;

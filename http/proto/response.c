@@ -24,12 +24,17 @@ const char *response_reason(int status)
         {202, "Accepted"},
         {204, "No Content"},
         {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {408, "Request Timeout"},
         {409, "Conflict"},
         {413, "Payload Too Large"},
         {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {421, "Misdirected Request"},
+        {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {503, "Service Unavailable"},
@@ -76,7 +81,7 @@ HOT void response_put(struct buf *out, const struct response_frame *frame, int s
 
     ASSERT(status >= 200 && status <= 599);
     ASSERT_IMPLIES(len > 0, type != NULL && status != 204);
-    buf_reserve(out, HEAD_BYTES_MAX + extra_len + len);
+    buf_reserve(out, HEAD_BYTES_MAX + extra_len + (frame->head_only ? 0 : len));
     at = (char *)out->data + out->len;
     at = put_status_line(at, status);
     at = PUT_LITERAL(at, "Date: ");
@@ -90,7 +95,7 @@ HOT void response_put(struct buf *out, const struct response_frame *frame, int s
         at += text_decimal(len, at);
     }
     at = PUT_LITERAL(at, "\r\nCache-Control: no-store\r\n");
-    if (status == 429 || status == 503) {
+    if (status == 503 || (status == 429 && extra == NULL)) {
         at = PUT_LITERAL(at, "Retry-After: 1\r\n");
     }
     if (frame->close) {
@@ -107,6 +112,15 @@ HOT void response_put(struct buf *out, const struct response_frame *frame, int s
     }
     out->len = (size_t)(at - (char *)out->data);
     ASSERT(out->len <= out->capacity);
+}
+
+void response_put_head(struct buf *out, const struct response_frame *frame, int status,
+                       const char *type, const char *extra, size_t len)
+{
+    struct response_frame head = *frame;
+
+    head.head_only = true;
+    response_put(out, &head, status, type, extra, NULL, len);
 }
 
 void response_put_stream(struct buf *out, const struct response_frame *frame, const char *type,

@@ -27,9 +27,14 @@ struct response_frame {
 const char *response_reason(int status);
 
 /* Append a reply. type may be NULL when there is no body; extra is header lines with their CRLF, or
- * NULL. 429 and 503 carry Retry-After: 1 by themselves. */
+ * NULL. 503 carries Retry-After: 1 by itself, and so does
+ * 429 unless extra has another. */
 void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
                   const char *extra, const void *body, size_t len);
+
+/* Append the head alone, of a reply whose body of `len` bytes follows. */
+void response_put_head(struct buf *out, const struct response_frame *frame, int status,
+                       const char *type, const char *extra, size_t len);
 
 /* Append the head of a 200 whose body is sent part by part. chunked: in chunks (HTTP/1.1), of which
  * response_put_chunk() appends one, and an empty one the end; else its end is that of the

@@ -70,9 +70,13 @@ static void fd_close(int *fd)
     }
 }
 
-static int accept_one(const struct acceptor *acceptor)
+static int accept_one(const struct acceptor *acceptor, struct sockaddr_storage *ret_peer)
 {
-    return accept4(acceptor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    socklen_t len = sizeof *ret_peer;
+
+    ret_peer->ss_family = AF_UNSPEC;
+    return accept4(acceptor->listen_fd, (struct sockaddr *)ret_peer, &len,
+                   SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static void accept_pause(struct acceptor *acceptor)
@@ -88,6 +92,7 @@ static void accept_starved(struct acceptor *acceptor, int err)
 {
     static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                                 "Connection: close\r\nContent-Length: 0\r\n\r\n";
+    struct sockaddr_storage peer;
     int fd;
 
     if (!acceptor->warned) {
@@ -96,9 +101,11 @@ static void accept_starved(struct acceptor *acceptor, int err)
         acceptor->warned = true;
     }
     fd_close(&acceptor->reserve_fd);
-    fd = accept_one(acceptor);
+    fd = accept_one(acceptor, &peer);
     if (fd >= 0) {
-        (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (acceptor->conns->tls == NULL) {
+            (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         (void)shutdown(fd, SHUT_WR);
         close(fd);
     }
@@ -106,18 +113,19 @@ static void accept_starved(struct acceptor *acceptor, int err)
     accept_pause(acceptor);
 }
 
-static void take(struct acceptor *acceptor, int fd)
+static void take(struct acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
     if (acceptor->warned) {
         acceptor->warned = false;
         log_info("http", "accepting connections again", "loop=%u", acceptor->index);
     }
-    conns_take(acceptor->conns, fd);
+    conns_take(acceptor->conns, fd, (const struct sockaddr *)peer);
 }
 
 static void accept_cb(uv_poll_t *listener, int status, int events)
 {
     struct acceptor *acceptor = listener->data;
+    struct sockaddr_storage peer;
 
     (void)events;
     if (status != 0) {
@@ -128,10 +136,10 @@ static void accept_cb(uv_poll_t *listener, int status, int events)
         return;
     }
     for (int i = 0; i < LIMIT_HTTP_ACCEPTS_PER_TURN; i++) {
-        int fd = accept_one(acceptor);
+        int fd = accept_one(acceptor, &peer);
 
         if (fd >= 0) {
-            take(acceptor, fd);
+            take(acceptor, fd, &peer);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             accept_starved(acceptor, errno);
             break;

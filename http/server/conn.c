@@ -23,7 +23,20 @@
  * become so much too early: by this part of the idle time is it late. */
 #define IDLE_LATE_PART 64
 
+#define TOO_LARGE "the body is larger than this route takes (limit in bytes)"
+
+/* What serving a request counts for, beside its bytes. */
+#define REQUEST_WORK_BYTES 512
+
+/* Connections of those put off that have a turn in one turn of the loop, however little they do. */
+#define TURN_STEPS_MAX 64
+
+/* While so small a part of the connections is left, no client may have more than as large a one. */
+#define CONNS_SHARE 4
+
 #define BIT(state) (1u << (state))
+
+static void conn_rest(struct conn *conn);
 
 /* --- state --- */
 
@@ -31,12 +44,13 @@ HOT static void conn_move(struct conn *conn, enum conn_state to)
 {
     static const unsigned allowed[] = {
         [CONN_IDLE] = BIT(CONN_IDLE) | BIT(CONN_HEAD) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
-                      BIT(CONN_CLOSED),
+                      BIT(CONN_HANDSHAKE) | BIT(CONN_CLOSED),
         [CONN_HEAD] = BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_BODY] = BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_SERVING] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_FINISHING] = BIT(CONN_LINGERING) | BIT(CONN_CLOSED),
         [CONN_LINGERING] = BIT(CONN_CLOSED),
+        [CONN_HANDSHAKE] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_CLOSED] = 0,
     };
 
@@ -70,7 +84,109 @@ HOT static void conn_unqueue(struct conn *conn)
     conn->conns->queue_len--;
 }
 
+/* --- what is put off --- */
+
+/* Go on in a later turn, when those before it had theirs. */
+static void put_off_to(struct conn *conn, struct conn_queue *queue)
+{
+    if (conn->put_off == NULL) {
+        conn->put_off = queue;
+        TAILQ_INSERT_TAIL(queue, conn, put_off_link);
+    }
+}
+
+static void put_off(struct conn *conn)
+{
+    put_off_to(conn, &conn->conns->later);
+}
+
+static void put_off_end(struct conn *conn)
+{
+    TAILQ_REMOVE(conn->put_off, conn, put_off_link);
+    conn->put_off = NULL;
+}
+
+/* Is there room for the reply to another request? A client that took all of its replies is served
+ * although others have not, as far as that goes. */
+HOT static bool has_room(const struct conn *conn)
+{
+    const struct budget *budget = &conn->conns->budget;
+
+    return !budget_output_is_full(budget) ||
+           (output_is_empty(&conn->output) && !budget_output_is_over(budget));
+}
+
+static bool makes_parts(const struct conn *conn)
+{
+    return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL;
+}
+
+/* Is there room for what this connection does in its turn? */
+static bool has_room_for_turn(const struct conn *conn)
+{
+    if (output_is_waiting(&conn->output)) {
+        return true;
+    }
+    return makes_parts(conn) ? !budget_output_is_full(&conn->conns->budget) : has_room(conn);
+}
+
+HOT static void count_output(struct conn *conn)
+{
+    budget_output(&conn->conns->budget, &conn->output.counted, output_held_bytes(&conn->output));
+}
+
+static void count_refusal(struct conn *conn, enum conn_refusal refusal)
+{
+    conns_count(&conn->conns->counts.refused[refusal], 1);
+    atomic_fetch_add_explicit(&conn->client->refused, 1, memory_order_relaxed);
+}
+
+const char *conn_refusal_name(enum conn_refusal refusal)
+{
+    static const char *const names[CONN_REFUSALS] = {
+        [CONN_REFUSED_FULL] = "connections",
+        [CONN_REFUSED_SHARE] = "connections_share",
+        [CONN_REFUSED_CONNECTIONS] = "connections_quota",
+        [CONN_REFUSED_LARGE] = "body_large",
+        [CONN_REFUSED_BODIES] = "bodies",
+        [CONN_REFUSED_BODY_SHARE] = "bodies_share",
+        [CONN_REFUSED_BODY_QUOTA] = "bodies_quota",
+        [CONN_REFUSED_BODY_SLOW] = "body_slow",
+        [CONN_REFUSED_READER] = "reader_slow",
+        [CONN_REFUSED_REQUESTS] = "requests_quota",
+        [CONN_REFUSED_IDS] = "ids_quota",
+    };
+
+    return names[refusal];
+}
+
 /* --- the end --- */
+
+/* The body of the present request goes. */
+HOT static void body_free(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+
+    if (!conn->has_body) {
+        return;
+    }
+    conn->has_body = false;
+    TAILQ_REMOVE(&conns->bodies, conn, body_link);
+    atomic_fetch_sub_explicit(&conn->client->bodies, 1, memory_order_relaxed);
+    budget_body_free(&conns->budget, conn->client, conn->body.len);
+    buf_free(&conn->body);
+}
+
+/* The connection counts for its address alone. */
+static void identify_end(struct conn *conn)
+{
+    if (conn->client != conn->peer) {
+        atomic_fetch_sub_explicit(&conn->client->connections, 1, memory_order_relaxed);
+        clients_release(conn->conns->clients, conn->client);
+        conn->client = conn->peer;
+    }
+    conn->over_quota = false;
+}
 
 static void closed_cb(uv_handle_t *handle)
 {
@@ -79,7 +195,20 @@ static void closed_cb(uv_handle_t *handle)
     ASSERT(conn->state == CONN_CLOSED);
     input_free(&conn->input, conn->conns->input);
     output_free(&conn->output);
+    if (conn->tls != NULL) {
+        session_free(conn->tls);
+    }
     free(conn);
+}
+
+/* Between two requests: say that this is the end, so that nobody takes it for a line that was cut.
+ * If the socket does not take it, so be it. */
+COLD static void say_goodbye(struct conn *conn)
+{
+    if (conn->state == CONN_IDLE && !output_is_waiting(&conn->output) &&
+        conn->output.out.len == 0 && session_owes(conn->tls, true)) {
+        (void)output_seal(&conn->output, &conn->conns->pool, conn->fd, conn->tls, true);
+    }
 }
 
 /* Close without another word; memory goes when libuv is through. Idempotent. */
@@ -92,21 +221,35 @@ COLD static void conn_close(struct conn *conn, const char *reason)
         return;
     }
     log_debug("http", "connection closed", "reason=\"%s\"", reason);
+    if (conn->tls != NULL) {
+        say_goodbye(conn);
+        session_stop(conn->tls);
+    }
     conn_move(conn, CONN_CLOSED);
     if (wait != NULL) {
         (void)conn_resume(wait);
         wait->cancel(wait);
+    }
+    if (conn->note != NULL) {
+        conns->service->answered(conn, 0, NULL, 0);
     }
     timer_cancel(&conns->timers, &conn->read_timer);
     timer_cancel(&conns->timers, &conn->write_timer);
     if (conn->queued) {
         conn_unqueue(conn);
     }
-    conns->body_bytes -= conn->body.len;
-    buf_free(&conn->body);
+    if (conn->put_off != NULL) {
+        put_off_end(conn);
+    }
+    body_free(conn);
+    budget_output(&conns->budget, &conn->output.counted, 0);
     TAILQ_REMOVE(&conns->all, conn, all_link);
     conns->counts.conns--;
     conns->refused_count -= conn->refused;
+    identify_end(conn);
+    atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
+    clients_release(conns->clients, conn->peer);
+    conn->client = NULL;
     uv_close((uv_handle_t *)&conn->poll, closed_cb);
     close(conn->fd);
     conn->fd = -1;
@@ -139,10 +282,7 @@ HOT static const char *conns_date(struct conns *conns)
 /* The present request is answered: make room for the next one. */
 HOT static void request_done(struct conn *conn, bool is_last)
 {
-    conn->conns->body_bytes -= conn->body.len;
-    if (conn->body.capacity > 0) {
-        buf_free(&conn->body);
-    }
+    body_free(conn);
     if (is_last) {
         if (conn->input.end > conn->input.next) {
             conn->ending = CONN_LINGERS;
@@ -173,7 +313,11 @@ HOT void conn_reply(struct conn *conn, int status, const char *type, const char 
     frame.keep_alive = head->http_1_0 && !frame.close;
     response_put(output_buf(&conn->output, &conns->pool), &frame, status, type, extra, body, len);
     conn->output.reply_count++;
+    count_output(conn);
     conns_count(&conns->counts.replies[status / 100], 1);
+    if (conn->note != NULL) {
+        conns->service->answered(conn, status, body, len);
+    }
     request_done(conn, frame.close);
 }
 
@@ -209,6 +353,7 @@ void conn_stream(struct conn *conn, const char *type)
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     response_put_stream(output_buf(&conn->output, &conns->pool), &frame, type,
                         !conn_head(conn)->http_1_0);
+    count_output(conn);
     conns_count(&conns->counts.replies[200 / 100], 1);
     conn_queue(conn);
 }
@@ -223,6 +368,7 @@ void conn_stream_put(struct conn *conn, const void *data, size_t len)
     } else {
         response_put_chunk(out, data, len);
     }
+    count_output(conn);
     conn_queue(conn);
 }
 
@@ -233,12 +379,56 @@ void conn_stream_end(struct conn *conn)
         response_put_chunk(output_buf(&conn->output, &conn->conns->pool), NULL, 0);
     }
     conn->output.reply_count++;
+    if (conn->note != NULL) {
+        conn->conns->service->answered(conn, 200, NULL, 0);
+    }
     request_done(conn, stream_is_last(conn));
 }
 
 void conn_stream_cut(struct conn *conn, const char *reason)
 {
     conn_abort(conn, reason);
+}
+
+/* --- replies of a known length that are made part by part --- */
+
+static bool reply_is_last(const struct conn *conn)
+{
+    return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive || conn->conns->draining;
+}
+
+void conn_reply_begin(struct conn *conn, const char *type, const char *extra, size_t len)
+{
+    const struct parser_head *head = conn_head(conn);
+    struct conns *conns = conn->conns;
+    struct response_frame frame = {.date = conns_date(conns), .close = reply_is_last(conn)};
+
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    ASSERT(len > 0 && head->method != METHOD_HEAD);
+    frame.keep_alive = head->http_1_0 && !frame.close;
+    response_put_head(output_buf(&conn->output, &conns->pool), &frame, 200, type, extra, len);
+    count_output(conn);
+    conns_count(&conns->counts.replies[200 / 100], 1);
+    put_off(conn);
+}
+
+struct buf *conn_reply_part(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    return output_buf(&conn->output, &conn->conns->pool);
+}
+
+void conn_reply_made(struct conn *conn)
+{
+    count_output(conn);
+    conn_queue(conn);
+}
+
+void conn_reply_end(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    conn->output.reply_count++;
+    request_done(conn, reply_is_last(conn));
 }
 
 /* Answer with an error and close: the input cannot be trusted to be in step. */
@@ -251,6 +441,88 @@ COLD static void conn_reject(struct conn *conn, const struct parser_reject *reje
     conn->ending = CONN_LINGERS;
     conn_fail(conn, reject->status, reject->code, NULL, "",
               reject->limit > 0 ? message : reject->why);
+}
+
+/* --- who asks --- */
+
+const char *conn_certificate(const struct conn *conn)
+{
+    return conn->tls != NULL ? conn->tls->certificate : NULL;
+}
+
+/* The same, for want of room, or for a quota. */
+COLD static void conn_refuse(struct conn *conn, enum conn_refusal refusal, int status,
+                             const char *code, const char *why, uint64_t limit)
+{
+    const struct parser_reject reject = {status, code, why, limit};
+
+    count_refusal(conn, refusal);
+    conn_reject(conn, &reject);
+}
+
+static void refuse_conn(struct conn *conn, enum conn_refusal refusal)
+{
+    switch (refusal) {
+    case CONN_REFUSED_CONNECTIONS:
+        conn_refuse(conn, refusal, 429, "quota", "this client has too many connections",
+                    conn->client->connections_max);
+        break;
+    case CONN_REFUSED_SHARE:
+        conn_refuse(conn, refusal, 503, "overloaded",
+                    "many connections are open, and this client has more than its share", 0);
+        break;
+    default:
+        conn_refuse(conn, refusal, 503, "overloaded", "too many connections are open", 0);
+        break;
+    }
+}
+
+COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, uint32_t wait_s)
+{
+    bool is_ids = rate == &conn->client->ids;
+    char message[160];
+    char extra[48];
+
+    count_refusal(conn, is_ids ? CONN_REFUSED_IDS : CONN_REFUSED_REQUESTS);
+    (void)snprintf(message, sizeof message, "client %s has used up its quota of %u %s a second",
+                   conn->client->name, atomic_load_explicit(&rate->per_s, memory_order_relaxed),
+                   is_ids ? "ids" : "requests");
+    (void)snprintf(extra, sizeof extra, "Retry-After: %u\r\n", wait_s);
+    conn_fail(conn, 429, "quota", extra, "", message);
+}
+
+void conn_identify(struct conn *conn, const char *name, size_t len,
+                   const struct client_quotas *quotas)
+{
+    struct http_client *client;
+    uint32_t count;
+
+    if (conn->has_body) {
+        return; /* which was charged to who asked then */
+    }
+    identify_end(conn);
+    if (name == NULL) {
+        return;
+    }
+    client = clients_of_name(conn->conns->clients, name, len, quotas);
+    count = atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
+    conn->over_quota = quotas->connections > 0 && count >= quotas->connections;
+    conn->client = client;
+}
+
+bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+{
+    uint32_t wait_s;
+
+    if (conn->over_quota) {
+        refuse_conn(conn, CONN_REFUSED_CONNECTIONS);
+        return false;
+    }
+    wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
+    if (wait_s > 0) {
+        fail_charge(conn, rate, wait_s);
+    }
+    return wait_s == 0;
 }
 
 /* --- requests that wait --- */
@@ -338,10 +610,16 @@ HOT static bool head_done(struct conn *conn)
         return request_serve(conn);
     }
     conn_move(conn, CONN_BODY);
-    if (head->expect_continue && conn->request.admission == HTTP_REFUSE) {
+    if (conn->request.admission == HTTP_REFUSE &&
+        (head->expect_continue || head->content_length > conn->request.body_max)) {
         /* The client may or may not send its body now: no telling where the next request begins. */
         conn->ending = CONN_LINGERS;
         return request_serve(conn);
+    }
+    if (head->content_length > conn->request.body_max) {
+        conn_refuse(conn, CONN_REFUSED_LARGE, 413, "body_too_large", TOO_LARGE,
+                    conn->request.body_max);
+        return true;
     }
     if (head->expect_continue && conn->input.next == conn->input.end) {
         buf_put(output_buf(&conn->output, &conn->conns->pool), CONTINUE, sizeof(CONTINUE) - 1);
@@ -388,23 +666,106 @@ HOT static bool step_head(struct conn *conn)
     UNREACHABLE("an event of the parser");
 }
 
+/* May this body give way to another that finds no room because of `full`? */
+static bool gives_way(const struct conn *body, const struct conn *to, enum budget_result full)
+{
+    return body != to && (full == BUDGET_ALL || budget_is_large(body->body.len)) &&
+           (full != BUDGET_CLIENT || body->client == to->client);
+}
+
+/* Take the place of the body that has come on least, if there is one that is slow. False: none
+ * is. */
+static bool make_way(struct conn *to, enum budget_result full)
+{
+    uint64_t now_ms = conns_now_ms(to->conns);
+    struct conn *body;
+
+    TAILQ_FOREACH (body, &to->conns->bodies, body_link) {
+        if (now_ms - body->body_step_ms < LIMIT_HTTP_BODY_SLOW_MS) {
+            return false;
+        }
+        if (gives_way(body, to, full)) {
+            conn_refuse(body, CONN_REFUSED_BODY_SLOW, 408, "too_slow",
+                        "the request's body came slowly, and its place was needed for another", 0);
+            conn_rest(body);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse_body(struct conn *conn, enum budget_result full)
+{
+    if (full == BUDGET_CLIENT) {
+        conn_refuse(conn, CONN_REFUSED_BODY_SHARE, 503, "overloaded",
+                    "this client's request bodies take all the room that one client may take "
+                    "(http.client-bodies-bytes)",
+                    conn->conns->budget.client_max);
+    } else {
+        conn_refuse(conn, CONN_REFUSED_BODIES, 503, "overloaded",
+                    "too many request bodies are being received", 0);
+    }
+}
+
+/* The first piece of a body that is to be kept. False: its client has too many; answered. */
+static bool body_begin(struct conn *conn)
+{
+    struct http_client *client = conn->client;
+    uint32_t max = atomic_load_explicit(&client->bodies_max, memory_order_relaxed);
+
+    if (max > 0 && atomic_load_explicit(&client->bodies, memory_order_relaxed) >= max) {
+        conn_refuse(conn, CONN_REFUSED_BODY_QUOTA, 429, "quota",
+                    "this client sends as many request bodies at a time as its quota allows", max);
+        return false;
+    }
+    atomic_fetch_add_explicit(&client->bodies, 1, memory_order_relaxed);
+    conn->has_body = true;
+    conn->body_step_ms = conns_now_ms(conn->conns);
+    conn->body_step_bytes = 0;
+    TAILQ_INSERT_TAIL(&conn->conns->bodies, conn, body_link);
+    return true;
+}
+
+/* A body that comes on is not the first to give way. */
+static void body_step(struct conn *conn)
+{
+    struct conn_queue *bodies = &conn->conns->bodies;
+
+    if (conn->body.len - conn->body_step_bytes >= LIMIT_HTTP_BODY_STEP_BYTES) {
+        conn->body_step_bytes = conn->body.len;
+        conn->body_step_ms = conns_now_ms(conn->conns);
+        TAILQ_REMOVE(bodies, conn, body_link);
+        TAILQ_INSERT_TAIL(bodies, conn, body_link);
+    }
+}
+
 /* Keep a piece of the body if the service wants it. False when there is no room; answered. */
 static bool body_keep(struct conn *conn, const char *data, size_t len)
 {
-    static const struct parser_reject overloaded = {
-        503, "overloaded", "too many request bodies are being received", 0};
-    struct conns *conns = conn->conns;
+    enum budget_result full;
 
+    if (conn->parser.body_bytes + conn->parser.body_left > conn->request.body_max) {
+        conn_refuse(conn, CONN_REFUSED_LARGE, 413, "body_too_large", TOO_LARGE,
+                    conn->request.body_max);
+        return false;
+    }
     if (conn->request.admission != HTTP_KEEP_BODY || len == 0) {
         return true;
     }
-    ASSERT(conn->body.len + len <= LIMIT_HTTP_BODY_BYTES);
-    if (conns->body_bytes + len > LIMIT_HTTP_BODIES_BYTES) {
-        conn_reject(conn, &overloaded);
+    ASSERT(conn->body.len + len <= conn->request.body_max);
+    if (!conn->has_body && !body_begin(conn)) {
+        return false;
+    }
+    do {
+        full =
+            budget_body(&conn->conns->budget, conn->client, conn->body.len, conn->body.len + len);
+    } while (full != BUDGET_OK && make_way(conn, full));
+    if (full != BUDGET_OK) {
+        refuse_body(conn, full);
         return false;
     }
     buf_put(&conn->body, data, len);
-    conns->body_bytes += len;
+    body_step(conn);
     return true;
 }
 
@@ -438,29 +799,58 @@ static bool step_body(struct conn *conn)
 
 /* --- the socket --- */
 
-static void conn_rest(struct conn *conn);
+/* More of what was received over TLS. False: there is no more now; conn->ended may be true. */
+HOT static bool conn_decrypt(struct conn *conn)
+{
+    struct input *input = &conn->input;
+    ssize_t len;
 
-/* Serve what is in the buffer. The replies are sent at the end of the turn. */
+    input_borrow(input, conn->conns->input);
+    len = session_read(conn->tls, input->bytes + input->end, INPUT_BYTES - input->end);
+    if (len > 0) {
+        input->end += (uint32_t)len;
+        return true;
+    }
+    if (len == TLS_BROKEN) {
+        conn->ending = CONN_LINGERS; /* what came behind was not read */
+    }
+    conn->ended = conn->ended || len < 0;
+    if (session_owes(conn->tls, false)) {
+        conn_queue(conn);
+    }
+    return false;
+}
+
+/* Serve what is in the buffer, but no more than is one connection's turn. The replies are sent at
+ * the end of the turn. */
 HOT static void conn_process(struct conn *conn)
 {
     const struct input *input = &conn->input;
+    unsigned steps = 0;
     bool hungry = false;
 
     ASSERT(conn->state != CONN_CLOSED);
-    while (!hungry && is_receiving(conn) && !output_is_full(&conn->output)) {
+    while (!hungry && is_receiving(conn) && !output_is_full(&conn->output) && has_room(conn) &&
+           steps++ < LIMIT_HTTP_TURN_REQUESTS) {
         hungry = conn->state == CONN_BODY ? !step_body(conn) : !step_head(conn);
+        if (hungry && conn->tls != NULL) {
+            hungry = !conn_decrypt(conn);
+        }
     }
     if (hungry && (conn->ended || (conn->conns->draining && input->start == input->end))) {
         conn_move(conn, CONN_FINISHING);
         conn_queue(conn);
+    } else if (!hungry && is_receiving(conn) && !output_is_full(&conn->output)) {
+        put_off_to(conn, has_room(conn) ? &conn->conns->later : &conn->conns->no_room);
     }
+    conn->conns->work_bytes += steps * (uint64_t)REQUEST_WORK_BYTES;
     conn_rest(conn);
 }
 
 /* All is written and nothing more will be. */
 static void conn_end(struct conn *conn)
 {
-    if (conn->ending != CONN_LINGERS || conn->ended) {
+    if ((conn->ending != CONN_LINGERS && conn->tls == NULL) || conn->ended) {
         conn_close(conn, "done");
         return;
     }
@@ -472,22 +862,45 @@ static void conn_end(struct conn *conn)
     conn_rest(conn);
 }
 
+static struct rate_rule rate_rule(const struct conns *conns)
+{
+    return (struct rate_rule){conns->settings->write_ms, conns->settings->min_rate_bytes};
+}
+
 static void write_timer_arm(struct conn *conn)
 {
     struct conns *conns = conn->conns;
+    struct rate_rule rule = rate_rule(conns);
 
-    conn->sent_before = conn->output.sent_bytes;
-    timer_arm(&conns->timers, &conn->write_timer, conns_now_ms(conns) + conns->settings->write_ms);
+    timer_arm(&conns->timers, &conn->write_timer, conns_now_ms(conns) + rate_look_ms(&rule));
+}
+
+/* The client did not take all at once. It is looked at until it is idle. */
+static void rate_watch(struct conn *conn)
+{
+    if (!timer_is_armed(&conn->write_timer)) {
+        rate_begin(&conn->rate, conn->output.taken_bytes, conns_now_ms(conn->conns));
+        write_timer_arm(conn);
+    }
 }
 
 static void write_timer_fire(struct timer *timer, uint64_t now_ms)
 {
+    static const char *const reasons[] = {
+        [RATE_STALLED] = "the client takes no output",
+        [RATE_SLOW] = "the client takes its output too slowly",
+        [RATE_SLOW_WHILE_SHORT] = "the client takes its output slowly while there is no room",
+    };
     struct conn *conn = CONTAINER(timer, struct conn, write_timer);
+    const struct output *output = &conn->output;
+    struct rate_rule rule = rate_rule(conn->conns);
+    enum rate_verdict verdict =
+        rate_look(&conn->rate, &rule, output->taken_bytes, now_ms, output_is_waiting(output),
+                  output->counted, budget_output_is_short(&conn->conns->budget));
 
-    (void)now_ms;
-    ASSERT(output_is_waiting(&conn->output));
-    if (conn->output.sent_bytes == conn->sent_before) {
-        conn_abort(conn, "the client takes no output");
+    if (verdict != RATE_OK) {
+        count_refusal(conn, CONN_REFUSED_READER);
+        conn_abort(conn, reasons[verdict]);
     } else {
         write_timer_arm(conn);
     }
@@ -500,9 +913,14 @@ HOT static bool is_streaming(const struct conn *conn)
            conn->output.out.len == 0;
 }
 
-COLD static void conn_take_more(struct conn *conn)
+/* Give the socket what there is. */
+HOT static enum output_result conn_give(struct conn *conn)
 {
-    conn->wait->sent(conn->wait);
+    struct output_pool *pool = &conn->conns->pool;
+
+    return conn->tls == NULL ? output_send(&conn->output, pool, conn->fd)
+                             : output_seal(&conn->output, pool, conn->fd, conn->tls,
+                                           conn->state == CONN_FINISHING);
 }
 
 /* Send what there is, in a turn's end or when the socket takes more. */
@@ -510,36 +928,40 @@ HOT static void conn_send(struct conn *conn)
 {
     bool was_waiting = output_is_waiting(&conn->output);
     bool go_on = was_waiting || output_is_full(&conn->output) || conn->conns->draining;
+    uint64_t taken_bytes = conn->output.taken_bytes;
+    enum output_result result = conn_give(conn);
+    bool has_more;
 
-    switch (output_send(&conn->output, &conn->conns->pool, conn->fd)) {
+    conn->conns->work_bytes += conn->output.taken_bytes - taken_bytes;
+    count_output(conn);
+    switch (result) {
     case OUTPUT_FAILED:
         conn_close(conn, "write failed");
         return;
     case OUTPUT_WAITS:
-        if (!was_waiting) {
-            write_timer_arm(conn);
-            conn_rest(conn);
-        }
+        rate_watch(conn);
+        conn_rest(conn);
         return;
     case OUTPUT_DONE:
         break;
     }
-    if (was_waiting) {
+    if (conn->state == CONN_IDLE && timer_is_armed(&conn->write_timer)) {
         timer_cancel(&conn->conns->timers, &conn->write_timer);
-        if (conn->state == CONN_IDLE) {
-            conn_move(conn, CONN_IDLE); /* not before now */
-        }
+        conn_move(conn, CONN_IDLE); /* not before now */
     }
-    if (conn->output.out.len > 0) {
+    has_more = conn->output.out.len > 0 ||
+               (conn->tls != NULL && session_owes(conn->tls, conn->state == CONN_FINISHING));
+    if (has_more) {
         conn_queue(conn); /* replies that came meanwhile */
     }
-    if (conn->state == CONN_FINISHING && conn->output.out.len == 0) {
+    if (conn->state == CONN_FINISHING && !has_more) {
         conn_end(conn);
     } else if (is_streaming(conn)) {
+        put_off(conn);
         conn_rest(conn);
-        conn_take_more(conn);
     } else if (go_on) {
-        conn_process(conn);
+        put_off(conn);
+        conn_rest(conn);
     }
 }
 
@@ -554,12 +976,25 @@ HOT static void conn_turn_end(struct conn *conn)
     }
 }
 
+/* A connection that was put off has its turn. */
+static void conn_go_on(struct conn *conn)
+{
+    if (output_is_waiting(&conn->output)) {
+        conn_send(conn);
+    } else if (makes_parts(conn)) {
+        conns_count(&conn->conns->counts.parts, 1);
+        conn->wait->sent(conn->wait);
+    } else if (is_receiving(conn)) {
+        conn_process(conn);
+    }
+}
+
 /* The client sends no more: it may still read what it asked for, unless its request waits for what
  * nobody may ever read. */
 static void read_end(struct conn *conn)
 {
     conn->ended = true;
-    if (conn->state == CONN_LINGERING) {
+    if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
         conn_close(conn, "done");
     } else if (conn->wait != NULL && conn->wait->needs_client) {
         conn_close(conn, "the client has gone while its request waited");
@@ -582,9 +1017,102 @@ HOT static void conn_read(struct conn *conn)
     } else if (count > 0 && conn->state <= CONN_SERVING) {
         input->end += (uint32_t)count;
         ASSERT(input->end <= INPUT_BYTES);
-        conn_process(conn);
+        if (conn->put_off == NULL) {
+            conn_process(conn);
+        } else {
+            conn_rest(conn); /* its turn comes */
+        }
     } else {
         input_keep(input, conn->conns->input); /* what came is dropped */
+    }
+}
+
+/* --- TLS --- */
+
+/* These are the first bytes of an HTTP request: it is told so in its own language. */
+COLD static void conn_is_plain(struct conn *conn)
+{
+    static const struct parser_reject plain = {
+        400, "tls_required", "this address is for TLS: begin its URL with https://", 0};
+
+    session_stop(conn->tls);
+    session_free(conn->tls);
+    conn->tls = NULL;
+    conn_move(conn, CONN_IDLE);
+    conn_reject(conn, &plain);
+    conn_rest(conn);
+}
+
+/* There may be an alert to be sent. */
+COLD static void conn_has_failed(struct conn *conn)
+{
+    conn->ending = CONN_LINGERS;
+    conn_move(conn, CONN_FINISHING);
+    conn_queue(conn);
+    conn_rest(conn);
+}
+
+/* Something was received before the session is open. */
+static void conn_handshake(struct conn *conn)
+{
+    struct tls_session *surplus;
+    enum tls_step step;
+
+    if (conn->state == CONN_IDLE) {
+        conn_move(conn, CONN_HANDSHAKE);
+    }
+    step = session_handshake(conn->tls);
+    surplus = tls_loop_surplus(conn->conns->tls);
+    if (surplus != NULL) {
+        conn_close(surplus->owner, "too many handshakes are under way");
+    }
+    if (session_owes(conn->tls, false)) {
+        conn_queue(conn);
+    }
+    switch (step) {
+    case TLS_MORE:
+        conn_rest(conn);
+        return;
+    case TLS_OPEN:
+        conn_move(conn, CONN_IDLE);
+        conn_process(conn);
+        return;
+    case TLS_PLAIN:
+        conn_is_plain(conn);
+        return;
+    case TLS_FAILED:
+        conn_has_failed(conn);
+        return;
+    }
+}
+
+/* As conn_read(). */
+HOT static void conn_read_sealed(struct conn *conn)
+{
+    struct tls_session *tls = conn->tls;
+    size_t room;
+    uint8_t *at;
+    ssize_t count;
+
+    if (session_must_wait(tls)) {
+        return; /* the socket tells again */
+    }
+    at = session_room(tls, &room);
+    count = recv(conn->fd, at, room, 0);
+    session_received(tls, count > 0 ? (size_t)count : 0);
+    if (count == 0) {
+        if (conn->state == CONN_IDLE && conn->output.reply_count == 0) {
+            session_cut(tls);
+        }
+        read_end(conn);
+    } else if (count < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
+        conn_close(conn, "read failed");
+    } else if (count > 0 && (conn->state == CONN_HANDSHAKE || tls->phase == TLS_HELLO)) {
+        conn_handshake(conn);
+    } else if (conn->state < CONN_SERVING && conn->put_off == NULL) {
+        conn_process(conn);
+    } else {
+        conn_rest(conn);
     }
 }
 
@@ -597,23 +1125,29 @@ HOT static void poll_cb(uv_poll_t *poll, int status, int events)
         conn_close(conn, "the socket reports an error");
     } else {
         if ((events & UV_WRITABLE) != 0 && output_is_waiting(&conn->output)) {
-            conn_send(conn);
+            put_off(conn);
+            conn_rest(conn);
         }
         if ((events & UV_READABLE) != 0 && conn->state != CONN_CLOSED && !conn->ended) {
-            conn_read(conn);
+            if (conn->tls == NULL) {
+                conn_read(conn);
+            } else {
+                conn_read_sealed(conn);
+            }
         }
     }
     if (conns->queue_len >= OUTPUT_BATCH) {
-        conns_turn_end(conns);
+        conns_flush(conns);
     }
 }
 
 /* Wait for what there is a use for: for input as long as there is room, or to see the client's
  * end. */
-HOT static void set_events(struct conn *conn)
+HOT static void set_events(struct conn *conn, bool has_room)
 {
-    bool want = !conn->ended && (conn->input.start > 0 || conn->input.end < INPUT_BYTES);
-    int events = (want ? UV_READABLE : 0) | (output_is_waiting(&conn->output) ? UV_WRITABLE : 0);
+    bool want = !conn->ended && has_room;
+    bool waits = output_is_waiting(&conn->output) && conn->put_off == NULL;
+    int events = (want ? UV_READABLE : 0) | (waits ? UV_WRITABLE : 0);
 
     if (events == conn->events) {
         return;
@@ -639,6 +1173,8 @@ static uint32_t limit_ms(const struct conn *conn)
         return settings->body_ms;
     case CONN_LINGERING:
         return LIMIT_HTTP_LINGER_MS;
+    case CONN_HANDSHAKE:
+        return LIMIT_TLS_HANDSHAKE_MS;
     case CONN_SERVING:
     case CONN_FINISHING:
     case CONN_CLOSED:
@@ -657,6 +1193,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
         conn_close(conn, "idle");
     } else if (conn->state == CONN_LINGERING) {
         conn_close(conn, "lingered");
+    } else if (conn->state == CONN_HANDSHAKE) {
+        conn_close(conn, "the handshake was too slow");
     } else {
         slow.why = conn->state == CONN_HEAD
                        ? "the request's head did not arrive in time (limit in ms)"
@@ -674,8 +1212,8 @@ HOT static void set_read_timer(struct conn *conn)
     uint64_t due_ms;
     uint64_t late_ms;
 
-    if ((!is_receiving(conn) && conn->state != CONN_LINGERING) || output_is_full(&conn->output) ||
-        (is_idle && output_is_waiting(&conn->output))) {
+    if ((!is_receiving(conn) && conn->state < CONN_LINGERING) || output_is_full(&conn->output) ||
+        conn->put_off == &conn->conns->no_room || (is_idle && output_is_waiting(&conn->output))) {
         timer_cancel(timers, &conn->read_timer);
         return;
     }
@@ -686,54 +1224,97 @@ HOT static void set_read_timer(struct conn *conn)
     }
 }
 
+HOT static void tls_rest(struct conn *conn)
+{
+    if (conn->state == CONN_FINISHING || conn->state == CONN_LINGERING) {
+        session_drop(conn->tls); /* as of plain HTTP */
+    }
+    session_keep(conn->tls, conns_now_ms(conn->conns));
+    set_events(conn, session_wants(conn->tls));
+}
+
 /* After each step: which deadline holds, what to keep, and whether to read on. */
 HOT static void conn_rest(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CLOSED);
     set_read_timer(conn);
     input_keep(&conn->input, conn->conns->input);
-    set_events(conn);
+    if (conn->tls == NULL) {
+        set_events(conn, conn->input.start > 0 || conn->input.end < INPUT_BYTES);
+    } else {
+        tls_rest(conn);
+    }
 }
 
 /* --- all of a loop --- */
 
 void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *settings,
-                const struct http_service *service)
+                const struct http_service *service, struct clients *clients)
 {
     ASSERT(settings->head_ms > 0 && settings->connections > 0);
     conns->uv = uv;
     conns->settings = settings;
     conns->service = service;
+    conns->clients = clients;
+    budget_init(&conns->budget, settings);
     timers_init(&conns->timers);
     TAILQ_INIT(&conns->queue);
+    TAILQ_INIT(&conns->later);
+    TAILQ_INIT(&conns->no_room);
+    TAILQ_INIT(&conns->bodies);
     TAILQ_INIT(&conns->all);
+    if (settings->tls != NULL) {
+        conns->tls = tls_loop_new(settings->tls, &conns->timers);
+    }
 }
 
 void conns_free(struct conns *conns)
 {
     ASSERT(conns->counts.conns == 0);
-    ASSERT(conns->body_bytes == 0);
-    ASSERT(TAILQ_EMPTY(&conns->queue));
+    ASSERT(conns->budget.body_bytes == 0 && conns->budget.output_bytes == 0);
+    ASSERT(TAILQ_EMPTY(&conns->queue) && TAILQ_EMPTY(&conns->bodies));
+    ASSERT(TAILQ_EMPTY(&conns->later) && TAILQ_EMPTY(&conns->no_room));
     buf_free(&conns->scratch);
+    tls_loop_free(conns->tls);
     output_pool_free(&conns->pool);
 }
 
-void conns_take(struct conns *conns, int fd)
+/* While few are left no client takes more than its share. This machine's own address does, since
+ * there may be many behind it. */
+static bool is_over_share(const struct conns *conns, const struct http_client *client)
 {
-    static const struct parser_reject overloaded = {503, "overloaded",
-                                                    "too many connections are open", 0};
-    static const int on = 1;
-    bool refused = conns->counts.conns - conns->refused_count >= conns->settings->connections;
-    struct conn *conn;
+    uint32_t most = conns->settings->connections;
 
-    if (refused && conns->refused_count >= LIMIT_HTTP_REFUSED) {
-        close(fd);
-        return;
+    return !client->is_local && conns->counts.conns >= most - most / CONNS_SHARE &&
+           client->connections > most * conns->settings->loops / CONNS_SHARE;
+}
+
+/* Is a connection of this client one too many? CONN_REFUSALS: no. */
+static enum conn_refusal too_many(const struct conns *conns, const struct http_client *client)
+{
+    uint32_t max = atomic_load_explicit(&client->connections_max, memory_order_relaxed);
+
+    if (conns->counts.conns - conns->refused_count >= conns->settings->connections) {
+        return CONN_REFUSED_FULL;
     }
-    conn = calloc(1, sizeof *conn);
+    if (max > 0 && client->connections > max) {
+        return CONN_REFUSED_CONNECTIONS;
+    }
+    return is_over_share(conns, client) ? CONN_REFUSED_SHARE : CONN_REFUSALS;
+}
+
+/* A connection for the socket; NULL: it is closed. */
+static struct conn *conn_new(struct conns *conns, int fd, struct http_client *client, bool refused)
+{
+    static const int on = 1;
+    static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
+    struct conn *conn = calloc(1, sizeof *conn);
+
     ASSERT(conn != NULL);
     conn->conns = conns;
     conn->fd = fd;
+    conn->client = client;
+    conn->peer = client;
     conn->refused = refused;
     conn->since_ms = conns_now_ms(conns);
     timer_init(&conn->read_timer, read_timer_fire);
@@ -742,22 +1323,47 @@ void conns_take(struct conns *conns, int fd)
         log_debug("http", "connection closed", "reason=\"cannot poll\"");
         free(conn);
         close(fd);
-        return;
+        return NULL;
     }
     conn->poll.data = conn;
+    conn->tls = conns->tls != NULL ? session_new(conns->tls, conn) : NULL;
     conns->counts.conns++;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
     /* Replies are whole when they are written; waiting for more would only delay them. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (refused) {
-        conn_reject(conn, &overloaded);
+    /* What the kernel holds for a client that does not read is memory, too. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+    return conn;
+}
+
+void conns_take(struct conns *conns, int fd, const struct sockaddr *peer)
+{
+    struct http_client *client = clients_of_address(conns->clients, peer);
+    enum conn_refusal refusal;
+    struct conn *conn = NULL;
+
+    atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
+    refusal = too_many(conns, client);
+    /* Who is to be told so over TLS would need the handshake first. */
+    if (refusal != CONN_REFUSALS &&
+        (conns->refused_count >= LIMIT_HTTP_REFUSED || conns->tls != NULL)) {
+        conns_count(&conns->counts.refused[refusal], 1);
+        close(fd);
+    } else {
+        conn = conn_new(conns, fd, client, refusal != CONN_REFUSALS);
+    }
+    if (conn == NULL) {
+        atomic_fetch_sub_explicit(&client->connections, 1, memory_order_relaxed);
+        clients_release(conns->clients, client);
+    } else if (refusal != CONN_REFUSALS) {
+        refuse_conn(conn, refusal);
     } else {
         conn_rest(conn);
     }
 }
 
-HOT void conns_turn_end(struct conns *conns)
+HOT void conns_flush(struct conns *conns)
 {
     struct conn *conn;
 
@@ -765,6 +1371,55 @@ HOT void conns_turn_end(struct conns *conns)
         conn_unqueue(conn);
         conn_turn_end(conn);
     }
+    if (conns->tls != NULL) {
+        conns->tls->starts = 0;
+    }
+}
+
+/* Those that wait for room go on, as many as one turn may serve. */
+static void find_room(struct conns *conns)
+{
+    struct conn *conn;
+
+    for (unsigned i = 0; i < TURN_STEPS_MAX && !budget_output_is_full(&conns->budget) &&
+                         (conn = TAILQ_FIRST(&conns->no_room)) != NULL;
+         i++) {
+        put_off_end(conn);
+        put_off(conn);
+    }
+}
+
+/* The connections that were put off, one after the other, until this turn's work is done. */
+COLD static void do_later(struct conns *conns)
+{
+    uint64_t until_bytes = conns->work_bytes + LIMIT_HTTP_TURN_BYTES;
+    struct conn *conn;
+
+    find_room(conns);
+    for (unsigned i = 0; i < TURN_STEPS_MAX && conns->work_bytes < until_bytes &&
+                         (conn = TAILQ_FIRST(&conns->later)) != NULL;
+         i++) {
+        put_off_end(conn);
+        if (has_room_for_turn(conn)) {
+            conn_go_on(conn);
+            conns_flush(conns);
+        } else {
+            put_off_to(conn, &conns->no_room);
+            conn_queue(conn); /* who waits for room keeps none */
+            conns_flush(conns);
+        }
+    }
+}
+
+HOT bool conns_turn_end(struct conns *conns)
+{
+    conns_flush(conns);
+    if (TAILQ_EMPTY(&conns->later) && TAILQ_EMPTY(&conns->no_room)) {
+        return false;
+    }
+    do_later(conns);
+    return !TAILQ_EMPTY(&conns->later) ||
+           (!TAILQ_EMPTY(&conns->no_room) && !budget_output_is_full(&conns->budget));
 }
 
 /* conn: the present one; next: kept by the caller, as the present one may close. */

@@ -12,8 +12,19 @@
  * that the client has gone. What is answered in the turn of another connection is only queued, and
  * goes on at the end of the turn: no recursion, whatever a request causes.
  *
+ * Nobody's large replies or long pipelines keep others waiting: what is more than a little work is
+ * put off (`later`) and done part by part, one connection after the other, a bounded amount in each
+ * turn of the loop, behind all that other connections asked for in it. What unsent replies may take
+ * is bounded too (budget.h): who has not taken all of its own is then put off until there is room
+ * (`no_room`), and slow readers are cut off (rate.h). A body that comes slowly gives way when
+ * its place is needed.
+ *
  * A connection keeps the last head that it read: who takes ids sends the same one again and again,
  * and the same bytes say the same, so they are not read again.
+ *
+ * Over TLS (http/tls) a connection begins with a handshake and has a session; what is received is
+ * decrypted when all that was decrypted before is used up, and so never further than to the request
+ * that is being served. What a turn answers is sealed and sent at its end. Nothing else differs.
  *
  * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
  * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
@@ -30,20 +41,28 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "http/auth/identity.h"
 #include "http/proto/parser.h"
 #include "http/proto/response.h"
 #include "http/proto/text.h"
+#include "http/server/budget.h"
+#include "http/server/client.h"
 #include "http/server/input.h"
 #include "http/server/output.h"
+#include "http/server/rate.h"
 #include "http/server/service.h"
+#include "http/tls/session.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/base/stall.h"
 #include "src/base/timers.h"
 
 /*
  *   IDLE --first byte--> HEAD --its end--> BODY --its end--> SERVING --conn_reply()--> IDLE
  *     |                   `---- there is no body ---------------^
  *     `---- the head repeats the one before it -----------------^
+ *
+ *   IDLE --the first byte of TLS--> HANDSHAKE --done--> IDLE
  *
  *   any of these --the last reply, or the client's end--> FINISHING
  *   FINISHING --all written--> LINGERING --the client's end, or a deadline--> CLOSED
@@ -58,6 +77,7 @@ enum conn_state {
     CONN_SERVING, /* the service has the request, and may let it wait */
     CONN_FINISHING,
     CONN_LINGERING,
+    CONN_HANDSHAKE, /* of TLS */
     CONN_CLOSED
 };
 
@@ -74,7 +94,8 @@ enum conn_ending {
 /* What a request's target says, as offsets from the first byte of its head. */
 struct request {
     enum http_admission admission;
-    uint32_t path_at; /* 0: no path yet, it would be the method's place */
+    uint32_t body_max; /* bytes; the service's to set */
+    uint32_t path_at;  /* 0: no path yet, it would be the method's place */
     uint32_t path_len;
     uint32_t query_at;
     uint32_t query_len;
@@ -83,6 +104,7 @@ struct request {
     void *known;
     uint32_t name_at;
     uint32_t name_len;
+    uint8_t gate;
 };
 
 /*
@@ -103,9 +125,30 @@ struct http_wait {
     struct timer timer;
 } BY_NAME;
 
+/* Why a client was refused, or cut off. */
+enum conn_refusal {
+    CONN_REFUSED_FULL,        /* too many connections */
+    CONN_REFUSED_SHARE,       /* too many of this client, while there are few left */
+    CONN_REFUSED_CONNECTIONS, /* the client's quota of them */
+    CONN_REFUSED_LARGE,       /* a body of more bytes than its route takes */
+    CONN_REFUSED_BODIES,      /* no room for a body */
+    CONN_REFUSED_BODY_SHARE,  /* the client's bodies take its share of it */
+    CONN_REFUSED_BODY_QUOTA,  /* the client's quota of bodies */
+    CONN_REFUSED_BODY_SLOW,   /* a body that came slowly gave way */
+    CONN_REFUSED_READER,      /* a client that takes nothing, or too little */
+    CONN_REFUSED_REQUESTS,    /* the client's quota of requests */
+    CONN_REFUSED_IDS,         /* and of ids */
+    CONN_REFUSALS
+};
+
+/* As metrics name it. */
+const char *conn_refusal_name(enum conn_refusal refusal);
+
 struct conn_counts {
     _Atomic uint64_t replies[6]; /* by the first digit of their status */
     _Atomic uint32_t conns;      /* that are open */
+    _Atomic uint64_t refused[CONN_REFUSALS];
+    _Atomic uint64_t parts; /* of replies that are made part by part */
 };
 
 TAILQ_HEAD(conn_queue, conn);
@@ -120,14 +163,21 @@ struct conns {
     bool draining;
     struct conn_queue queue; /* to go on, or to have their replies sent, at the end of the turn */
     uint32_t queue_len;
+    struct conn_queue later;   /* to go on in a later turn, in this order */
+    struct conn_queue no_room; /* the same, once there is room for output */
+    struct conn_queue bodies;  /* that are being received and kept, slowest first */
     struct conn_queue all;
+    struct clients *clients; /* all loops' */
+    struct budget budget;
+    uint64_t work_bytes;       /* done so far; what bounds a turn */
     uint32_t refused_count;    /* over the limit: they only get their 503 */
-    size_t body_bytes;         /* request bodies in memory */
     struct conn_counts counts; /* the loop alone writes; any thread may read */
+    struct stall stall;        /* how long its turns take */
     struct output_pool pool;
     struct buf scratch;     /* a reply's body under construction, for the moment */
     uint64_t date_until_ms; /* on the loop's clock */
     char date[TEXT_TIME_BYTES];
+    struct tls_loop *tls;    /* NULL: plain HTTP */
     char input[INPUT_BYTES]; /* lent to the connection that is being read from */
 };
 
@@ -135,6 +185,7 @@ struct conns {
 struct conn {
     uv_poll_t poll;
     struct conns *conns;
+    struct tls_session *tls; /* NULL: plain HTTP */
     int fd;
     int events; /* of the socket that are waited for: UV_READABLE, UV_WRITABLE */
     enum conn_state state;
@@ -144,33 +195,51 @@ struct conn {
     bool ended;        /* the client's end was read */
     bool refused;      /* over the limit of connections */
     TAILQ_ENTRY(conn) queue_link;
+    struct conn_queue *put_off; /* conns->later or conns->no_room; NULL: in neither */
+    TAILQ_ENTRY(conn) put_off_link;
+    struct http_client *client; /* whose quotas are charged: the token's, or */
+    struct http_client *peer;   /* the address's; each holds a reference */
+    bool over_quota;            /* of connections */
     struct input input;
     struct output output;
     struct http_wait *wait; /* of the request, NULL: it does not wait */
+    /* Who asks, as the service found by the last head; NULL: it has not looked yet, or has to look
+     * again. The loop keeps what it points to. */
+    const struct identity *identity;
+    void *note; /* the service's, of the present request: http_service.answered ends it */
     struct timer read_timer;
     struct request request;
     struct parser parser; /* its head is the present request's */
     uint32_t last_len;    /* of `last`, the head that was read last; 0: it is not kept */
     char last[CONN_LAST_BYTES];
-    struct buf body; /* of the present request, where the service wants it */
-    struct timer write_timer;
-    size_t sent_before; /* at its last look: progress moves the deadline */
+    struct buf body;          /* of the present request, where the service wants it */
+    bool has_body;            /* in conns->bodies */
+    uint64_t body_step_ms;    /* when it had got on by a step */
+    uint64_t body_step_bytes; /* and how far it was */
+    TAILQ_ENTRY(conn) body_link;
+    struct timer write_timer; /* armed while `rate` is looked at */
+    struct rate rate;
     TAILQ_ENTRY(conn) all_link;
 };
 
 /* --- for the loop --- */
 
 void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *settings,
-                const struct http_service *service);
+                const struct http_service *service, struct clients *clients);
 
 /* All are closed. */
 void conns_free(struct conns *conns);
 
-/* Take over an accepted socket, to serve it, or, if there are too many, to say so. */
-void conns_take(struct conns *conns, int fd);
+/* Take over an accepted socket, to serve it, or, if there are too many, to say so. peer: its
+ * address. */
+void conns_take(struct conns *conns, int fd, const struct sockaddr *peer);
 
-/* The end of a turn: go on with what was answered, and send all replies. */
-void conns_turn_end(struct conns *conns);
+/* Go on with what was answered, and send all replies. */
+void conns_flush(struct conns *conns);
+
+/* The end of a turn: the same, and a bounded amount of what was put off. True if there is more to
+ * be done, in another turn, which should come at once. */
+bool conns_turn_end(struct conns *conns);
 
 /* Finish what is under way, close the rest; what comes to an end meanwhile closes. */
 void conns_drain(struct conns *conns);
@@ -203,6 +272,12 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
     return &conn->parser.head;
 }
 
+/* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
+ * exactly one such name, of printable characters without blanks; else "sha256:" and the hash of its
+ * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
+ * there is no certificate. Borrowed, until the connection closes. */
+const char *conn_certificate(const struct conn *conn);
+
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
  * here. */
 void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
@@ -221,6 +296,23 @@ COLD void conn_stream(struct conn *conn, const char *type);
 COLD void conn_stream_put(struct conn *conn, const void *data, size_t len);
 COLD void conn_stream_end(struct conn *conn);
 COLD void conn_stream_cut(struct conn *conn, const char *reason);
+
+/* Answer the present request with a 200 of `len` bytes that are made part by part, when it is this
+ * connection's turn: conn_reply_begin(), then conn_wait(), whose `sent` is called for each part:
+ * it appends up to LIMIT_HTTP_PART_BYTES to conn_reply_part(), calls conn_reply_made(), and waits
+ * again, or calls conn_reply_end() behind the last one. The client may go at any time (cancel). */
+void conn_reply_begin(struct conn *conn, const char *type, const char *extra, size_t len);
+struct buf *conn_reply_part(struct conn *conn);
+void conn_reply_made(struct conn *conn);
+void conn_reply_end(struct conn *conn);
+
+/* The present request came with a token of that name (NULL: with none): from now on the connection
+ * counts for it, too. One that is beyond its quota of connections is refused by conn_charge(). */
+void conn_identify(struct conn *conn, const char *name, size_t len,
+                   const struct client_quotas *quotas);
+
+/* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
+bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
 /* Answer with an error. extra: more header lines with CRLF, or NULL; more: further members of the
  * error's JSON, each with a comma before it, or "". */

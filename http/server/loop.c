@@ -25,18 +25,42 @@ HOT static void arm(struct http_loop *loop)
     }
 }
 
+/* libuv reads the clock when its wait is over: what was done since then is the turn. */
+HOT static void note_turn(struct http_loop *loop)
+{
+    stall_begin(&loop->conns.stall, uv_now(&loop->uv), "requests");
+    stall_end(&loop->conns.stall, uv_hrtime() / 1000000, loop->name);
+}
+
+/* That it is active is all: the loop then does not sleep. */
+static void no_rest_cb(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* Let the next turn come at once, or not. */
+HOT static void set_rest(struct http_loop *loop, bool more)
+{
+    if (more && !loop->stopping) {
+        (void)uv_idle_start(&loop->no_rest, no_rest_cb);
+    } else {
+        (void)uv_idle_stop(&loop->no_rest);
+    }
+}
+
 /* Whatever a turn was, it ends here. */
 HOT static void turn_end(struct http_loop *loop)
 {
     struct conns *conns = &loop->conns;
 
-    conns_turn_end(conns);
+    set_rest(loop, conns_turn_end(conns));
     if (conns->draining && conns->counts.conns == 0 && loop->drained != NULL) {
         timer_cancel(&conns->timers, &loop->grace);
         loop->drained(loop->drained_data);
         loop->drained = NULL;
     }
     arm(loop);
+    note_turn(loop);
 }
 
 HOT static void turn_end_cb(uv_check_t *check)
@@ -82,7 +106,7 @@ static void stop_cb(struct mailbox_item *item)
     ASSERT(!loop->stopping);
     loop->stopping = true;
     acceptor_close(&loop->acceptor);
-    conns_turn_end(&loop->conns);
+    conns_flush(&loop->conns);
     conns_close(&loop->conns, "stopping");
     if (loop->conns.draining && loop->drained != NULL) {
         loop->drained(loop->drained_data);
@@ -90,6 +114,7 @@ static void stop_cb(struct mailbox_item *item)
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
+    uv_close((uv_handle_t *)&loop->no_rest, NULL);
     mailbox_close(&loop->port->mailbox, NULL);
 }
 
@@ -112,14 +137,15 @@ void loop_post_stop(struct http_loop *loop)
 /* --- start and end --- */
 
 int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
-              const struct http_service *service, int listen_fd)
+              const struct http_service *service, struct clients *clients, int listen_fd)
 {
     *loop = (struct http_loop){.index = index, .timer_due_ms = TIMER_NEVER};
+    (void)snprintf(loop->name, sizeof loop->name, "http-%u", index % 1000);
     if (uv_loop_init(&loop->uv) != 0) {
         close(listen_fd);
         return ERR_IO;
     }
-    conns_init(&loop->conns, &loop->uv, settings, service);
+    conns_init(&loop->conns, &loop->uv, settings, service, clients);
     timer_init(&loop->grace, grace_fire);
     loop->port = http_port_new(&loop->uv);
     if (loop->port == NULL) {
@@ -139,6 +165,7 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
     ASSERT(uv_check_init(&loop->uv, &loop->turn_end) == 0);
     ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
     loop->turn_end.data = loop;
+    ASSERT(uv_idle_init(&loop->uv, &loop->no_rest) == 0);
     loop->conns.data = service->loop_begin(service->data, index, &loop->conns, loop->port);
     return 0;
 }
@@ -146,10 +173,8 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
 void *loop_run(void *data)
 {
     struct http_loop *loop = data;
-    char name[16];
 
-    (void)snprintf(name, sizeof name, "http-%u", loop->index % 1000);
-    (void)pthread_setname_np(pthread_self(), name);
+    (void)pthread_setname_np(pthread_self(), loop->name);
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     return NULL;
 }

@@ -22,8 +22,10 @@ struct http_loop {
     uv_loop_t uv;
     uv_timer_t timer;
     uv_check_t turn_end;
+    uv_idle_t no_rest;     /* active while there is work for another turn at once */
     uint64_t timer_due_ms; /* TIMER_NEVER: not armed */
     unsigned index;
+    char name[16]; /* of the thread, and in the log */
     bool stopping;
     struct conns conns;
     struct acceptor acceptor;
@@ -41,7 +43,8 @@ struct http_loop {
 /* Make the handles; takes over listen_fd, also on failure. 0 or an ERR_*. On failure nothing is
  * left. */
 int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
-              const struct http_service *service, int listen_fd) MUST_CHECK;
+              const struct http_service *service, struct clients *clients,
+              int listen_fd) MUST_CHECK;
 
 /* The thread's body: serves until loop_post_stop(). data: struct http_loop. */
 void *loop_run(void *data);

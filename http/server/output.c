@@ -9,7 +9,8 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-#define KEPT_BYTES (32 << 10) /* memory grown beyond this is freed once it is empty */
+#define KEPT_BYTES LIMIT_HTTP_OUTPUT_BYTES /* memory grown beyond this is freed once it is empty */
+#define SEAL_BYTES (64 << 10)              /* sealed and sent at once: four full records */
 
 HOT struct buf *output_buf(struct output *output, struct output_pool *pool)
 {
@@ -47,6 +48,7 @@ HOT enum output_result output_send(struct output *output, struct output_pool *po
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         return OUTPUT_FAILED;
     }
+    output->taken_bytes += sent > 0 ? (size_t)sent : 0;
     if (sent != (ssize_t)left) {
         output->sent_bytes += sent > 0 ? (size_t)sent : 0;
         if (buf == &output->out) {
@@ -60,6 +62,57 @@ HOT enum output_result output_send(struct output *output, struct output_pool *po
         output->reply_count = 0;
     }
     return OUTPUT_DONE;
+}
+
+/* Send what was sealed just now; what the socket does not take is kept. */
+HOT static enum output_result send_sealed(struct output *output, struct buf *sealed, int fd)
+{
+    size_t len = sealed->len;
+    ssize_t sent = len > 0 ? send(fd, sealed->data, len, MSG_NOSIGNAL) : 0;
+
+    sealed->len = 0;
+    output->taken_bytes += sent > 0 ? (size_t)sent : 0;
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
+        return OUTPUT_FAILED;
+    }
+    if (sent == (ssize_t)len) {
+        return OUTPUT_DONE;
+    }
+    sent = sent > 0 ? sent : 0;
+    buf_put(&output->sending, sealed->data + sent, len - (size_t)sent);
+    output->sent_bytes = 0;
+    return OUTPUT_WAITS;
+}
+
+HOT enum output_result output_seal(struct output *output, struct output_pool *pool, int fd,
+                                   struct tls_session *tls, bool is_last)
+{
+    enum output_result result = OUTPUT_DONE;
+    struct buf *sealed;
+
+    if (output_is_waiting(output)) {
+        return output_send(output, pool, fd);
+    }
+    do {
+        size_t left = output->out.len - output->sealed_bytes;
+        size_t len = left < SEAL_BYTES ? left : SEAL_BYTES;
+
+        sealed = session_write(tls, output->out.data + output->sealed_bytes, len,
+                               is_last && len == left);
+        if (sealed == NULL) {
+            return OUTPUT_FAILED;
+        }
+        output->sealed_bytes += len;
+        if (output->sealed_bytes == output->out.len && output->out.capacity > 0) {
+            output->sealed_bytes = 0;
+            give_back(pool, &output->out);
+        }
+        result = send_sealed(output, sealed, fd);
+    } while (result == OUTPUT_DONE && output->out.len > 0);
+    if (result == OUTPUT_DONE) {
+        output->reply_count = 0;
+    }
+    return result;
 }
 
 void output_free(struct output *output)

@@ -5,6 +5,8 @@
  * call. What the socket does not take at once moves to `sending`, and replies that come meanwhile
  * go behind it. Memory comes from a pool of the loop and goes back there once all is sent.
  *
+ * Over TLS `out` is plain and `sending` sealed: output_seal() seals as much as the socket takes.
+ *
  * Failure modes: the socket is broken: OUTPUT_FAILED.
  *
  * Thread: one owner each (a loop).
@@ -14,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "http/tls/session.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
 
@@ -30,7 +33,10 @@ struct output {
     struct buf out;       /* replies not given to the socket yet */
     struct buf sending;   /* what the socket did not take at once */
     size_t sent_bytes;    /* of it */
+    size_t sealed_bytes;  /* of `out`: TLS has taken them */
     uint32_t reply_count; /* replies in both */
+    uint64_t taken_bytes; /* by the socket, ever */
+    uint64_t counted;     /* of memory, in the loop's budget */
 };
 
 enum output_result {
@@ -48,6 +54,18 @@ static inline bool output_is_waiting(const struct output *output)
     return output->sending.len > 0;
 }
 
+/* The socket has taken all, but for a head at most. */
+static inline bool output_is_empty(const struct output *output)
+{
+    return output->out.len <= LIMIT_HTTP_SMALL_REPLY_BYTES && output->sending.len == 0;
+}
+
+/* Memory that is held for replies. */
+static inline uint64_t output_held_bytes(const struct output *output)
+{
+    return output->out.capacity + output->sending.capacity;
+}
+
 /* So much is unsent that no further request is to be served. */
 static inline bool output_is_full(const struct output *output)
 {
@@ -57,6 +75,11 @@ static inline bool output_is_full(const struct output *output)
 
 /* Give the socket what it did not take, or else what was appended. */
 enum output_result output_send(struct output *output, struct output_pool *pool, int fd);
+
+/* The same over TLS. is_last: no reply comes after those that there are, so the session is closed
+ * behind them. */
+enum output_result output_seal(struct output *output, struct output_pool *pool, int fd,
+                               struct tls_session *tls, bool is_last);
 
 void output_free(struct output *output);
 void output_pool_free(struct output_pool *pool);

@@ -27,6 +27,7 @@ struct http_server {
     unsigned loop_count;
     unsigned running;        /* the first so many loops have a thread */
     struct http_loop *loops; /* loop_count */
+    struct clients *clients; /* of all loops */
     bool drain_begun;
     _Atomic unsigned drain_left; /* loops that still have connections */
     void (*drain_cb)(void *data);
@@ -35,6 +36,7 @@ struct http_server {
 
 static void server_free(struct http_server *server)
 {
+    clients_free(server->clients);
     free(server->loops);
     free(server);
 }
@@ -50,7 +52,8 @@ static int loops_init(struct http_server *server, const int *fds)
             close(fds[i]);
             continue;
         }
-        rv = loop_init(&server->loops[i], i, server->settings, server->service, fds[i]);
+        rv = loop_init(&server->loops[i], i, server->settings, server->service, server->clients,
+                       fds[i]);
         if (rv != 0) {
             server->loop_count = i;
         }
@@ -111,6 +114,7 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
     server->loop_count = settings->loops;
     server->loops = calloc(settings->loops, sizeof *server->loops);
     ASSERT(server->loops != NULL);
+    server->clients = clients_new(&settings->quotas, LIMIT_CLIENTS);
     rv = listener_open(settings->listen_address, settings->loops, fds, &server->port);
     if (rv == 0) {
         rv = loops_init(server, fds);

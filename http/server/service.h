@@ -11,16 +11,24 @@
 #define LEAFD_HTTP_SERVER_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "http/server/client.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
+/* What keeps a node of 512 MiB alive. */
+#define HTTP_DEFAULT_BODIES_BYTES (64 << 20)
+#define HTTP_DEFAULT_CLIENT_BODIES_BYTES (16 << 20)
+#define HTTP_DEFAULT_OUTPUT_BYTES (64 << 20)
+#define HTTP_DEFAULT_MIN_RATE_BYTES 1024
 
 struct conn;
 struct conns;
 struct http_port;
+struct tls;
 
 /* What is to become of a request whose head is there. */
 enum http_admission {
@@ -38,12 +46,17 @@ struct http_service {
     void *(*loop_begin)(void *data, unsigned index, struct conns *conns, struct http_port *port);
     void (*loop_end)(void *loop_data);
 
-    /* A head is complete: find its route, from conn->request. On the loop's thread. */
+    /* A head is complete: find its route, from conn->request, and set body_max there, which is 0
+     * before. On the loop's thread. */
     enum http_admission (*admit)(struct conn *conn);
 
     /* A request is complete: conn_reply() answers it, now, or later after conn_wait(). On the
      * loop's thread. */
     void (*handle)(struct conn *conn);
+
+    /* The request for which conn->note was set is answered, or its connection has closed (status
+     * 0); it sets conn->note to NULL. */
+    void (*answered)(struct conn *conn, int status, const void *body, size_t len);
 } BY_NAME;
 
 /* What an operator sets (docs/configuration.md). */
@@ -55,7 +68,13 @@ struct http_settings {
     uint32_t body_ms;
     uint32_t idle_ms;
     uint32_t write_ms;
-    uint32_t connections; /* of a loop */
+    uint32_t connections;         /* of a loop */
+    uint64_t bodies_bytes;        /* of all request bodies that are being received, on a node */
+    uint64_t client_bodies_bytes; /* of one client's large ones */
+    uint64_t output_bytes;        /* of all replies that were not taken, on a node */
+    uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see rate.h */
+    struct client_quotas quotas;  /* of addresses */
+    struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
 };
 
 #endif

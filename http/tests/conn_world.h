@@ -42,6 +42,9 @@ struct conn_world {
 };
 
 void conn_world_start(struct conn_world *world);
+
+/* The same over TLS; tls: borrowed, with a certificate in force. */
+void conn_world_start_tls(struct conn_world *world, struct tls *tls);
 void conn_world_stop(struct conn_world *world);
 
 /* Everything as at the start: cluster, table of tags, clocks, what was recorded.

@@ -625,6 +625,13 @@ static void set_default(uint32_t *setting, uint32_t value)
     }
 }
 
+static void set_default_bytes(uint64_t *setting, uint64_t value)
+{
+    if (*setting == 0) {
+        *setting = value;
+    }
+}
+
 void fake_settings(struct http_settings *settings)
 {
     settings->listen_address = "127.0.0.1:0";
@@ -635,4 +642,8 @@ void fake_settings(struct http_settings *settings)
     set_default(&settings->idle_ms, LIMIT_HTTP_IDLE_MS);
     set_default(&settings->write_ms, LIMIT_HTTP_WRITE_MS);
     set_default(&settings->connections, LIMIT_HTTP_CONNECTIONS);
+    set_default(&settings->min_rate_bytes, HTTP_DEFAULT_MIN_RATE_BYTES);
+    set_default_bytes(&settings->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
+    set_default_bytes(&settings->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
+    set_default_bytes(&settings->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
 }

@@ -411,7 +411,7 @@ static void expect_status(struct conn_world *world, const char *status)
  * over those of a connection. */
 static void test_each_request_has_its_own_bounds(void **state)
 {
-    static const size_t large = LIMIT_HTTP_BODY_BYTES * 2 / 3;
+    static const size_t large = LIMIT_HTTP_SMALL_BODY_BYTES * 2 / 3;
     struct bench *bench = *state;
     struct conn_world *world = &bench->world;
     char *body = malloc(large);
@@ -463,9 +463,9 @@ static void test_a_body_that_nobody_reads_is_not_kept(void **state)
         send_text(world, "Content-Length: 9\r\n\r\n{    ");
         assert_non_null(world->conn);
         assert_int_equal(world->conn->body.len, cases[i].kept);
-        assert_int_equal(world->loop->conns.body_bytes, cases[i].kept);
+        assert_int_equal(world->loop->conns.budget.body_bytes, cases[i].kept);
         send_text(world, "   }");
-        assert_int_equal(world->loop->conns.body_bytes, 0);
+        assert_int_equal(world->loop->conns.budget.body_bytes, 0);
         conn_world_disconnect(world);
     }
 }

@@ -10,7 +10,8 @@
 #include "src/id/codec/command.h"
 
 #define REGISTER_AGAIN_MS 1000
-#define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
+#define DIGEST_QUIET 12       /* where nothing changes, digests are compared every so many times */
+#define RECALLED_AGAIN_MS 100 /* longer than a follower takes to apply what it has proposed */
 #define RECALLED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
 
 static void pause_for(struct announce *announce, struct timer *timer, uint64_t ms)
@@ -60,16 +61,28 @@ static void register_node(struct announce *announce)
 static void compare_digests(struct announce *announce)
 {
     struct driver *driver = announce->on->driver;
+    uint64_t applied = driver_applied(driver)->index;
     struct buf payload = BUF_INIT;
 
+    if (!driver_leads(driver)) {
+        announce->digest_index = 0;
+        return;
+    }
     if (announce->digest_ms == 0 || announce->digest.in_flight ||
-        timer_is_armed(&announce->digest_pause) || !driver_leads(driver)) {
+        timer_is_armed(&announce->digest_pause)) {
         return;
     }
     pause_for(announce, &announce->digest_pause, announce->digest_ms);
-    command_put(&payload, COMMAND_DIGEST,
-                &(struct digest_command){.index = driver_applied(driver)->index,
-                                         .digest = fsm_digest(announce->on->fsm)});
+    /* Since then nothing but the comparison itself: a quiet cluster writes little for it. */
+    if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
+        ++announce->digest_skipped < DIGEST_QUIET) {
+        return;
+    }
+    announce->digest_index = applied;
+    announce->digest_skipped = 0;
+    command_put(
+        &payload, COMMAND_DIGEST,
+        &(struct digest_command){.index = applied, .digest = fsm_digest(announce->on->fsm)});
     node_command_send(&announce->digest, announce->on, &payload, false);
 }
 

@@ -36,6 +36,8 @@ struct announce {
     struct timer registration_pause;
     struct node_command digest;
     struct timer digest_pause;
+    unsigned digest_skipped; /* since nothing has changed */
+    uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
     struct announce_recalled recalled;
 };
 

@@ -81,7 +81,8 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
     struct wire_applied message;
     unsigned at;
 
-    if (wire_applied_decode(payload, len, &message) != 0) {
+    if (wire_applied_decode(payload, len, &message) != 0 ||
+        !trust_index(&everywhere->on->driver->trust, from, "applied_index", message.index)) {
         return false;
     }
     if (!message.answer) {

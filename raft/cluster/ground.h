@@ -23,6 +23,7 @@ struct ground {
     struct answers *answers;      /* by which requests that are over leave */
     struct id_proposer *proposer; /* takes any id_request of this node */
     uint64_t node_id;             /* this node */
+    uint64_t memory_bytes;        /* that the state may take; 0: no bound */
     bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 

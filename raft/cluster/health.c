@@ -59,6 +59,18 @@ static void update_burnt(struct health *health)
     SEE(health, given_back, allocator_counts(health->of.allocator)->returned);
 }
 
+static void update_state(struct health *health)
+{
+    struct fsm_usage usage;
+
+    fsm_usage(health->of.on->fsm, &usage);
+    SEE(health, state_bytes, usage.bytes);
+    SEE(health, state_max_bytes, health->of.on->memory_bytes);
+    SEE(health, state_tags, usage.tags);
+    SEE(health, state_dead, usage.dead);
+    SEE(health, state_keys, usage.keys);
+}
+
 static void update_members(struct health *health)
 {
     const struct ground *on = health->of.on;
@@ -122,6 +134,7 @@ bool health_update(struct health *health)
     if (driver_applied(on->driver)->index >= health->start_last) {
         SEE(health, applied_once, true);
     }
+    update_state(health);
     update_birth(health);
     update_members(health);
     update_held(health);

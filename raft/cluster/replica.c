@@ -317,6 +317,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->owner = owner;
     replica->fsm = fsm;
     replica->ground = (struct ground){.driver = &replica->driver,
+                                      .memory_bytes = config->memory_bytes,
                                       .net = net,
                                       .clock = clock,
                                       .timers = &replica->timers,
@@ -551,6 +552,21 @@ static void turn_members(struct replica *replica)
     replica->requests.serving.holding = membership_turn(&replica->membership) || replica->draining;
 }
 
+/* The keys that the table may hold: strict.keys, and no more than there are once the memory of the
+ * state is used up. Each batch carries it, so that apply need not know of memory. */
+static void limit_keys(struct replica *replica)
+{
+    uint32_t limit = replica->config.strict_keys;
+    struct fsm_usage usage;
+
+    fsm_usage(replica->fsm, &usage);
+    if (replica->config.memory_bytes > 0 && usage.bytes >= replica->config.memory_bytes &&
+        usage.keys < limit) {
+        limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
+    }
+    strict_limit_keys(replica->strict, limit);
+}
+
 /* All that may lead to requests of this node. */
 static void turn_parts(struct replica *replica)
 {
@@ -571,7 +587,14 @@ static void turn_parts(struct replica *replica)
     lease_turn(replica->lease);
     prefetch_turn(replica->prefetch, tags_ms(replica), leader_known);
     allocator_turn(replica->allocator); /* after the prefetch, which wants segments */
+    limit_keys(replica);
     strict_turn(replica->strict, leader_known);
+}
+
+/* What the turn does from now on, for who asks why it takes long. */
+static void step(struct replica *replica, const char *doing)
+{
+    stall_step(&replica->health.seen.stall, ground_now_ms(&replica->ground), doing);
 }
 
 /*
@@ -584,10 +607,13 @@ bool replica_turn(struct replica *replica)
 {
     bool more;
 
+    step(replica, "events and timers");
     turn_births(replica);
     driver_tick(&replica->driver);
     answers_deliver(&replica->answers);
+    step(replica, "applying entries");
     more = driver_turn(&replica->driver);
+    step(replica, "requests");
     answers_deliver(&replica->answers);
     timers_run(&replica->timers, ground_now_ms(&replica->ground));
     if (!replica->ground.stopping) {

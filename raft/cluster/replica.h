@@ -45,6 +45,7 @@ struct replica_config {
     struct node_info info;           /* what this node registers; node_id 0: nothing */
     uint32_t digest_ms;              /* how often the leader has digests compared; 0: never */
     const char *cluster_id;          /* borrowed */
+    uint64_t memory_bytes;           /* that the state may take; 0: no bound */
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */

@@ -364,7 +364,8 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
     struct id_request *request;
     struct wire_reply reply;
 
-    if (wire_reply_decode(payload, len, &reply) != 0) {
+    if (wire_reply_decode(payload, len, &reply) != 0 ||
+        !trust_index(&requests->on->driver->trust, from, "reply_index", reply.index)) {
         return false;
     }
     if (reply.id & NUMBERS_MARK) {

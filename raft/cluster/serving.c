@@ -9,6 +9,10 @@
 #include "src/base/container.h"
 #include "src/id/codec/command.h"
 
+/* So large a command takes the disks, the links and the state machines for a while. Whatever comes
+ * meanwhile has to wait for at most one of them. */
+#define LARGE_BYTES (64 << 10)
+
 /* A request on its way. */
 struct work {
     TAILQ_ENTRY(work) link;
@@ -20,6 +24,8 @@ struct work {
     uint64_t id;
     struct timer deadline; /* remote: its sender's; a local one has its own */
     struct buf payload;    /* remote's own; a local one's is in the request */
+    uint64_t adds_bytes;   /* that the state may grow by; of a command that is admitted */
+    bool admitted;         /* there is memory for it */
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;
 };
@@ -55,8 +61,9 @@ static void work_free(struct work *work)
 {
     struct serving *serving = work->serving;
 
-    ASSERT(serving->count > 0);
+    ASSERT(serving->count > 0 && serving->adds_bytes >= work->adds_bytes);
     serving->count--;
+    serving->adds_bytes -= work->adds_bytes;
     TAILQ_REMOVE(work->list, work, link);
     if (work->local != NULL) {
         work->local->work = NULL;
@@ -143,6 +150,14 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
     return work;
 }
 
+/* Its payload is there: to which list does it belong? */
+static void sort_by_size(struct work *work)
+{
+    if (work->kind == WIRE_REQUEST_COMMAND && payload_of(work)->len >= LARGE_BYTES) {
+        move(work, &work->serving->large);
+    }
+}
+
 void serving_take(struct serving *serving, struct id_request *request)
 {
     struct work *work = work_new(serving, serving_wire_kind(request));
@@ -153,6 +168,7 @@ void serving_take(struct serving *serving, struct id_request *request)
                    command_since(request->payload.data[1]) <= fsm_level(serving->on->fsm));
     work->local = request;
     request->work = work;
+    sort_by_size(work);
 }
 
 void serving_abandon(struct serving *serving, struct id_request *request)
@@ -181,6 +197,7 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_LEVEL:
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
+    case COMMAND_MEMBER_MOVE:
         return true;
     default:
         return false;
@@ -240,6 +257,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     work->from = from;
     work->id = wire->id;
     buf_put(&work->payload, wire->payload, wire->payload_len);
+    sort_by_size(work);
     timer_arm(serving->on->timers, &work->deadline,
               ground_now_ms(serving->on) + wire->time_left_ms);
 }
@@ -347,6 +365,8 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->in_round);
     give_back_list(&serving->confirmed);
     give_back_list(&serving->todo);
+    give_back_list(&serving->large);
+    serving->large_index = 0;
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
     give_back_list(&serving->submitted);
     stop_round(serving);
@@ -355,8 +375,9 @@ void serving_reset(struct serving *serving)
 
 /* --- commands --- */
 
-/* One submit of what waits, as much as fits. False when no more can be taken now. */
-static bool submit_some(struct serving *serving)
+/* One submit of what waits on a list, at most so many and as much as fits. False when no more can
+ * be taken now. */
+static bool submit_some(struct serving *serving, struct work_list *list, unsigned max)
 {
     struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
     struct work *work;
@@ -365,10 +386,10 @@ static bool submit_some(struct serving *serving)
     size_t bytes = 0;
     unsigned n = 0;
 
-    TAILQ_FOREACH (work, &serving->todo, link) {
+    TAILQ_FOREACH (work, list, link) {
         const struct buf *payload = payload_of(work);
 
-        if (n == LIMIT_ENTRIES_PER_FRAME || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
+        if (n == max || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
             break;
         }
         commands[n++] = (struct driver_command){payload->data, payload->len};
@@ -380,7 +401,7 @@ static bool submit_some(struct serving *serving)
     work = TAILQ_LAST(&serving->submitted, work_list);
     ASSERT(index > 0 && (work == NULL || work->index < index));
     for (unsigned i = 0; i < n; i++) {
-        work = TAILQ_FIRST(&serving->todo);
+        work = TAILQ_FIRST(list);
         work->index = index + i;
         work->term = term;
         move(work, &serving->submitted);
@@ -388,17 +409,68 @@ static bool submit_some(struct serving *serving)
     return true;
 }
 
+/* What comes new and would make the state larger than it may be is refused here, before it is in
+ * the log: apply knows no bound of one node. Those that were admitted stand first. */
+static void admit(struct serving *serving, struct work_list *list)
+{
+    const struct ground *on = serving->on;
+    struct fsm_usage usage;
+    struct work *work;
+    struct work *before;
+
+    for (work = TAILQ_LAST(list, work_list); work != NULL && !work->admitted; work = before) {
+        const struct buf *payload = payload_of(work);
+        uint64_t adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
+
+        before = TAILQ_PREV(work, work_list, link);
+        work->admitted = true;
+        if (adds_bytes == 0) {
+            continue;
+        }
+        fsm_usage(on->fsm, &usage);
+        if (usage.bytes + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+            finish(work, ERR_STATE_FULL, 0, NULL, 0);
+        } else {
+            work->adds_bytes = adds_bytes;
+            serving->adds_bytes += adds_bytes;
+        }
+    }
+}
+
+static void refuse_for_disk(struct work_list *list)
+{
+    while (!TAILQ_EMPTY(list)) {
+        finish(TAILQ_FIRST(list), ERR_DISK_FULL, 0, NULL, 0);
+    }
+}
+
+/* One of the large ones, once the last one is applied. */
+static void submit_large(struct serving *serving)
+{
+    struct work *work = TAILQ_FIRST(&serving->large);
+
+    if (work != NULL && serving->large_index <= driver_applied(serving->on->driver)->index &&
+        submit_some(serving, &serving->large, 1)) {
+        serving->large_index = work->index;
+    }
+}
+
 static void submit_todo(struct serving *serving)
 {
+    if (serving->on->memory_bytes > 0) {
+        admit(serving, &serving->todo);
+        admit(serving, &serving->large);
+    }
     if (driver_disk_is_low(serving->on->driver)) {
-        while (!TAILQ_EMPTY(&serving->todo)) {
-            finish(TAILQ_FIRST(&serving->todo), ERR_DISK_FULL, 0, NULL, 0);
-        }
+        refuse_for_disk(&serving->todo);
+        refuse_for_disk(&serving->large);
         return;
     }
-    while (!TAILQ_EMPTY(&serving->todo) && submit_some(serving)) {
+    while (!TAILQ_EMPTY(&serving->todo) &&
+           submit_some(serving, &serving->todo, LIMIT_ENTRIES_PER_FRAME)) {
         continue;
     }
+    submit_large(serving);
 }
 
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
@@ -481,6 +553,7 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
 {
     *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
     TAILQ_INIT(&serving->todo);
+    TAILQ_INIT(&serving->large);
     TAILQ_INIT(&serving->submitted);
     TAILQ_INIT(&serving->reads);
     TAILQ_INIT(&serving->in_round);

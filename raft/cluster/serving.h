@@ -18,8 +18,10 @@
  *
  * Failure modes: leadership or term changed, or another entry took the place: all goes back to
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
- * for commands. Too many: ERR_OVERLOADED. A command that only a leader proposes for itself, or
- * under another node's stamp: ERR_REFUSED. Of a remote one whose sender has given up: forgotten.
+ * for commands. The state would take more memory than it may (data.memory-bytes), with all that is
+ * appended and not applied yet: ERR_STATE_FULL for what makes it larger. Too many: ERR_OVERLOADED.
+ * A command that only a leader proposes for itself, or under another node's stamp: ERR_REFUSED. Of
+ * a remote one whose sender has given up: forgotten.
  *
  * Thread: the raft loop.
  */
@@ -54,13 +56,16 @@ struct serving {
     const struct ground *on;
     struct serving_owner *owner;
     struct membership *membership;
-    bool holding;          /* leadership is handed over, or a vote taken away: take nothing new */
-    struct work_list todo; /* commands to append */
+    bool holding;           /* leadership is handed over, or a vote taken away: take nothing new */
+    struct work_list todo;  /* commands to append */
+    struct work_list large; /* those of many bytes: behind all others, one at a time */
+    uint64_t large_index;   /* of the last one that was appended in this leadership; 0: none */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
     struct work_list in_round;  /* in the one under way */
     struct work_list confirmed; /* wait until their index is applied */
     size_t count;               /* of all */
+    uint64_t adds_bytes;        /* that the state grows by when all that are admitted are applied */
     struct read_round round;
 };
 

@@ -10,7 +10,7 @@
 #include "src/base/hash.h"
 #include "src/id/codec/member.h"
 
-#define HOLD_ROWS_MAX 2048 /* then they go at once */
+#define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
 
 void applier_init(struct applier *applier, const struct applier_config *config, struct fsm *fsm,
                   struct writes *writes, const struct clock *clock, const struct store_position *at)
@@ -60,11 +60,16 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
-    if (!fsm_can_apply(applier->fsm, block->data, block->len)) {
-        return ERR_NEWER;
-    }
+    uint64_t term_before = applier->applied.term;
+    int rv;
+
     applier_skip(applier, index, term);
-    return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
+    rv = fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
+    if (rv == ERR_NEWER) {
+        applier->applied.index = index - 1;
+        applier->applied.term = term_before;
+    }
+    return rv;
 }
 
 void applier_configured(const struct applier *applier, struct configuration *ret_configuration)
@@ -196,8 +201,10 @@ void applier_hold(struct applier *applier)
     if (applier->rows_since_ms == UINT64_MAX) {
         applier->rows_since_ms = clock_now_ms(applier->clock);
     }
-    if (applier->config.rows_hold_ms == 0 || applier->rows.count >= HOLD_ROWS_MAX) {
+    if (applier->config.rows_hold_ms == 0) {
         applier_write(applier, false);
+    } else if (applier->rows.count >= HOLD_ROWS_MAX) {
+        applier->rows_since_ms = 0; /* with the next turn: this one was long enough */
     }
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "raft/core/consensus.h"
+#include "raft/core/entry_check.h"
 #include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
@@ -21,6 +22,9 @@
 #include "src/id/codec/command.h"
 
 #define APPLY_PER_TURN 2048
+#define APPLY_LOOK 16                 /* entries, then it looks at the clock */
+#define APPLY_LARGE_BYTES (256 << 10) /* such an entry is the last of its turn */
+#define APPLY_MS 5                    /* then what else waits for the loop gets its turn */
 
 _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
@@ -762,7 +766,8 @@ static void receive_append(struct driver *driver, struct raft_message *message)
     struct raft_append_entries *args = &message->append_entries;
     unsigned from = 0;
 
-    if (!agrees(driver, message->server_id, message) || parts_from_install(driver, args)) {
+    if (driver->failed || !agrees(driver, message->server_id, message) ||
+        parts_from_install(driver, args)) {
         return;
     }
     note_leader(driver, message->server_id, args->term);
@@ -788,6 +793,64 @@ static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer
     }
 }
 
+/* The entry, and all behind it, wait for a newer leafd on this node. */
+static void fail_newer(struct driver *driver, uint64_t index, const void *data, size_t len)
+{
+    const struct level_range own = fsm_levels(driver->applier.fsm);
+    uint16_t to = command_raises_to(data, len);
+    struct node_info info = {.version = "of an unknown version"};
+    struct session_stamp stamp = {0};
+    char what[80] = "is of a kind that this leafd does not know";
+    char text[380];
+
+    if (session_stamp_read(data, len, &stamp) == 0) {
+        (void)fsm_node(driver->applier.fsm, stamp.node_id, &info);
+    }
+    if (to != 0) {
+        snprintf(what, sizeof what, "raises the cluster's level to %u", to);
+    }
+    snprintf(text, sizeof text,
+             "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
+             "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
+             "nothing was changed",
+             (unsigned long long)index, what, own.min, own.max, (unsigned long long)stamp.node_id,
+             info.version);
+    fail(driver, ERR_NEWER, text);
+}
+
+/* May what a leader sends go to the log and the disk? Entries that are for later are cut off.
+ * False: it lies. */
+static bool believes_entries(struct driver *driver, uint64_t from,
+                             struct raft_append_entries *append)
+{
+    const struct entry_checker checker = {.log = &driver->log,
+                                          .applier = &driver->applier,
+                                          .commit = driver->commit,
+                                          .node_id = driver->config.node_id};
+    const struct raft_entry *entry;
+    struct entries_checked checked;
+
+    if (append->term < driver_term(driver)) {
+        return true; /* the core takes no entry of it */
+    }
+    switch (entries_check(&checker, append, &checked)) {
+    case ENTRIES_FINE:
+        break;
+    case ENTRIES_CUT:
+        append->n_entries = checked.at;
+        break;
+    case ENTRIES_NEWER:
+        entry = &append->entries[checked.at];
+        fail_newer(driver, append->prev_log_index + 1 + checked.at, entry->buf.base,
+                   entry->buf.len);
+        break;
+    case ENTRIES_LIE:
+        trust_alarm(&driver->trust, from, checked.field, checked.value, checked.bound);
+        return false;
+    }
+    return true;
+}
+
 static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
@@ -800,7 +863,9 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     }
     message.server_id = from;
     message.server_address = address_of(driver, from);
-    if (!trust_message(&driver->trust, from, &message)) {
+    if (!trust_message(&driver->trust, from, &message) ||
+        (message.type == RAFT_APPEND_ENTRIES &&
+         !believes_entries(driver, from, &message.append_entries))) {
         message_release(&message);
         return false;
     }
@@ -912,7 +977,8 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
 {
     struct wire_resign resign;
 
-    if (wire_resign_decode(payload, len, &resign) != 0) {
+    if (wire_resign_decode(payload, len, &resign) != 0 ||
+        !trust_term(&driver->trust, from, "resigned_term", resign.term)) {
         return false;
     }
     if (leader_watch_resigned(&driver->watch, from, resign.term)) {
@@ -1174,29 +1240,20 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     (void)step(driver, &event);
 }
 
-/* The entry, and all behind it, wait for a newer leafd on this node. */
-static void fail_newer(struct driver *driver, uint64_t index, const struct entry_block *block)
+/* The leader's digest at an index, and this node's, are not the same. */
+static void fail_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
 {
-    const struct level_range own = fsm_levels(driver->applier.fsm);
-    uint16_t to = command_raises_to(block->data, block->len);
-    struct node_info info = {.version = "of an unknown version"};
-    struct session_stamp stamp = {0};
-    char what[80] = "is of a kind that this leafd does not know";
-    char text[380];
+    struct command command;
+    char text[200];
 
-    if (session_stamp_read(block->data, block->len, &stamp) == 0) {
-        (void)fsm_node(driver->applier.fsm, stamp.node_id, &info);
-    }
-    if (to != 0) {
-        snprintf(what, sizeof what, "raises the cluster's level to %u", to);
-    }
-    snprintf(text, sizeof text,
-             "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
-             "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
-             "nothing was changed",
-             (unsigned long long)index, what, own.min, own.max, (unsigned long long)stamp.node_id,
-             info.version);
-    fail(driver, ERR_NEWER, text);
+    ASSERT(command_read(block->data, block->len, &command) == 0);
+    snprintf(
+        text, sizeof text,
+        "the state differs from the leader's at an equal index: entry %llu says that the digest "
+        "of all rows at index %llu is %016llx, and here it was another",
+        (unsigned long long)index, (unsigned long long)command.digest.index,
+        (unsigned long long)command.digest.digest);
+    fail(driver, ERR_DIVERGED, text);
 }
 
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
@@ -1206,9 +1263,9 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
     int rv = applier_command(&driver->applier, index, term, block, &result);
 
     if (rv == ERR_DIVERGED) {
-        fail(driver, rv, "the state differs from the leader's at an equal index");
+        fail_diverged(driver, index, block);
     } else if (rv == ERR_NEWER) {
-        fail_newer(driver, index, block);
+        fail_newer(driver, index, block->data, block->len);
     } else {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
     }
@@ -1253,15 +1310,22 @@ static void apply(struct driver *driver, const struct log_entry *entry)
 bool driver_turn(struct driver *driver)
 {
     const struct log_entry *entry;
+    uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
 
     if (driver->failed) {
         return false;
     }
     submit_first(driver);
-    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
+    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
+           (count % APPLY_LOOK != 0 || count == 0 || clock_now_ms(driver->clock) < until_ms)) {
+        bool large = entry->block->len >= APPLY_LARGE_BYTES;
+
         apply(driver, entry);
         count++;
+        if (large) {
+            break;
+        }
     }
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);

@@ -215,6 +215,11 @@ static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store
 
 static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1, 2, 3};
 
+static bool old_allowed_cb(const struct handshake_config *config)
+{
+    return config->node_id > 0;
+}
+
 static struct handshake_config config_of(uint64_t node_id)
 {
     static struct net_receiver receiver = {.introduce = introduce_cb, .admit = admit_cb};
@@ -222,8 +227,8 @@ static struct handshake_config config_of(uint64_t node_id)
     return (struct handshake_config){.node_id = node_id,
                                      .store_id = 5,
                                      .cluster_id = "fuzz",
-                                     .secret = "nobody knows this",
-                                     .secret_len = 17,
+                                     .old_secret = {"nobody knows this", 17},
+                                     .old_allowed = old_allowed_cb,
                                      .known = known_cb,
                                      .receiver = &receiver};
 }
@@ -236,9 +241,9 @@ static void fuzz_stranger(struct reader *reader, bool dialler)
     struct buf out = BUF_INIT;
 
     if (dialler) {
-        handshake_dial(&handshake, &config, 2, nonce, &out);
+        handshake_dial(&handshake, &config, 2, &(struct handshake_way){.nonce = nonce}, &out);
     } else {
-        handshake_accept(&handshake, &config, nonce);
+        handshake_accept(&handshake, &config, &(struct handshake_way){.nonce = nonce});
     }
     while (handshake.state != HANDSHAKE_FAILED) {
         enum frame_type type = (enum frame_type)reader_u8(reader);
@@ -297,8 +302,8 @@ static void fuzz_between(struct reader *reader)
     struct buf outs[2] = {BUF_INIT, BUF_INIT};
     bool changed = false;
 
-    handshake_dial(&sides[0], &configs[0], 1, nonce, &outs[0]);
-    handshake_accept(&sides[1], &configs[1], nonce);
+    handshake_dial(&sides[0], &configs[0], 1, &(struct handshake_way){.nonce = nonce}, &outs[0]);
+    handshake_accept(&sides[1], &configs[1], &(struct handshake_way){.nonce = nonce});
     for (unsigned from = 0; outs[from].len > 0; from = 1 - from) {
         changed = carry(&outs[from], &sides[1 - from], &outs[1 - from], reader) || changed;
         ASSERT(!changed || sides[1].state != HANDSHAKE_DONE);

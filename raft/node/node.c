@@ -38,7 +38,7 @@
 #include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
-#define DIGEST_MS 60000 /* how often nodes compare their state */
+#define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
 #define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
@@ -70,7 +70,8 @@ struct node {
     struct replica replica;
     struct replica_owner owner;
     uv_prepare_t prepare;
-    uv_idle_t again; /* keeps the loop from waiting while a turn left work */
+    uv_check_t woken; /* the wait of the loop is over: a turn begins */
+    uv_idle_t again;  /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
@@ -78,6 +79,8 @@ struct node {
     uint64_t seen_birth;   /* changes of the birth watch */
     uint64_t birth_log_ms; /* until then a birth that does not come is not told again */
     bool born_told;
+    struct net_keys *keys;        /* NULL once the links have them */
+    uint16_t told_level;          /* by those who let it in; 0: it was not told */
     struct learned_peers learned; /* of a node that was let in at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
@@ -136,6 +139,16 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
 static uint16_t on_level(struct net_receiver *receiver)
 {
     return fsm_level(CONTAINER(receiver, struct node, receiver)->replica.fsm);
+}
+
+/* A node that joined heard at once that the cluster is born; its level it hears from peers. */
+static bool on_speaks_old(struct net_receiver *receiver)
+{
+    const struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    const struct wire_birth said = birth_watch_said(&node->replica.births);
+
+    return !uid_is_none(&said.uid) && fsm_level(node->replica.fsm) < HANDSHAKE_OLD_LEVEL;
 }
 
 static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
@@ -399,7 +412,8 @@ static void net_closed_cb(void *data)
 static void begin_closing(struct node *node)
 {
     uv_handle_t *handles[] = {(uv_handle_t *)&node->wake, (uv_handle_t *)&node->prepare,
-                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer};
+                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer,
+                              (uv_handle_t *)&node->woken};
 
     node->state = NODE_CLOSING;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
@@ -604,9 +618,28 @@ static void node_turn(struct node *node)
     }
 }
 
+static struct stall *stall_of(struct node *node)
+{
+    return &node->replica.health.seen.stall;
+}
+
 static void prepare_cb(uv_prepare_t *prepare)
 {
+    struct node *node = prepare->data;
+
     node_turn(prepare->data);
+    if (node->state < NODE_CLOSED) {
+        stall_end(stall_of(node), now_ms_of(node), "raft");
+    }
+}
+
+/* libuv read the clock when its wait was over; since then frames and requests came in. */
+static void woken_cb(uv_check_t *check)
+{
+    struct node *node = check->data;
+
+    stall_begin(stall_of(node), uv_now(node->loop), "taking in frames");
+    stall_step(stall_of(node), now_ms_of(node), "events");
 }
 
 /* --- start --- */
@@ -650,8 +683,8 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     const struct net_uv_config net = {.node_id = settings->node_id,
                                       .store_id = loaded->identity.store_id,
                                       .cluster_id = settings->cluster_id,
-                                      .secret = settings->secret,
-                                      .secret_len = settings->secret_len,
+                                      .keys = node->keys,
+                                      .level = node->told_level,
                                       .listen_address = settings->listen_address};
     int rv;
 
@@ -661,6 +694,7 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
         .gone = on_gone,
         .admit = on_admit,
         .level = on_level,
+        .speaks_old = on_speaks_old,
         .refused = on_refused,
         .birth = on_birth,
         .know = on_know,
@@ -681,6 +715,7 @@ static void init_handles(struct node *node)
     uv_loop_t *loop = node->loop;
 
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
+    ASSERT(uv_check_init(loop, &node->woken) == 0);
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
@@ -688,9 +723,10 @@ static void init_handles(struct node *node)
     node->mailbox.data = node;
     node->wake.data = node;
     node->prepare.data = node;
+    node->woken.data = node;
     node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 6; /* these and the net */
+    node->handles_open = 7; /* these and the net */
 }
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
@@ -725,8 +761,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     struct join_config join = {.node_id = settings->node_id,
                                .store_id = loaded->identity.store_id,
                                .cluster_id = settings->cluster_id,
-                               .secret = settings->secret,
-                               .secret_len = settings->secret_len,
+                               .keys = node->keys,
                                .address = settings->peer_address,
                                .targets = settings->join.peers,
                                .target_count = settings->join.count};
@@ -746,6 +781,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     if (rv == 0) {
         node->learned.index = joined.index;
         node->learned.birth = joined.birth;
+        node->told_level = joined.level;
         rv = configuration_decode(joined.conf.data, joined.conf.len, &node->learned.conf);
         ASSERT(rv == 0); /* it was checked */
     }
@@ -824,6 +860,32 @@ static void open_backend(struct node *node)
                             .refill_percent = node->settings->refill_percent};
 }
 
+int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
+                      char ret_why[NET_KEYS_WHY_BYTES])
+{
+    return net_keys_make(source, ret_keys, ret_why);
+}
+
+bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
+{
+    if (node->state < NODE_WRITING) {
+        return net_uv_set_keys(node->net, keys, ret_renewed);
+    }
+    net_keys_unref(keys);
+    return false;
+}
+
+static int make_keys(struct node *node, struct store_error *ret_error)
+{
+    char why[NET_KEYS_WHY_BYTES];
+    int rv = net_keys_make(&node->settings->keys, &node->keys, why);
+
+    if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text, "%s", why);
+    }
+    return rv;
+}
+
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
@@ -837,7 +899,10 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->process = owner;
     node->loop = loop;
     node->store = store;
-    rv = settings->reset_term ? prepare_reset_term(store, ret_error) : 0;
+    rv = make_keys(node, ret_error);
+    if (rv == 0 && settings->reset_term) {
+        rv = prepare_reset_term(store, ret_error);
+    }
     if (rv == 0) {
         rv = check_single(node, ret_error);
     }
@@ -861,6 +926,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     if (rv != 0) {
         goto err_loaded;
     }
+    net_keys_unref(node->keys);
+    node->keys = NULL;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
              fsm_tag_count(fsm), fsm_level(fsm), (unsigned long long)loaded.position.index,
@@ -874,12 +941,15 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     open_backend(node);
     node->seen_refusal = settings->replica.lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
+    uv_check_start(&node->woken, woken_cb);
+    stall_begin(stall_of(node), now_ms_of(node), "the start");
     *ret_node = node;
     return 0;
 
 err_loaded:
     store_loaded_release(&loaded);
 err_free:
+    net_keys_unref(node->keys);
     fsm_free(fsm);
     free(node);
     return rv;

@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "raft/cluster/replica.h"
+#include "raft/transport/net_keys.h"
 #include "src/base/container.h"
 #include "storage/store.h"
 
@@ -34,8 +35,7 @@ struct node_peers {
 struct node_settings {
     uint64_t node_id; /* 1..LIMIT_NODE_ID, one of members unless it joins */
     const char *cluster_id;
-    const void *secret;
-    size_t secret_len;
+    struct net_key_source keys; /* by which the nodes know each other */
     const char *listen_address; /* for peers, "host:port" */
     const char *peer_address;   /* where the others reach this node */
     const char *http_address;   /* told to the others, for GET /api/cluster */
@@ -60,13 +60,22 @@ struct node_owner {
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
- * join.h; ERR_INVALID: an empty store, and neither members nor whom to ask, or this node as the
- * only member without bootstrap_single; or other members than a cluster that was never born was to
- * have. On failure *ret_error says what, and nothing is left. Settings and owner are borrowed until
- * node_free(). */
+ * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
+ * ask, or this node as the only member without bootstrap_single; or other members than a cluster
+ * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings
+ * and owner are borrowed until node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node,
                struct store_error *ret_error) MUST_CHECK;
+
+/* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread.
+ * To drop what was made: net_keys_unref(). */
+int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
+                      char ret_why[NET_KEYS_WHY_BYTES]) MUST_CHECK;
+
+/* And use them from now on: they are taken over (net_uv_set_keys()). False: they are those that the
+ * node had. On the loop. */
+bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
 /* The seam for http/. Valid until node_free(). */
 struct id_backend *node_backend(struct node *node);

@@ -134,6 +134,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
                                                   .threshold_ms = 500,
                                                   .layout = SNOWFLAKE_LEAF_LAYOUT};
     }
+    ret_config->memory_bytes = ring->memory_bytes;
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 

@@ -51,6 +51,7 @@ struct ring {
     uint32_t snapshot_entries;            /* set before ring_start(); 0: 1000 */
     uint32_t digest_ms;                   /* likewise; 0: never */
     uint32_t strict_keys;                 /* likewise; 0: 1000 */
+    uint64_t memory_bytes;                /* likewise; 0: no bound */
     bool keeps_time;                      /* likewise: the log has a time, which keys need */
     unsigned workers;                     /* likewise: worker ids of each node; needs keeps_time */
     uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */

@@ -1,9 +1,9 @@
 /*
  * handshake.c - see handshake.h.
  *
- * The happy path: HELLO names both ends; the acceptor answers with its own nonce and a mac over
- * both, which proves the secret to the dialler; the dialler's mac proves it to the acceptor; the
- * acceptor asks whether that peer and its store may join, and says WELCOME.
+ * The happy path: HELLO names both ends; the acceptor says who it is; the dialler's statement
+ * follows; the acceptor asks whether that peer and its store may join, and says WELCOME. In the
+ * handshake before level 3 each of the last two carries a mac besides, which proves the secret.
  *
  * Failure modes: any frame out of turn or out of shape, and any mismatch, moves to FAILED for good.
  *
@@ -15,8 +15,6 @@
 #include <string.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "raft/wire/frame.h"
 #include "src/base/assert.h"
@@ -32,8 +30,9 @@ struct introduction {
     uint64_t node_id;
     uint64_t wanted_id; /* HELLO only */
     uint64_t store_id;
-    const uint8_t *nonce;
-    const uint8_t *mac; /* CHALLENGE only */
+    uint16_t level;       /* in force */
+    const uint8_t *nonce; /* without TLS only */
+    const uint8_t *mac;   /* likewise, CHALLENGE only */
 };
 
 /* --- rejections --- */
@@ -113,6 +112,18 @@ const char *handshake_reason(const struct handshake *handshake)
                : handshake_reject_text(handshake->reject);
 }
 
+/* --- without TLS, or in it --- */
+
+static bool is_old(const struct handshake *handshake)
+{
+    return handshake->way.nonce != NULL;
+}
+
+static uint16_t protocol_of(const struct handshake *handshake)
+{
+    return is_old(handshake) ? HANDSHAKE_OLD_PROTOCOL : HANDSHAKE_PROTOCOL;
+}
+
 /* --- levels --- */
 
 static struct level_range own_levels(const struct handshake *handshake)
@@ -133,12 +144,6 @@ static uint16_t level_now(const struct handshake *handshake)
 static bool is_too_old(const struct handshake *handshake)
 {
     return handshake->peer_levels.max < level_now(handshake);
-}
-
-static void levels_put(struct buf *buf, struct level_range levels)
-{
-    buf_put_u16(buf, levels.min);
-    buf_put_u16(buf, levels.max);
 }
 
 /* --- states --- */
@@ -172,7 +177,7 @@ static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAK
                    LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
 }
 
-/* Give up; an acceptor says why, in words only to a dialler that has proved the secret. */
+/* Give up; an acceptor says why, in words only to a dialler that is known to belong here. */
 static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out)
 {
     struct buf payload = BUF_INIT;
@@ -185,8 +190,8 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     if (handshake->dialler) {
         return;
     }
-    if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
-        info_of(reject)->for_good) {
+    if (!is_old(handshake) || reject == HANDSHAKE_REJECT_PEER ||
+        reject == HANDSHAKE_REJECT_IMPLAUSIBLE || info_of(reject)->for_good) {
         text = handshake_reject_text(reject);
     }
     if (reject == HANDSHAKE_REJECT_NEWER) {
@@ -201,55 +206,53 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
 
 /* --- what is sent --- */
 
-/* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
+/* A HELLO of the dialler, or a CHALLENGE of the acceptor; nonce and mac without TLS only. */
 static void introduce(const struct handshake *handshake, const uint8_t *nonce, const uint8_t *mac,
                       struct buf *out)
 {
     const struct handshake_config *config = handshake->config;
     struct buf payload = BUF_INIT;
 
-    buf_put_u16(&payload, HANDSHAKE_PROTOCOL);
-    levels_put(&payload, own_levels(handshake));
+    buf_put_u16(&payload, protocol_of(handshake));
+    buf_put_u16(&payload, own_levels(handshake).min);
+    buf_put_u16(&payload, own_levels(handshake).max);
     buf_put_str16(&payload, config->cluster_id, strlen(config->cluster_id));
     buf_put_u64(&payload, config->node_id);
     if (handshake->dialler) {
         buf_put_u64(&payload, handshake->peer_id);
     }
     buf_put_u64(&payload, config->store_id);
-    buf_put(&payload, nonce, HANDSHAKE_NONCE_BYTES);
-    buf_put(&payload, mac, mac != NULL ? HANDSHAKE_MAC_BYTES : 0);
-    frame_put(out, mac != NULL ? FRAME_CHALLENGE : FRAME_HELLO, payload.data, payload.len);
+    if (is_old(handshake)) {
+        buf_put(&payload, nonce, HANDSHAKE_NONCE_BYTES);
+        buf_put(&payload, mac, handshake->dialler ? 0 : HANDSHAKE_MAC_BYTES);
+    } else {
+        buf_put_u16(&payload, level_now(handshake));
+    }
+    frame_put(out, handshake->dialler ? FRAME_HELLO : FRAME_CHALLENGE, payload.data, payload.len);
     buf_free(&payload);
 }
 
-/* The mac over what both sides said, as the one who speaks it: the dialler, with its statement, or
- * the acceptor. */
+/* Without TLS: the mac over what both sides said, as the one who speaks it: the dialler, with its
+ * statement, or the acceptor. */
 static void compute_mac(const struct handshake *handshake, bool of_dialler, const void *statement,
                         size_t statement_len, uint8_t ret_mac[HANDSHAKE_MAC_BYTES])
 {
     const struct handshake_config *config = handshake->config;
     const char *dial = handshake->joins ? "join" : "dial";
-    const char *label = of_dialler ? dial : "accept";
     const bool own = handshake->dialler;
-    struct buf transcript = BUF_INIT;
-    unsigned mac_len = 0;
+    const struct handshake_old_end we = {
+        .levels = own_levels(handshake), .node_id = config->node_id, .store_id = config->store_id};
+    const struct handshake_old_end they = {.levels = handshake->peer_levels,
+                                           .node_id = handshake->peer_id,
+                                           .store_id = handshake->peer_store_id};
+    const struct handshake_old_said said = {.label = of_dialler ? dial : "accept",
+                                            .cluster_id = config->cluster_id,
+                                            .dialler = own ? we : they,
+                                            .acceptor = own ? they : we,
+                                            .statement = statement,
+                                            .statement_len = statement_len};
 
-    buf_put_str16(&transcript, label, strlen(label));
-    buf_put_u16(&transcript, HANDSHAKE_PROTOCOL);
-    levels_put(&transcript, own ? own_levels(handshake) : handshake->peer_levels);
-    levels_put(&transcript, own ? handshake->peer_levels : own_levels(handshake));
-    buf_put_str16(&transcript, config->cluster_id, strlen(config->cluster_id));
-    buf_put_u64(&transcript, own ? config->node_id : handshake->peer_id);
-    buf_put_u64(&transcript, own ? handshake->peer_id : config->node_id);
-    buf_put_u64(&transcript, own ? config->store_id : handshake->peer_store_id);
-    buf_put_u64(&transcript, own ? handshake->peer_store_id : config->store_id);
-    buf_put(&transcript, handshake->dialler_nonce, HANDSHAKE_NONCE_BYTES);
-    buf_put(&transcript, handshake->acceptor_nonce, HANDSHAKE_NONCE_BYTES);
-    buf_put(&transcript, statement, statement_len);
-    ASSERT(HMAC(EVP_sha256(), config->secret_len > 0 ? config->secret : "", (int)config->secret_len,
-                transcript.data, transcript.len, ret_mac, &mac_len) != NULL);
-    ASSERT(mac_len == HANDSHAKE_MAC_BYTES);
-    buf_free(&transcript);
+    handshake_old_mac(&handshake->old, &config->old_secret, &said, ret_mac);
 }
 
 static bool mac_holds(const struct handshake *handshake, bool of_dialler, const void *statement,
@@ -271,8 +274,10 @@ static void put_proof(const struct handshake *handshake, struct buf *out)
     if (receiver->introduce != NULL) {
         receiver->introduce(receiver, &statement);
     }
-    compute_mac(handshake, true, statement.data, statement.len, mac);
-    buf_put(&proof, mac, sizeof mac);
+    if (is_old(handshake)) {
+        compute_mac(handshake, true, statement.data, statement.len, mac);
+        buf_put(&proof, mac, sizeof mac);
+    }
     buf_put(&proof, statement.data, statement.len);
     frame_put(out, FRAME_PROOF, proof.data, proof.len);
     buf_free(&statement);
@@ -292,7 +297,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
 
     reader_init(&reader, payload, len);
     intro.protocol = reader_u16(&reader);
-    if (!reader.bad && intro.protocol != HANDSHAKE_PROTOCOL) {
+    if (!reader.bad && intro.protocol != protocol_of(handshake)) {
         return HANDSHAKE_REJECT_VERSION;
     }
     intro.levels.min = reader_u16(&reader);
@@ -307,12 +312,16 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     intro.node_id = reader_u64(&reader);
     intro.wanted_id = handshake->dialler ? 0 : reader_u64(&reader);
     intro.store_id = reader_u64(&reader);
-    intro.nonce = reader_bytes(&reader, HANDSHAKE_NONCE_BYTES);
-    intro.mac = handshake->dialler ? reader_bytes(&reader, HANDSHAKE_MAC_BYTES) : NULL;
+    if (is_old(handshake)) {
+        intro.nonce = reader_bytes(&reader, HANDSHAKE_NONCE_BYTES);
+        intro.mac = handshake->dialler ? reader_bytes(&reader, HANDSHAKE_MAC_BYTES) : NULL;
+    } else {
+        intro.level = reader_u16(&reader);
+    }
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (intro.cluster_id_len != strlen(cluster_id) ||
+    if (handshake->way.other_cluster || intro.cluster_id_len != strlen(cluster_id) ||
         memcmp(intro.cluster_id, cluster_id, intro.cluster_id_len) != 0) {
         return HANDSHAKE_REJECT_CLUSTER;
     }
@@ -325,27 +334,56 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
     return node_id != handshake->config->node_id && node_id > 0 && node_id <= LIMIT_NODE_ID;
 }
 
+/* Is it whom TLS has proved to be there, and does it want whom it named there? */
+static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
+{
+    const struct handshake_way *way = &handshake->way;
+
+    return is_old(handshake) || ((way->peer_id == 0 || way->peer_id == intro->node_id) &&
+                                 (!way->says_wanted || way->wanted_id == intro->wanted_id));
+}
+
+static bool old_is_allowed(const struct handshake_config *config)
+{
+    return config->old_allowed != NULL && config->old_allowed(config);
+}
+
+static void answer_hello(struct handshake *handshake, const struct introduction *intro,
+                         struct buf *out)
+{
+    uint8_t mac[HANDSHAKE_MAC_BYTES];
+
+    if (is_old(handshake)) {
+        memcpy(handshake->old.dialler_nonce, intro->nonce, HANDSHAKE_NONCE_BYTES);
+        compute_mac(handshake, false, NULL, 0, mac);
+    }
+    introduce(handshake, handshake->old.acceptor_nonce, mac, out);
+}
+
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
                                         size_t len, struct buf *out)
 {
-    uint8_t mac[HANDSHAKE_MAC_BYTES];
     struct introduction intro = {0};
-    enum handshake_reject reject = read_introduction(handshake, payload, len, &intro);
+    enum handshake_reject reject;
 
+    /* A stranger gets nothing that was made with the secret. */
+    if (is_old(handshake) && !old_is_allowed(handshake->config)) {
+        return HANDSHAKE_REJECT_VERSION;
+    }
+    reject = read_introduction(handshake, payload, len, &intro);
     if (reject != HANDSHAKE_REJECT_NONE) {
         return reject;
     }
     if ((intro.wanted_id != handshake->config->node_id && intro.wanted_id != 0) ||
-        !is_another(handshake, intro.node_id)) {
+        !is_another(handshake, intro.node_id) || !is_as_proved(handshake, &intro)) {
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_id = intro.node_id;
     handshake->joins = intro.wanted_id == 0;
     handshake->peer_levels = intro.levels;
+    handshake->peer_level = intro.level;
     handshake->peer_store_id = intro.store_id;
-    memcpy(handshake->dialler_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
-    compute_mac(handshake, false, NULL, 0, mac);
-    introduce(handshake, handshake->acceptor_nonce, mac, out);
+    answer_hello(handshake, &intro, out);
     move(handshake, HANDSHAKE_CHALLENGE_SENT);
     return HANDSHAKE_REJECT_NONE;
 }
@@ -374,14 +412,17 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     if (handshake->joins && is_another(handshake, intro.node_id)) {
         handshake->peer_id = intro.node_id; /* whoever it is */
     }
-    if (intro.node_id != handshake->peer_id) {
+    if (intro.node_id != handshake->peer_id || !is_as_proved(handshake, &intro)) {
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_levels = intro.levels;
+    handshake->peer_level = intro.level;
     handshake->peer_store_id = intro.store_id;
-    memcpy(handshake->acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
-    if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
-        return HANDSHAKE_REJECT_PROOF;
+    if (is_old(handshake)) {
+        memcpy(handshake->old.acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
+        if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
+            return HANDSHAKE_REJECT_PROOF;
+        }
     }
     handshake->refused = admit(handshake);
     if (handshake->refused == HANDSHAKE_REJECT_NONE ||
@@ -462,14 +503,16 @@ static enum handshake_reject judge(const struct handshake *handshake, const void
 static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *payload,
                                         size_t len, struct buf *out)
 {
-    const uint8_t *statement = payload + HANDSHAKE_MAC_BYTES;
+    const size_t mac_len = is_old(handshake) ? HANDSHAKE_MAC_BYTES : 0;
+    const uint8_t *statement = payload;
     enum handshake_reject reject;
 
-    if (len < HANDSHAKE_MAC_BYTES) {
+    if (len < mac_len) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    len -= HANDSHAKE_MAC_BYTES;
-    if (!mac_holds(handshake, true, statement, len, payload)) {
+    statement += mac_len;
+    len -= mac_len;
+    if (is_old(handshake) && !mac_holds(handshake, true, statement, len, payload)) {
         return HANDSHAKE_REJECT_PROOF;
     }
     if (handshake->joins) {
@@ -486,7 +529,7 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
 }
 
 /* That our store was wiped, or our id removed, may end this node, so it is believed only from one
- * that proved the secret. */
+ * that belongs here: that was proved by TLS, or by its CHALLENGE. */
 static enum handshake_reject take_reject(struct handshake *handshake, const uint8_t *payload,
                                          size_t len)
 {
@@ -499,7 +542,8 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     code = (enum handshake_reject)reader_u16(&reader);
     text = reader_str16(&reader, &text_len);
     if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE ||
-        (info_of(code)->for_good && handshake->state != HANDSHAKE_PROOF_SENT)) {
+        (info_of(code)->for_good && is_old(handshake) &&
+         handshake->state != HANDSHAKE_PROOF_SENT)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
     text_len = text_len < HANDSHAKE_TEXT_BYTES ? text_len : HANDSHAKE_TEXT_BYTES;
@@ -560,41 +604,43 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* --- beginnings --- */
 
 static void begin(struct handshake *handshake, const struct handshake_config *config,
-                  enum handshake_state state)
+                  const struct handshake_way *way, enum handshake_state state)
 {
-    ASSERT(config->node_id > 0 && config->secret_len <= LIMIT_SECRET_BYTES);
+    ASSERT(config->node_id > 0 && config->old_secret.len <= LIMIT_SECRET_BYTES);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
     *handshake = (struct handshake){
-        .config = config, .state = state, .dialler = state == HANDSHAKE_HELLO_SENT};
+        .config = config, .way = *way, .state = state, .dialler = state == HANDSHAKE_HELLO_SENT};
+    if (way->nonce != NULL) {
+        memcpy(handshake->dialler ? handshake->old.dialler_nonce : handshake->old.acceptor_nonce,
+               way->nonce, HANDSHAKE_NONCE_BYTES);
+    }
 }
 
 static void say_hello(struct handshake *handshake, const struct handshake_config *config,
-                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+                      uint64_t wanted, const struct handshake_way *way, struct buf *out)
 {
-    begin(handshake, config, HANDSHAKE_HELLO_SENT);
+    begin(handshake, config, way, HANDSHAKE_HELLO_SENT);
     handshake->peer_id = wanted;
-    memcpy(handshake->dialler_nonce, nonce, HANDSHAKE_NONCE_BYTES);
-    introduce(handshake, nonce, NULL, out);
+    introduce(handshake, way->nonce, NULL, out);
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+                    uint64_t wanted, const struct handshake_way *way, struct buf *out)
 {
     ASSERT(wanted > 0 && wanted != config->node_id);
-    say_hello(handshake, config, wanted, nonce, out);
+    say_hello(handshake, config, wanted, way, out);
 }
 
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+                    const struct handshake_way *way, struct buf *out)
 {
     ASSERT(config->receiver->introduce != NULL);
-    say_hello(handshake, config, 0, nonce, out);
+    say_hello(handshake, config, 0, way, out);
     handshake->joins = true;
 }
 
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const uint8_t nonce[HANDSHAKE_NONCE_BYTES])
+                      const struct handshake_way *way)
 {
-    begin(handshake, config, HANDSHAKE_HELLO_AWAITED);
-    memcpy(handshake->acceptor_nonce, nonce, HANDSHAKE_NONCE_BYTES);
+    begin(handshake, config, way, HANDSHAKE_HELLO_AWAITED);
 }

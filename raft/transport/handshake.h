@@ -1,7 +1,9 @@
 /*
- * handshake.h - who is at the other end of a connection, and does it know the cluster's secret.
+ * handshake.h - which node is at the other end of a connection, and may there be a link.
  *
- * A pure state machine: frames in, bytes out, no I/O, no clock, no random numbers of its own.
+ * A pure state machine: frames in, bytes out, no I/O, no clock, no random numbers of its own. It
+ * runs inside TLS (tls_channel.h), which has proved that the other side belongs here, and whom it
+ * may say that it is.
  *
  *   dialler:   HELLO_SENT --CHALLENGE--> PROOF_SENT --WELCOME--> DONE
  *   acceptor:  HELLO_AWAITED --HELLO--> CHALLENGE_SENT --PROOF--> DONE
@@ -10,42 +12,41 @@
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
  *   HELLO      u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 wanted id,
- *              u64 store id, nonce A (32)
+ *              u64 store id, u16 level in force as it knows it
  *   CHALLENGE  u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 store id,
- *              nonce B (32), mac (32)
- *   PROOF      mac (32), statement (the rest)
+ *              u16 level in force
+ *   PROOF      statement (all of it)
  *   WELCOME    nothing
  *   JOINED     the answer to a node that joins
- *   REJECT     u16 code, str16 text (empty as long as the dialler has proved nothing)
+ *   REJECT     u16 code, str16 text
+ *
+ * The names CHALLENGE and PROOF are those of the handshake before level 3, which had to prove the
+ * secret itself, without TLS (handshake_old.h). The same machine speaks it where it is still
+ * allowed; the texts of a REJECT are then empty as long as the dialler has proved nothing.
  *
  * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change:
  * by them each leafd, however old, knows whether it can read the rest. The levels are those that
  * the sender speaks (level.h). Two whose levels do not meet refuse each other at once; and who does
- * not speak the level in force is refused by whoever knows it, behind the proof of the secret, and
- * is told both numbers. So an older leafd gets no link, and so no vote, once the level has risen.
+ * not speak the level in force is refused by whoever knows it, and is told both numbers. So an
+ * older leafd gets no link, and so no vote, once the level has risen.
  *
- * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h);
- * the dialler's mac covers it. A node that joins wants id 0, whoever listens there, and its
- * statement is its request; it gets an answer and no link.
+ * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h). A
+ * node that joins wants id 0, whoever listens there, and its statement is its request; it gets an
+ * answer and no link.
  *
- * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
- * transcript: protocol, dialler's and acceptor's levels, cluster id, dialler's and acceptor's id,
- * their store ids, nonce A, nonce B, and the statement (the dialler's mac). So a mac stands for one
- * direction of one connection of two named stores, and cannot be used again, turned round or passed
- * on to another node.
+ * Failure modes: whatever is out of turn, out of shape, or is not what TLS has proved, ends in
+ * FAILED for good.
  *
  * Thread: pure functions on their arguments, any.
  */
 #ifndef LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 #define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 
+#include "raft/transport/handshake_old.h"
 #include "raft/transport/net.h"
 #include "src/base/buf.h"
-#include "src/id/codec/level.h"
 
-#define HANDSHAKE_PROTOCOL 3
-#define HANDSHAKE_NONCE_BYTES 32
-#define HANDSHAKE_MAC_BYTES 32
+#define HANDSHAKE_PROTOCOL 4
 #define HANDSHAKE_TEXT_BYTES 200 /* of a REJECT; longer is cut */
 
 /* Why it failed. Numbers are on the wire; new ones go at the end. */
@@ -71,10 +72,11 @@ enum handshake_reject {
 struct handshake_config {
     uint64_t node_id;
     uint64_t store_id;
-    const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
-    const void *secret;        /* may be NULL when secret_len is 0 */
-    size_t secret_len;         /* at most LIMIT_SECRET_BYTES */
+    const char *cluster_id; /* at most LIMIT_CLUSTER_ID_BYTES */
+    struct handshake_old_secret old_secret;
     struct level_range levels; /* that this node speaks; zeros: level_own */
+    /* May the handshake before level 3 be spoken now? NULL: no. */
+    bool (*old_allowed)(const struct handshake_config *config);
     /* Is the dialler a peer of ours? Asked by acceptors after its proof and `admit`. */
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
@@ -93,16 +95,28 @@ enum handshake_state {
     HANDSHAKE_FAILED
 };
 
+/* What is known of the other side before the first frame. */
+struct handshake_way {
+    /* Not NULL: there is no TLS, the handshake is the one before level 3, and these are
+     * HANDSHAKE_NONCE_BYTES fresh random bytes of the system. Then the rest is not looked at. */
+    const uint8_t *nonce;
+    bool other_cluster; /* TLS has proved that it is of another cluster id */
+    uint64_t peer_id;   /* who it is, as TLS has proved; 0: any node of the cluster */
+    bool says_wanted;   /* TLS has proved, too, whom the dialler wants: */
+    uint64_t wanted_id; /* 0: whoever listens */
+};
+
 struct handshake {
     const struct handshake_config *config; /* borrowed */
+    struct handshake_way way;              /* its nonce is only NULL or not */
     enum handshake_state state;
     bool dialler;
     bool joins;                     /* the dialler wants no link but an answer */
     uint64_t peer_id;               /* wanted, or as the HELLO says; proved once DONE */
     uint64_t peer_store_id;         /* as the other side says; proved once DONE */
     struct level_range peer_levels; /* likewise */
-    uint8_t dialler_nonce[HANDSHAKE_NONCE_BYTES];
-    uint8_t acceptor_nonce[HANDSHAKE_NONCE_BYTES];
+    uint16_t peer_level;            /* in force, as the other side knows it; 0: not said */
+    struct handshake_old old;
     /* Of a dialler: the acceptor's store is another one than it should be. It is not let in; but it
      * hears our statement first: of two clusters both have other stores than they should, and one
      * of them has to hear why. */
@@ -113,19 +127,18 @@ struct handshake {
     char text[HANDSHAKE_TEXT_BYTES + 1]; /* its words, unchecked bytes */
 };
 
-/* Begin as the one who dialled the node `wanted`; appends the HELLO frame to out. The nonce must be
- * fresh random bytes of the system (so too below). */
+/* Begin as the one who dialled the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
+                    uint64_t wanted, const struct handshake_way *way, struct buf *out);
 
 /* Begin as a node that wants to join through whoever listens there. Once ANSWERED, the frame that
  * was taken last held the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
+                    const struct handshake_way *way, struct buf *out);
 
 /* Begin as the one who accepted the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const uint8_t nonce[HANDSHAKE_NONCE_BYTES]);
+                      const struct handshake_way *way);
 
 /* Take a frame, append answers to out (whole frames), move the state. Not after DONE, ANSWERED or
  * FAILED. */

@@ -36,6 +36,7 @@ struct join {
     uv_signal_t sigterm;
     uv_signal_t sigint;
     size_t target;         /* whose turn it is */
+    unsigned offer;        /* which way of the keys it is offered */
     struct net_conn *conn; /* of the attempt; NULL: nothing of it is left */
     bool trying;           /* it may yet succeed */
     char reason[REASON_BYTES];
@@ -191,10 +192,20 @@ static void on_failed(struct net_conn *conn)
     again(join, LATER_MS, reason);
 }
 
+/* A way that it does not take is followed by the next one. */
 static void on_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
-    (void)from;
-    again(conn->owner, SOON_MS, reason);
+    struct join *join = conn->owner;
+
+    if (conn->untrusted) {
+        join->offer = (join->offer + 1) % join->hub.keys->way_count;
+        again(join, SOON_MS, join->offer != 0 ? NULL : reason);
+        return;
+    }
+    again(join, SOON_MS,
+          from == NET_CONN_HANDSHAKE && !conn->heard && strcmp(reason, "closed by the peer") == 0
+              ? "it closed without a word of TLS: is it of before level 3, or no leafd?"
+              : reason);
 }
 
 static void on_freed(struct net_conn *conn)
@@ -221,6 +232,7 @@ static void attempt_cb(uv_timer_t *timer)
     }
     join->trying = true;
     join->conn = net_conn_new(&join->hub, NET_CONN_JOINS, 0, &conn_ops, join);
+    net_conn_offer(join->conn, join->offer, false);
     net_conn_dial(join->conn, join->config->targets[join->target].address, 0);
 }
 
@@ -245,14 +257,13 @@ static void init(struct join *join)
     const struct join_config *config = join->config;
 
     ASSERT(uv_loop_init(&join->loop) == 0);
-    net_hub_init(&join->hub, &join->loop, &(struct net_uv_config){.node_id = config->node_id});
     join->receiver = (struct net_receiver){.admit = admit, .introduce = introduce};
-    join->hub.handshake = (struct handshake_config){.node_id = config->node_id,
-                                                    .store_id = config->store_id,
-                                                    .cluster_id = config->cluster_id,
-                                                    .secret = config->secret,
-                                                    .secret_len = config->secret_len,
-                                                    .receiver = &join->receiver};
+    net_hub_init(&join->hub, &join->loop,
+                 &(struct net_uv_config){.node_id = config->node_id,
+                                         .store_id = config->store_id,
+                                         .cluster_id = config->cluster_id,
+                                         .keys = config->keys},
+                 &join->receiver);
     ASSERT(uv_timer_init(&join->loop, &join->timer) == 0);
     ASSERT(uv_signal_init(&join->loop, &join->sigterm) == 0);
     ASSERT(uv_signal_init(&join->loop, &join->sigint) == 0);
@@ -278,6 +289,8 @@ int join_cluster(const struct join_config *config, struct join_result *ret_resul
     attempt_cb(&join->timer);
     (void)uv_run(&join->loop, UV_RUN_DEFAULT);
     ASSERT(join->done && join->conn == NULL);
+    ret_result->level = join->hub.told_level;
+    net_keys_unref(join->hub.keys);
     ASSERT(uv_loop_close(&join->loop) == 0);
     status = join->status;
     free(join);

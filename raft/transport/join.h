@@ -16,6 +16,7 @@
 #define LEAFD_RAFT_TRANSPORT_JOIN_H
 
 #include "raft/transport/net.h"
+#include "raft/transport/net_keys.h"
 #include "raft/wire/wire.h"
 #include "src/base/err.h"
 
@@ -23,8 +24,7 @@ struct join_config {
     uint64_t node_id;
     uint64_t store_id;
     const char *cluster_id;
-    const void *secret;
-    size_t secret_len;
+    struct net_keys *keys;
     const char *address;            /* the own one, as the others are to dial it */
     const struct net_peer *targets; /* whom to ask; their ids do not matter */
     size_t target_count;            /* at least 1 */
@@ -35,6 +35,7 @@ struct join_config {
 struct join_result {
     struct buf conf; /* the configuration that has this node in it; checked; the caller's to free */
     uint64_t index;  /* of its entry */
+    uint16_t level;  /* in force, as they said */
     struct wire_birth birth;  /* of the cluster, as those who answered said */
     char why[JOIN_WHY_BYTES]; /* this node is refused; set with the errors that say so */
 };

@@ -40,6 +40,7 @@ static void conn_unref(struct net_conn *conn)
         conn->ops->freed(conn);
     }
     net_out_free(&conn->out);
+    tls_channel_free(conn->tls);
     frame_decoder_free(&conn->decoder);
     free(conn);
     net_hub_release(hub);
@@ -149,10 +150,30 @@ static void check_output(struct net_conn *conn)
     }
 }
 
+/* What is over for it, or 0. */
+static const char *check_way(struct net_conn *conn, uint64_t now_ms)
+{
+    if (conn->plain && !net_hub_allows_old(conn->hub)) {
+        return "the level is one at which all speak TLS";
+    }
+    if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
+        return "its secret was exchanged";
+    }
+    if (conn->tls != NULL && now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
+        conn->keyed_ms = now_ms;
+        tls_channel_rekey(conn->tls);
+    }
+    return NULL;
+}
+
 void net_conn_check(struct net_conn *conn)
 {
+    const char *over = check_way(conn, uv_now(conn->hub->loop));
+
     ASSERT(conn->state == NET_CONN_UP);
-    if (conn->role == NET_CONN_DIALS) {
+    if (over != NULL) {
+        net_conn_close(conn, over);
+    } else if (conn->role == NET_CONN_DIALS) {
         check_output(conn);
     } else if (uv_now(conn->hub->loop) - conn->read_ms >= conn->hub->config.silent_ms) {
         net_conn_close(conn, "the peer is silent");
@@ -164,6 +185,19 @@ static void check_cb(uv_timer_t *timer)
     net_conn_check(timer->data);
 }
 
+bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
+{
+    const uint64_t interval_ms = check_interval_ms(conn);
+
+    if (conn->state != NET_CONN_UP || conn->expires_ms != 0 || conn->tls == NULL ||
+        net_keys_find(conn->hub->keys, tls_channel_peer(conn->tls)->way_id) != NULL) {
+        return false;
+    }
+    conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
+    ASSERT(uv_timer_start(&conn->timer, check_cb, wait_ms, interval_ms) == 0);
+    return true;
+}
+
 static void conn_up(struct net_conn *conn)
 {
     const uint64_t interval_ms = check_interval_ms(conn);
@@ -171,6 +205,7 @@ static void conn_up(struct net_conn *conn)
     conn_move(conn, NET_CONN_UP);
     conn->was_up = true;
     conn->up_ms = uv_now(conn->hub->loop);
+    conn->keyed_ms = conn->up_ms;
     ASSERT(uv_timer_start(&conn->timer, check_cb, interval_ms, interval_ms) == 0);
     if (conn->role == NET_CONN_ACCEPTS) {
         frame_decoder_open(&conn->decoder);
@@ -188,6 +223,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     net_out_bytes(&conn->out, &out);
     net_out_flush(&conn->out);
     buf_free(&out);
+    net_hub_told_level(conn->hub, conn->handshake.peer_level);
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
@@ -231,11 +267,12 @@ static const char *broken_text(int err)
     }
 }
 
-static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
+static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
 {
     struct frame frame;
     int rv;
 
+    conn->read_ms = uv_now(conn->hub->loop);
     while (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP) {
         rv = frame_decoder_next(&conn->decoder, &data, &len, &frame);
         if (rv == 0) {
@@ -250,6 +287,107 @@ static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
         } else {
             peer_frame(conn, &frame);
         }
+    }
+}
+
+/* With what TLS has proved, or without it, begins the handshake of nodes. */
+static void begin_handshake(struct net_conn *conn)
+{
+    uint64_t nonce[HANDSHAKE_NONCE_BYTES / sizeof(uint64_t)];
+    struct handshake_way way = {.nonce = NULL};
+    struct buf out = BUF_INIT;
+
+    for (size_t i = 0; conn->plain && i < sizeof nonce / sizeof nonce[0]; i++) {
+        nonce[i] = prng_entropy();
+    }
+    if (conn->plain) {
+        way.nonce = (const uint8_t *)nonce;
+    } else {
+        const struct tls_peer *peer = tls_channel_peer(conn->tls);
+
+        way.other_cluster = !peer->same_cluster;
+        way.peer_id = peer->node_id;
+        way.says_wanted = peer->says_wanted;
+        way.wanted_id = peer->wanted;
+    }
+    if (conn->role == NET_CONN_DIALS) {
+        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &way, &out);
+    } else if (conn->role == NET_CONN_JOINS) {
+        handshake_join(&conn->handshake, &conn->hub->handshake, &way, &out);
+    } else {
+        handshake_accept(&conn->handshake, &conn->hub->handshake, &way);
+    }
+    net_out_bytes(&conn->out, &out);
+    net_out_flush(&conn->out);
+}
+
+/* The TLS handshake goes on; true once the channel is open. What it has to say is written in any
+ * case, also why it failed. */
+static bool secure(struct net_conn *conn)
+{
+    int rv = tls_channel_shake(conn->tls);
+
+    if (rv > 0) {
+        begin_handshake(conn);
+        return conn->state == NET_CONN_HANDSHAKE;
+    }
+    net_out_flush(&conn->out);
+    if (rv < 0) {
+        conn->untrusted = rv == ERR_REFUSED;
+        net_conn_close(conn, tls_channel_reason(conn->tls));
+    }
+    return false;
+}
+
+static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
+{
+    struct net_hub *hub = conn->hub;
+    ssize_t got = 0;
+
+    tls_channel_feed(conn->tls, data, len);
+    if (!tls_channel_is_open(conn->tls) && !secure(conn)) {
+        return;
+    }
+    while (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP) {
+        got = tls_channel_read(conn->tls, hub->plain, sizeof hub->plain);
+        if (got <= 0) {
+            break;
+        }
+        take_plain(conn, hub->plain, (size_t)got);
+    }
+    net_out_flush(&conn->out);
+    if (got < 0) {
+        net_conn_close(conn, tls_channel_reason(conn->tls));
+    }
+}
+
+static void use_tls(struct net_conn *conn, struct tls_channel *tls)
+{
+    conn->tls = tls;
+    conn->out.tls = tls;
+}
+
+static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
+{
+    const bool first = !conn->heard;
+
+    conn->heard = true;
+    if (conn->state == NET_CONN_REJECTING) {
+        return;
+    }
+    if (first && conn->role == NET_CONN_ACCEPTS) {
+        conn->plain = data[0] != TLS_FIRST_BYTE;
+        if (conn->plain) {
+            begin_handshake(conn);
+        } else {
+            use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
+        }
+    }
+    if (conn->plain) {
+        take_plain(conn, data, len);
+    } else {
+        take_sealed(conn, data, len);
+        tls_channel_feed(conn->tls, NULL, 0);
     }
 }
 
@@ -271,7 +409,6 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         return;
     }
     if (len > 0) {
-        conn->read_ms = uv_now(conn->hub->loop);
         take_input(conn, (const uint8_t *)buf->base, (size_t)len);
     }
 }
@@ -299,23 +436,25 @@ static void set_options(struct net_conn *conn)
     }
 }
 
-static void begin_handshake(struct net_conn *conn)
+void net_conn_offer(struct net_conn *conn, unsigned way, bool plain)
 {
-    uint64_t nonce[HANDSHAKE_NONCE_BYTES / sizeof(uint64_t)];
-    struct buf out = BUF_INIT;
+    ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
+    conn->offer = way;
+    conn->plain = plain;
+}
 
-    for (size_t i = 0; i < sizeof nonce / sizeof nonce[0]; i++) {
-        nonce[i] = prng_entropy();
+/* Who accepted waits for the first byte. */
+static void greet(struct net_conn *conn)
+{
+    if (conn->role == NET_CONN_ACCEPTS) {
+        return;
     }
-    if (conn->role == NET_CONN_DIALS) {
-        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id,
-                       (const uint8_t *)nonce, &out);
-    } else if (conn->role == NET_CONN_JOINS) {
-        handshake_join(&conn->handshake, &conn->hub->handshake, (const uint8_t *)nonce, &out);
-    } else {
-        handshake_accept(&conn->handshake, &conn->hub->handshake, (const uint8_t *)nonce);
+    if (conn->plain) {
+        begin_handshake(conn);
+        return;
     }
-    net_out_bytes(&conn->out, &out);
+    use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
+                                   conn->wanted_id));
     net_out_flush(&conn->out);
 }
 
@@ -333,7 +472,7 @@ static void connected(struct net_conn *conn)
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
-    begin_handshake(conn);
+    greet(conn);
 }
 
 void net_conn_accepted(struct net_conn *conn)

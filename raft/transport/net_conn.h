@@ -9,6 +9,10 @@
  *   accepted:                              HANDSHAKE --> UP --> CLOSING
  *                                              `--> REJECTING ----^
  *
+ * In HANDSHAKE comes TLS first (tls_channel.h), and inside it the handshake of nodes (handshake.h).
+ * One that speaks the handshake of before level 3 has no TLS (`plain`): a dialler knows that
+ * before, an acceptor sees it by the first byte.
+ *
  * Each may go to CLOSING at once. REJECTING waits for the other side to read the REJECT and close.
  *
  * Failure modes: whatever breaks (socket error, end of stream, broken frame, failed handshake,
@@ -76,7 +80,14 @@ struct net_conn {
     uint64_t wanted_id; /* who is to be there, for one that dials */
     enum net_conn_state state;
     bool was_up;
-    unsigned ref_count; /* handles and requests that will still call back; freed at 0 */
+    bool heard;              /* at least a byte of the other side */
+    bool plain;              /* without TLS */
+    bool untrusted;          /* TLS failed: the other side takes other keys */
+    unsigned offer;          /* of one that dials: which way of the keys */
+    struct tls_channel *tls; /* NULL while plain, or not known yet */
+    uint64_t keyed_ms;       /* when its keys were last renewed */
+    uint64_t expires_ms;     /* when it closes, since its secret is good no more; 0: it is good */
+    unsigned ref_count;      /* handles and requests that will still call back; freed at 0 */
     uv_tcp_t tcp;
     uv_timer_t timer; /* connect and handshake deadline; once UP: looks after progress */
     uv_connect_t connect;
@@ -96,6 +107,9 @@ TAILQ_HEAD(net_conn_list, net_conn);
 struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner);
 
+/* Before it dials: what it offers. `plain`: the handshake of before level 3. */
+void net_conn_offer(struct net_conn *conn, unsigned way, bool plain);
+
 /* Connect to "host:port"; of a name's addresses to the one whose turn it is. An address that cannot
  * be dialled closes it at once. */
 void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn);
@@ -109,6 +123,10 @@ void net_conn_reject(struct net_conn *conn);
 /* Look after one that is up, as its timer does now and then: PING when it is idle, close when it is
  * stuck or silent. */
 void net_conn_check(struct net_conn *conn);
+
+/* The keys of the hub are others now: if it was made by a way that they do not have, it closes in
+ * `wait_ms`. True if so. */
+bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms);
 
 /* Close for a reason. Idempotent. May be called anywhere. */
 void net_conn_close(struct net_conn *conn, const char *reason);

@@ -14,14 +14,15 @@
 
 #include "raft/transport/handshake.h"
 #include "raft/transport/net.h"
+#include "raft/transport/net_keys.h"
 #include "src/base/prng.h"
 
 struct net_uv_config {
     uint64_t node_id;
     uint64_t store_id;
-    const char *cluster_id; /* borrowed until close */
-    const void *secret;     /* 0..LIMIT_SECRET_BYTES, borrowed until close; empty: an empty key */
-    size_t secret_len;
+    const char *cluster_id;     /* borrowed until close */
+    struct net_keys *keys;      /* by which nodes know each other; a reference is taken */
+    uint16_t level;             /* what others said of the level in force; 0: nothing */
     const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
     /* 0: the limit of limits.h; tests set shorter ones */
     uint32_t connect_ms;
@@ -35,17 +36,31 @@ struct net_hub {
     uv_loop_t *loop;
     struct net_receiver *receiver; /* NULL: there are no links */
     struct net_uv_config config;   /* times filled in */
+    struct net_keys *keys;         /* those in force; connections hold the ones they began with */
+    uint16_t told_level;           /* the highest that a peer has said, through TLS */
     struct handshake_config handshake;
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is called no more */
     unsigned alive_count; /* things that hold the hub */
     void (*all_gone)(struct net_hub *hub); /* may be NULL */
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
+    uint8_t plain[64 * 1024]; /* what TLS made of it */
 };
 
-/* Times that are 0 become the limits. The caller fills in the rest: handshake, receiver,
- * all_gone. */
-void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config);
+/* Times that are 0 become the limits. The caller fills in the rest: receiver, all_gone, and of the
+ * handshake `known`. */
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
+                  struct net_receiver *receiver);
+
+/* Other keys from now on; the reference is taken over. */
+void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys);
+
+/* A peer that TLS has proved says which level is in force. */
+void net_hub_told_level(struct net_hub *hub, uint16_t level);
+
+/* May the handshake before level 3 be spoken? Not while the cluster is not born as far as we know,
+ * nor once we know of level 3: from the log, or from a peer. */
+bool net_hub_allows_old(const struct net_hub *hub);
 
 void net_hub_hold(struct net_hub *hub);
 

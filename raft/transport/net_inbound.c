@@ -184,6 +184,17 @@ void net_inbound_forget_strangers(struct net_inbound *inbound)
     }
 }
 
+unsigned net_inbound_keys_changed(struct net_inbound *inbound, uint32_t wait_ms)
+{
+    unsigned count = 0;
+    struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        count += net_conn_keys_changed(conn, wait_ms) ? 1 : 0;
+    }
+    return count;
+}
+
 void net_inbound_close(struct net_inbound *inbound, const char *reason)
 {
     struct net_conn *conn;

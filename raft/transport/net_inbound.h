@@ -34,6 +34,10 @@ void net_inbound_cb(uv_stream_t *listener, int status);
 /* Close the connections of peers that are ours no more. */
 void net_inbound_forget_strangers(struct net_inbound *inbound);
 
+/* The keys of the hub are others now: connections by a way that is good no more close in `wait_ms`,
+ * unless their peers have come again by then. How many. */
+unsigned net_inbound_keys_changed(struct net_inbound *inbound, uint32_t wait_ms);
+
 /* Close them all. */
 void net_inbound_close(struct net_inbound *inbound, const char *reason);
 

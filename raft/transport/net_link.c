@@ -121,17 +121,40 @@ static void log_down(const struct net_link *link, const struct net_conn *conn, c
              log_quote(reason, strlen(reason), quoted, sizeof quoted));
 }
 
+/* What the next dial is to try. True if it is something that this one did not. */
+static bool choose_way(struct net_link *link, const struct net_conn *conn, enum net_conn_state from)
+{
+    const struct net_hub *hub = conn->hub;
+    const bool was_plain = conn->plain;
+
+    link->plain = false;
+    if (conn->was_up || from != NET_CONN_HANDSHAKE) {
+        link->offer = conn->was_up ? 0 : link->offer;
+        return false;
+    }
+    if (!was_plain && !conn->heard) {
+        link->plain = net_hub_allows_old(hub);
+        return link->plain;
+    }
+    if (conn->untrusted) {
+        link->offer = (conn->offer + 1) % hub->keys->way_count;
+        return link->offer != 0;
+    }
+    return false;
+}
+
 static void conn_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     const bool refused =
         conn->handshake.by_peer && handshake_reject_is_final(conn->handshake.reject);
     struct net_link *link = conn->owner;
     struct net_hub *hub = conn->hub;
+    bool another;
 
-    (void)from;
     ASSERT(link->conn == conn);
     link->conn = NULL;
-    if (!hub->closing && is_news(link, reason)) {
+    another = choose_way(link, conn, from);
+    if (!hub->closing && !another && is_news(link, reason)) {
         log_down(link, conn, reason);
         (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
     }
@@ -141,7 +164,7 @@ static void conn_down(struct net_conn *conn, enum net_conn_state from, const cha
     if (refused) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
-    redial_within(link, conn->was_up && !refused && may_hurry(link, &link->lost_ms)
+    redial_within(link, another || (conn->was_up && !refused && may_hurry(link, &link->lost_ms))
                             ? LIMIT_REDIAL_MIN_MS
                             : link->backoff_ms);
     link->backoff_ms *= 2;
@@ -182,6 +205,7 @@ static void dial(struct net_link *link)
 {
     ASSERT(link->conn == NULL);
     link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &conn_ops, link);
+    net_conn_offer(link->conn, link->offer, link->plain && net_hub_allows_old(link->links->hub));
     net_conn_dial(link->conn, link->address, link->turn++);
 }
 
@@ -224,6 +248,12 @@ void net_link_set_address(struct net_link *link, const char *address)
     detach(link, "its address changed");
     link->backoff_ms = LIMIT_REDIAL_MIN_MS;
     dial(link);
+}
+
+bool net_link_keys_changed(struct net_link *link, uint32_t wait_ms)
+{
+    link->offer = 0;
+    return link->conn != NULL && net_conn_keys_changed(link->conn, wait_ms);
 }
 
 static void close_cb(uv_handle_t *handle)

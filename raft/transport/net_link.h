@@ -12,6 +12,10 @@
  * moment, or the peer has just dialled this node. (An election waits for voters that have not
  * found the leader's address to refuse.) A name with several addresses is dialled at each in turn.
  *
+ * Ways (net_keys.h): each link begins with the first; a peer that does not take it is offered the
+ * next one at once. A peer that closes without a word in TLS is of before level 3: if that may be,
+ * the next dial is as it was then, and the one after that is with TLS again.
+ *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_TRANSPORT_NET_LINK_H
@@ -31,6 +35,8 @@ struct net_link {
     uint32_t backoff_ms;
     uint64_t lost_ms;              /* when it last dialled soon, because the link had been up, */
     uint64_t dialled_ms;           /* and because the peer had dialled */
+    bool plain;                    /* the next dial is without TLS, as before level 3 */
+    unsigned offer;                /* which way of the keys the next dial offers */
     unsigned turn;                 /* which of a name's addresses the next dial takes */
     char reason[NET_REASON_BYTES]; /* last one logged; empty after a good handshake */
 };
@@ -52,6 +58,10 @@ void net_links_add(struct net_links *links, const struct net_peer *peer);
 
 /* Another address: what was dialled is closed, and the new one dialled now. */
 void net_link_set_address(struct net_link *link, const char *address);
+
+/* The keys of the hub are others now: a link by a way that is good no more closes in `wait_ms`, and
+ * is dialled again. True if so. */
+bool net_link_keys_changed(struct net_link *link, uint32_t wait_ms);
 
 void net_link_close(struct net_link *link);
 

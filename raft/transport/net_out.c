@@ -8,7 +8,9 @@
 
 #include "src/base/assert.h"
 
-#define BATCH_PIECES 128 /* of one write */
+#define BATCH_PIECES 128        /* of one write */
+#define SEAL_BYTES (256 << 10)  /* and with TLS so many bytes, or a single frame */
+#define SEALED_KEPT (128 << 10) /* a larger buffer goes back to the system */
 
 /* Bytes to write: a frame, or (without a header) frames of the handshake. */
 struct net_piece {
@@ -114,12 +116,41 @@ static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
     return count - gone;
 }
 
+/* What TLS has to say, and a batch of frames, as one piece: `sealed`. */
+static unsigned seal_batch(struct net_out *out, uv_buf_t *ret_buf)
+{
+    struct buf *from = tls_channel_out(out->tls);
+    struct buf spare = out->sealed;
+    size_t bytes = 0;
+
+    while (!STAILQ_EMPTY(&out->queue) && bytes < SEAL_BYTES && tls_channel_is_open(out->tls)) {
+        struct net_piece *piece = STAILQ_FIRST(&out->queue);
+
+        STAILQ_REMOVE_HEAD(&out->queue, link);
+        STAILQ_INSERT_TAIL(&out->sending, piece, link);
+        tls_channel_write(out->tls, piece->header, piece->header_len);
+        tls_channel_write(out->tls, piece->payload.data, piece->payload.len);
+        bytes += piece_bytes(piece);
+    }
+    if (tls_channel_is_open(out->tls)) {
+        tls_channel_seal(out->tls);
+    }
+    out->sealed = *from;
+    *from = spare;
+    from->len = 0;
+    if (from->capacity > SEALED_KEPT) {
+        buf_free(from);
+    }
+    *ret_buf = uv_buf_init((char *)out->sealed.data, (unsigned)out->sealed.len);
+    return out->sealed.len > 0 ? 1 : 0;
+}
+
 /* Write one batch. What the socket does not take is `writing` then. */
 static void write_batch(struct net_out *out)
 {
     uv_buf_t bufs[2 * BATCH_PIECES];
-    unsigned count = batch_begin(out, bufs);
-    int rv = uv_try_write(out->stream, bufs, count);
+    unsigned count = out->tls != NULL ? seal_batch(out, bufs) : batch_begin(out, bufs);
+    int rv = count > 0 ? uv_try_write(out->stream, bufs, count) : 0;
 
     out->write_ms = uv_now(out->stream->loop);
     count = bufs_skip(bufs, count, rv > 0 ? (size_t)rv : 0);
@@ -139,9 +170,18 @@ static void write_batch(struct net_out *out)
     }
 }
 
+static bool has_output(const struct net_out *out)
+{
+    if (out->tls == NULL) {
+        return !STAILQ_EMPTY(&out->queue);
+    }
+    return tls_channel_out(out->tls)->len > 0 ||
+           (!STAILQ_EMPTY(&out->queue) && tls_channel_is_open(out->tls));
+}
+
 void net_out_flush(struct net_out *out)
 {
-    while (!out->writing && !out->stopped && !STAILQ_EMPTY(&out->queue)) {
+    while (!out->writing && !out->stopped && has_output(out)) {
         write_batch(out);
     }
 }
@@ -183,5 +223,6 @@ void net_out_free(struct net_out *out)
     ASSERT(!out->writing);
     list_free(out, &out->queue);
     list_free(out, &out->sending);
+    buf_free(&out->sealed);
     ASSERT(out->queue_bytes == 0);
 }

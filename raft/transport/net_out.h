@@ -7,6 +7,9 @@
  * frames of one loop turn share a system call, and none waits for a timer. (Not uv_write() alone:
  * it costs a call of its callback in another round of the loop, and an epoll_ctl() each time.)
  *
+ * With TLS the frames of a flush are sealed together, up to SEAL_BYTES at once, and what comes out
+ * goes to the socket in one piece; what TLS itself has to say (handshakes, alerts) goes before.
+ *
  * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
  * connection. The queue's bound is the sender's to keep (net_uv.c).
  *
@@ -18,6 +21,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "raft/transport/tls_channel.h"
 #include "raft/wire/frame.h"
 
 struct net_piece;
@@ -26,6 +30,8 @@ STAILQ_HEAD(net_piece_list, net_piece);
 
 struct net_out {
     uv_stream_t *stream;
+    struct tls_channel *tls; /* borrowed; NULL: none, or none yet */
+    struct buf sealed;       /* with TLS: what the socket is given */
     void (*failed)(struct net_out *out, const char *reason);
     struct net_piece_list queue;
     struct net_piece_list sending; /* in the write request */

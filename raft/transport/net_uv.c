@@ -15,6 +15,7 @@
 #include "raft/transport/net_uv.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "raft/transport/net_inbound.h"
@@ -39,7 +40,8 @@ struct net_uv {
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload);
 static bool net_connected(struct net *base, uint64_t peer);
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count);
-static void fill_handshake(struct net_uv *net, const struct net_uv_config *config);
+static bool is_known(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len);
 static void prepare_cb(uv_prepare_t *prepare);
 static void handle_close_cb(uv_handle_t *handle);
 static void all_gone(struct net_hub *hub);
@@ -70,11 +72,10 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = calloc(1, sizeof *net);
     ASSERT(net != NULL);
     net->base.ops = &net_uv_ops;
-    net_hub_init(&net->hub, loop, config);
-    net->hub.receiver = receiver;
+    net_hub_init(&net->hub, loop, config, receiver);
+    net->hub.handshake.known = is_known;
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
-    fill_handshake(net, config);
     net_links_init(&net->links, &net->hub);
     net_inbound_init(&net->inbound, &net->hub, &net->links);
     ASSERT(uv_tcp_init(loop, &net->listener) == 0);
@@ -226,17 +227,29 @@ static bool is_known(const struct handshake_config *config, uint64_t peer, const
            (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
 }
 
-static void fill_handshake(struct net_uv *net, const struct net_uv_config *config)
+static bool same_ways(const struct net_keys *a, const struct net_keys *b)
 {
-    net->hub.handshake = (struct handshake_config){
-        .node_id = config->node_id,
-        .store_id = config->store_id,
-        .cluster_id = config->cluster_id,
-        .secret = config->secret,
-        .secret_len = config->secret_len,
-        .known = is_known,
-        .receiver = net->hub.receiver,
-    };
+    bool same = a->way_count == b->way_count;
+
+    for (unsigned i = 0; same && i < a->way_count; i++) {
+        same =
+            memcmp(a->ways[i].id, b->ways[i].id, NET_WAY_ID_BYTES) == 0 && !a->ways[i].certificate;
+    }
+    return same;
+}
+
+bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed)
+{
+    const bool changed = !same_ways(net->hub.keys, keys);
+    struct net_link *link;
+    unsigned count = 0;
+
+    net_hub_set_keys(&net->hub, keys);
+    TAILQ_FOREACH (link, &net->links.list, link) {
+        count += net_link_keys_changed(link, (count + 1) * LIMIT_WAY_STEP_MS) ? 1 : 0;
+    }
+    *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_WAY_OUT_MS);
+    return changed;
 }
 
 static void prepare_cb(uv_prepare_t *prepare)

@@ -5,9 +5,9 @@
  * dialled; what arrives on accepted connections is given to the receiver. A newer accepted
  * connection of the same peer replaces the older one (which is closed first).
  *
- * What a frame is: raft/wire/frame.h. Before any other byte is looked at, both sides go through the
- * handshake (handshake.h), each within LIMIT_HANDSHAKE_MS. Its nonces are random bytes from the
- * system, so a recorded handshake cannot be replayed, and the secret itself never crosses the wire.
+ * What a frame is: raft/wire/frame.h. All of them are inside TLS 1.3 (tls_channel.h), whose keys
+ * are fresh for each connection; both sides prove there that they have the secret, or a certificate
+ * (net_keys.h), and then say who they are (handshake.h): all that within LIMIT_HANDSHAKE_MS.
  *
  * The happy path of sending: send() queues; before the loop waits for events the queue of each link
  * goes out in one write; what is queued while that is under way goes with the next.
@@ -38,6 +38,12 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
                 struct net_uv **ret_net) MUST_CHECK;
 
 struct net *net_uv_net(struct net_uv *net);
+
+/* Other keys from now on (the reference is taken over). New connections use them. Links by a way
+ * that they do not have are closed: those that we dialled one after the other, with
+ * LIMIT_WAY_STEP_MS in between, and those of others in LIMIT_WAY_OUT_MS, in which their own nodes
+ * should come by a new one; how many that are. False: they are the keys that there were. */
+bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed);
 
 /* For tests: the port that was bound for port 0; the link to a peer (net_link.h), or NULL. */
 uint16_t net_uv_port(const struct net_uv *net);

@@ -211,6 +211,8 @@ FIGURES = {
     "ready_s": ("from the start to ready", "s", 2),
     "first_id_s": ("from the start to the first id", "s", 2),
     "memory_mib": ("resident memory of a node", "MiB", 1),
+    "handshake_us": ("CPU time per full handshake", "µs", 0),
+    "connection_kib": ("resident memory of an idle connection", "KiB", 1),
     "core_percent": ("of a core, used by a node", "%", 2),
 }
 

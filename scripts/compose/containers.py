@@ -36,6 +36,7 @@ class Project:
         self.name = name
         self.nodes = nodes
         self.ports = choose_ports(nodes)
+        self.token = None
         self.settings = {**settings,
                          **{f"PORT{i}": str(port) for i, port in enumerate(self.ports, 1)}}
         self.arguments = ["--project-directory", root, "-p", name,
@@ -110,6 +111,18 @@ class ContainerNode(Node):
     @property
     def container(self):
         return self.project.container(self.service)
+
+    def http(self, method, target, body=None, headers=None, timeout=15.0):
+        head = {"Host": "127.0.0.1", **(headers or {})}
+        if target.startswith("/api/"):
+            head["Authorization"] = f"Bearer {self.token()}"
+        return super().http(method, target, body, head, timeout)
+
+    def token(self):
+        """What docs/operations.md says to look up. It lasts as long as the project's volumes."""
+        if self.project.token is None:
+            self.project.token = self.shell("cat /run/leafd/token").strip()
+        return self.project.token
 
     def inspect(self, template):
         return json.loads(self.engine.docker("inspect", "--format", f"{{{{json {template}}}}}",

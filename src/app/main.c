@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "http/auth/tokens.h"
 #include "src/app/config/load.h"
 #include "src/app/config/print.h"
+#include "src/app/config/secret.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
+#include "src/base/tls_init.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
  * peer would wait after its network came back, and the end of a process that is to stop, since a
@@ -47,13 +51,38 @@ static void print_version(struct buf *text)
     buf_printf(text, "\n");
 }
 
+/* The token, which is nowhere else, then the line that goes into the file. */
+static enum exit_code print_token(struct buf *text)
+{
+    char token[TOKEN_TEXT_BYTES];
+    char line[TOKEN_LINE_BYTES];
+
+    if (token_new(token, line) != 0) {
+        fprintf(stderr, "leafd: the system gives no random bytes\n");
+        return EXIT_CODE_INTERNAL;
+    }
+    buf_printf(text, "%s\n%s\n", token, line);
+    return print(text);
+}
+
+static enum exit_code run(const struct config *config)
+{
+    struct config_error error;
+
+    if (privileges_drop(config, &error) != 0) {
+        fprintf(stderr, "leafd: %s\n", error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    return server_run(config);
+}
+
 static enum exit_code carry_out(enum config_action action, const struct config *config)
 {
     struct buf text = BUF_INIT;
 
     switch (action) {
     case CONFIG_RUN:
-        return server_run(config);
+        return run(config);
     case CONFIG_HELP:
         config_print_help(&text);
         return print(&text);
@@ -66,6 +95,14 @@ static enum exit_code carry_out(enum config_action action, const struct config *
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
         return print(&text);
+    case CONFIG_NEW_SECRET:
+        buf_reserve(&text, SECRET_TEXT_BYTES);
+        secret_new((char *)text.data);
+        text.data[SECRET_TEXT_BYTES - 1] = '\n';
+        text.len = SECRET_TEXT_BYTES;
+        return print(&text);
+    case CONFIG_NEW_TOKEN:
+        return print_token(&text);
     case CONFIG_CHECK:
         buf_printf(&text, "the settings are valid\n");
         return print(&text);
@@ -81,6 +118,7 @@ int main(int argc, char *argv[])
     enum exit_code code;
 
     signals_setup();
+    tls_library_init();
     ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);

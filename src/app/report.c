@@ -11,8 +11,6 @@
 #include "src/base/buf.h"
 #include "src/base/log.h"
 
-#define FILES_BESIDE_CLIENTS 256
-
 struct quoted {
     char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */
 };
@@ -39,9 +37,12 @@ void report_settings(const struct config *config)
     for (size_t i = 0; i < node->join.count; i++) {
         buf_printf(&members, "%sjoin=%s", members.len > 0 ? "," : "", node->join.peers[i].address);
     }
-    log_info("app", "cluster", "cluster=%s members=%.*s peer_listen=%s secret=%s", node->cluster_id,
-             (int)members.len, (const char *)members.data, node->listen_address,
-             node->secret_len > 0 ? "yes" : "no");
+    log_info("app", "cluster",
+             "cluster=%s members=%.*s peer_listen=%s secret=%s secrets=%zu "
+             "peer_certificate=%s",
+             node->cluster_id, (int)members.len, (const char *)members.data, node->listen_address,
+             node->keys.secret_count > 0 ? "yes" : "no", node->keys.secret_count,
+             node->keys.cert_file[0] != '\0' ? "yes" : "no");
     log_info("app", "timing",
              "heartbeat_ms=%" PRIu32 " election_ms=%" PRIu32 " cover_ms=%" PRIu32
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
@@ -50,22 +51,26 @@ void report_settings(const struct config *config)
     buf_free(&members);
 }
 
-void report_warnings(const struct config *config, uint64_t files)
+void report_warnings(const struct config *config)
 {
-    uint64_t wanted =
-        (uint64_t)config->http.loops * config->http.connections + FILES_BESIDE_CLIENTS;
-
     if (config->node.members.count > 0 && config->node.members.count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", config->node.members.count);
     }
-    if (!address_is_loopback(config->http.listen_address)) {
-        log_warn("app", "HTTP has no authentication and can be reached from other machines",
-                 "http_listen=%s", config->http.listen_address);
-    }
-    if (files < wanted) {
-        log_warn("app", "fewer open files are allowed than http.connections may need",
-                 "limit=%" PRIu64 " needed=%" PRIu64, files, wanted);
+}
+
+void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
+                  const struct files_split *split)
+{
+    const struct http_settings *http = &config->http;
+
+    log_info("app", "open files",
+             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
+             " admin_connections=%" PRIu32,
+             allowed, kept, http->loops, split->connections, split->admin_connections);
+    if (split->connections < http->connections) {
+        log_warn("app", "fewer connections than http.connections: the system allows fewer files",
+                 "each_loop=%" PRIu32 " wanted=%" PRIu32, split->connections, http->connections);
     }
 }
 
@@ -104,6 +109,17 @@ void report_data_refused(const struct config *config, int err, const char *text)
 
     log_error("app", "cannot use the data directory", "dir=%s err=%s reason=%s hint=\"%s\"",
               quote(config->data.dir, &dir), err_code(err), quote(text, &reason), data_hint(err));
+}
+
+void report_data_lost(const struct config *config, const char *text, int exit_code)
+{
+    struct quoted reason;
+    struct quoted dir;
+
+    log_error("app", "the data directory is gone",
+              "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
+              "by a new member with a new node.id\"",
+              quote(config->data.dir, &dir), quote(text, &reason), exit_code);
 }
 
 void report_data_missing(const struct config *config)
@@ -145,12 +161,30 @@ void report_node_failed(const struct config *config, int err, const char *text)
               err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
 }
 
-void report_http_failed(const struct config *config, int err)
+void report_http_failed(const char *setting, const char *address, int err)
 {
-    log_error("app", "cannot start HTTP", "err=%s http_listen=%s hint=\"%s\"", err_code(err),
-              config->http.listen_address,
-              err == ERR_EXISTS ? "another process listens there; choose another http.listen"
-                                : "check http.listen");
+    log_error("app", "cannot start HTTP", "err=%s %s=%s hint=\"%s\"", err_code(err), setting,
+              address,
+              err == ERR_EXISTS ? "another process listens there; choose another address"
+                                : "check the address");
+}
+
+void report_tokens_failed(const char *why)
+{
+    char quoted[500];
+
+    log_error("app", "the tokens cannot be used", "reason=%s",
+              log_quote(why, strlen(why), quoted, sizeof quoted));
+}
+
+void report_certificate_refused(const char *text)
+{
+    struct quoted reason;
+
+    log_error("app", "the certificate cannot be used",
+              "reason=%s hint=\"--check-config reads the "
+              "files, too\"",
+              quote(text, &reason));
 }
 
 void report_removed(const struct config *config, int exit_code)

@@ -13,10 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/api/api.h"
-#include "http/server/server.h"
+#include "src/app/certificate.h"
+#include "src/app/doors.h"
+#include "src/app/files.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
+#include "src/app/reload.h"
+#include "src/app/reload_keys.h"
 #include "src/app/report.h"
+#include "src/app/sandbox.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -26,6 +31,7 @@
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
+#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
 
@@ -36,17 +42,23 @@ struct server {
     struct signals signals;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t look;    /* whether leadership has gone */
+    uv_timer_t watch;   /* whether the data directory is there */
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
-    struct http_server *http; /* NULL before the start and after the stop */
-    struct api *api;          /* what it serves, likewise */
+    struct files_split files; /* connections that are for clients */
+    struct doors doors;
     struct http_build build;
-    struct buf libraries;    /* of build */
-    uint64_t began_ms;       /* of the start, then of the stop; monotonic */
-    uint64_t phase_ms;       /* when the phase began */
-    uint64_t grace_until_ms; /* of the stop */
-    bool removed;            /* it stops because the cluster has removed it */
+    struct certificate certificate;
+    struct buf libraries; /* of build */
+    struct sandbox sandbox;
+    struct reload reload;
+    struct reload_keys keys;     /* a part of it */
+    struct http_reloads reloads; /* its counts */
+    uint64_t began_ms;           /* of the start, then of the stop; monotonic */
+    uint64_t phase_ms;           /* when the phase began */
+    uint64_t grace_until_ms;     /* of the stop */
+    bool removed;                /* it stops because the cluster has removed it */
 };
 
 static uint64_t now_ms(void)
@@ -87,6 +99,7 @@ static void close_handles(struct server *server)
     signals_close(&server->signals);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
+    uv_close((uv_handle_t *)&server->watch, NULL);
 }
 
 /* The node has answered everything; HTTP threads may still ask it until they are joined. */
@@ -95,14 +108,7 @@ static void node_stopped_cb(void *data)
     struct server *server = data;
 
     log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
-    if (server->http != NULL) {
-        http_server_stop(server->http);
-        server->http = NULL;
-    }
-    if (server->api != NULL) {
-        api_free(server->api);
-        server->api = NULL;
-    }
+    doors_close(&server->doors);
     node_free(server->node);
     server->node = NULL;
     close_handles(server);
@@ -119,7 +125,7 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (server->http != NULL) {
+    if (doors_are_open(&server->doors)) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_set_waker(server->node, NULL);
     }
@@ -140,7 +146,7 @@ static void drained_cb(void *data)
 static void drain_http(struct server *server)
 {
     move(server, DRAINING);
-    http_server_drain(server->http, grace_left_ms(server), drained_cb, server);
+    doors_drain(&server->doors, grace_left_ms(server), drained_cb, server);
 }
 
 /* --- down: handover --- */
@@ -201,6 +207,36 @@ static bool store_exists(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
+/* The settings were checked already; the files may have changed since. */
+static enum exit_code load_certificate(struct server *server)
+{
+    const struct reload_part part = {.name = "certificate",
+                                     .prepare = certificate_prepare,
+                                     .commit = certificate_commit,
+                                     .drop = certificate_drop,
+                                     .data = &server->certificate};
+    struct config_error error;
+
+    if (certificate_start(&server->certificate, server->config, &error) != 0) {
+        report_certificate_refused(error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    reload_add(&server->reload, &part);
+    return EXIT_CODE_STOPPED;
+}
+
+/* What is written to files that have no name is gone with the process. */
+static void watch_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    struct store_error error;
+
+    if (server->store->ops->lost(server->store, &error)) {
+        report_data_lost(server->config, error.text, EXIT_CODE_DATA);
+        _exit(EXIT_CODE_DATA);
+    }
+}
+
 static enum exit_code open_store(struct server *server)
 {
     const struct config *config = server->config;
@@ -229,6 +265,9 @@ static enum exit_code open_store(struct server *server)
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
     }
+    if (server->store->ops->lost != NULL) {
+        ASSERT(uv_timer_start(&server->watch, watch_cb, DATA_LOOK_MS, DATA_LOOK_MS) == 0);
+    }
     server->store->ops->space(server->store, &space);
     log_info("store", made ? "made" : "opened",
              "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
@@ -236,6 +275,21 @@ static enum exit_code open_store(struct server *server)
              log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
              space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code begin_sandbox(struct server *server)
+{
+    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
+                                                                : EXIT_CODE_CONFIG;
+}
+
+/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+static enum exit_code complete_sandbox(struct server *server)
+{
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 }
 
 static enum exit_code start_node(struct server *server)
@@ -265,22 +319,20 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    const struct http_settings *settings = &server->config->http;
+    struct reload_part tokens = doors_reload_part(&server->doors);
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    server->api = api_new(settings, &server->build, node_backend(server->node));
-    err = http_server_start(settings, api_service(server->api), &server->http);
+    err = doors_open(&server->doors, server->config, server->certificate.tls, &server->build,
+                     node_backend(server->node), &server->files);
     if (err != 0) {
-        report_http_failed(server->config, err);
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->api));
-    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
-             settings->loops);
+    node_set_waker(server->node, api_waker(server->doors.api));
+    reload_add(&server->reload, &tokens);
     return EXIT_CODE_STOPPED;
 }
 
@@ -309,13 +361,24 @@ static void removed_cb(struct node_owner *owner)
     }
 }
 
-static void signal_cb(struct signals *signals, int number)
+static void stop_signal_cb(struct signals *signals, int number)
 {
     struct server *server = CONTAINER(signals, struct server, signals);
 
     /* Not while a node that could not start is being closed: it ends anyway. */
     if (server->phase == SERVING) {
         stop(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+    }
+}
+
+static void reload_signal_cb(struct signals *signals)
+{
+    struct server *server = CONTAINER(signals, struct server, signals);
+
+    if (server->phase == SERVING) {
+        (void)reload_run(&server->reload);
+    } else {
+        log_info("app", "the settings were not read again: the node starts or stops", NULL);
     }
 }
 
@@ -326,6 +389,9 @@ static void drained_async_cb(uv_async_t *async)
 
 static void init(struct server *server, const struct config *config)
 {
+    static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+    struct reload_part keys;
+
     *server = (struct server){
         .config = config,
         .phase = STARTING,
@@ -337,11 +403,18 @@ static void init(struct server *server, const struct config *config)
     buf_put_u8(&server->libraries, '\0');
     server->build.libraries = (const char *)server->libraries.data;
     ASSERT(uv_loop_init(&server->loop) == 0);
-    signals_init(&server->signals, &server->loop, signal_cb);
+    server->build.reloads = &server->reloads;
+    reload_init(&server->reload, config, &server->reloads);
+    server->keys.node = &server->node;
+    keys = reload_keys_part(&server->keys);
+    reload_add(&server->reload, &keys);
+    signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
     server->drained.data = server;
     server->look.data = server;
+    server->watch.data = server;
 }
 
 /* As many open files as the system allows; returns how many. */
@@ -360,15 +433,29 @@ static rlim_t raise_file_limit(void)
     return limit.rlim_cur;
 }
 
+/* Clients may open what is not kept for peers and the node. */
+static void bound_clients(struct server *server)
+{
+    const struct config *config = server->config;
+    bool has_admin = !doors_are_joined(config);
+    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
+    uint64_t allowed = raise_file_limit();
+
+    files_divide(allowed, config->http.loops, config->http.connections,
+                 has_admin ? config->admin.http.connections : 0, &server->files);
+    report_files(config, allowed, files_kept(loops), &server->files);
+}
+
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {open_store, start_node, start_http};
+    static enum exit_code (*const steps[])(struct server *) = {
+        load_certificate, open_store, begin_sandbox, start_node, start_http, complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (server->http != NULL) {
+    if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
     } else if (server->node != NULL) {
@@ -388,7 +475,9 @@ enum exit_code server_run(const struct config *config)
     (void)umask(077);
     init(&server, config);
     report_settings(config);
-    report_warnings(config, raise_file_limit());
+    privileges_report(config);
+    report_warnings(config);
+    bound_clients(&server);
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
     ASSERT(server.phase == STOPPED);
@@ -396,6 +485,8 @@ enum exit_code server_run(const struct config *config)
     if (server.store != NULL) {
         server.store->ops->close(server.store);
     }
+    reload_release(&server.reload);
+    certificate_end(&server.certificate);
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {
         code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;

@@ -17,18 +17,18 @@
 static const struct {
     int number;
     const char *name;
-} logged[] = {{SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
+} told[] = {{SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
 
 /* A peer or a client that goes away, and a file that may grow no more, must be an error of a write
  * and not the end of the process. The others nobody sends on purpose. */
 static const int ignored[] = {SIGPIPE, SIGXFSZ, SIGALRM, SIGVTALRM,
                               SIGPROF, SIGPOLL, SIGPWR,  SIGSTKFLT};
 
-static void logged_set(sigset_t *ret_set)
+static void told_set(sigset_t *ret_set)
 {
     ASSERT(sigemptyset(ret_set) == 0);
-    for (size_t i = 0; i < COUNT_OF(logged); i++) {
-        ASSERT(sigaddset(ret_set, logged[i].number) == 0);
+    for (size_t i = 0; i < COUNT_OF(told); i++) {
+        ASSERT(sigaddset(ret_set, told[i].number) == 0);
     }
 }
 
@@ -49,25 +49,39 @@ void signals_setup(void)
     for (size_t i = 0; i < COUNT_OF(ignored); i++) {
         ignore(ignored[i]);
     }
-    logged_set(&set);
+    told_set(&set);
     ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
 }
 
-static void logged_cb(uv_poll_t *poll, int status, int events)
+static const char *name_of(const struct signalfd_siginfo *info)
+{
+    size_t i = 0;
+
+    while (info->ssi_signo != (uint32_t)told[i].number) {
+        i++;
+        ASSERT(i < COUNT_OF(told));
+    }
+    return told[i].name;
+}
+
+static void told_cb(uv_poll_t *poll, int status, int events)
 {
     struct signals *signals = poll->data;
     struct signalfd_siginfo info;
 
     (void)status;
     (void)events;
-    while (read(signals->logged_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        for (size_t i = 0; i < COUNT_OF(logged); i++) {
-            if (info.ssi_signo == (uint32_t)logged[i].number) {
-                log_info("app", "this signal does nothing",
-                         "signal=%s sender_pid=%u hint=\"no setting is read again, no file opened "
-                         "anew; SIGTERM stops the node\"",
-                         logged[i].name, (unsigned)info.ssi_pid);
-            }
+    while (read(signals->told_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGHUP) {
+            log_info("app", "reading the settings again", "signal=SIGHUP sender_pid=%u",
+                     (unsigned)info.ssi_pid);
+            signals->owner->reload(signals);
+        } else {
+            log_info(
+                "app", "this signal does nothing",
+                "signal=%s sender_pid=%u hint=\"SIGHUP reads the settings again, SIGTERM stops "
+                "the node\"",
+                name_of(&info), (unsigned)info.ssi_pid);
         }
     }
 }
@@ -76,27 +90,26 @@ static void stop_cb(uv_signal_t *handle, int number)
 {
     struct signals *signals = handle->data;
 
-    signals->on_stop(signals, number);
+    signals->owner->stop(signals, number);
 }
 
-void signals_init(struct signals *signals, uv_loop_t *loop,
-                  void (*on_stop)(struct signals *signals, int number))
+void signals_init(struct signals *signals, uv_loop_t *loop, const struct signals_owner *owner)
 {
     sigset_t set;
 
-    logged_set(&set);
-    signals->on_stop = on_stop;
-    signals->logged_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    ASSERT(signals->logged_fd >= 0);
+    told_set(&set);
+    signals->owner = owner;
+    signals->told_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ASSERT(signals->told_fd >= 0);
     ASSERT(uv_signal_init(loop, &signals->sigterm) == 0);
     ASSERT(uv_signal_init(loop, &signals->sigint) == 0);
-    ASSERT(uv_poll_init(loop, &signals->logged, signals->logged_fd) == 0);
+    ASSERT(uv_poll_init(loop, &signals->told, signals->told_fd) == 0);
     signals->sigterm.data = signals;
     signals->sigint.data = signals;
-    signals->logged.data = signals;
+    signals->told.data = signals;
     ASSERT(uv_signal_start(&signals->sigterm, stop_cb, SIGTERM) == 0);
     ASSERT(uv_signal_start(&signals->sigint, stop_cb, SIGINT) == 0);
-    ASSERT(uv_poll_start(&signals->logged, UV_READABLE, logged_cb) == 0);
+    ASSERT(uv_poll_start(&signals->told, UV_READABLE, told_cb) == 0);
 }
 
 /* Only what a signal handler may do. */
@@ -124,12 +137,12 @@ static void closed_cb(uv_handle_t *handle)
 {
     struct signals *signals = handle->data;
 
-    ASSERT(close(signals->logged_fd) == 0);
+    ASSERT(close(signals->told_fd) == 0);
 }
 
 void signals_close(struct signals *signals)
 {
     uv_close((uv_handle_t *)&signals->sigterm, NULL);
     uv_close((uv_handle_t *)&signals->sigint, NULL);
-    uv_close((uv_handle_t *)&signals->logged, closed_cb);
+    uv_close((uv_handle_t *)&signals->told, closed_cb);
 }

@@ -54,7 +54,9 @@
     X(UNSAFE_DIRECTORY, -43, "unsafe_directory", "not a directory that data may be kept in")       \
     X(OTHER_BIRTH, -44, "other_birth", "the other node belongs to another cluster")                \
     X(OTHER_LIST, -45, "other_list", "the nodes were given different lists of first members")      \
-    X(NEWER, -46, "newer", "of a newer level than this leafd speaks")
+    X(NEWER, -46, "newer", "of a newer level than this leafd speaks")                              \
+    X(NEEDS_FORCE, -47, "needs_force", "only force raises max_id so far")                          \
+    X(STATE_FULL, -48, "state_full", "the state takes as much memory as it may")
 
 enum err {
     ERR_OK = 0,

@@ -7,17 +7,21 @@
 #define LEAFD_BASE_LIMITS_H
 
 /* --- tags (src/id) --- */
-#define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
-#define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
-#define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
-#define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
-#define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
-#define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
-#define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
-#define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
-#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
-#define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
-#define LIMIT_SEGMENT_HOLDERS 64        /* nodes that may hold segments; more: overloaded */
+#define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
+#define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
+#define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
+#define LIMIT_MAX_ID_JUMP (1ULL << 48)   /* max_id raised by more at once: 409 needs_force */
+#define LIMIT_MAX_ID_LEFT 1000000        /* or raised so that fewer ids are left: as well */
+#define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */
+#define LIMIT_TAGS_PER_PAGE 1000         /* larger limit=: 400 bad_request */
+#define LIMIT_ROWS_PER_LOOK 10000        /* a list looks at no more at once, deleted ones too */
+#define LIMIT_TAGS 4000000               /* rows of the table, tombstones too; more: overloaded */
+#define LIMIT_TAG_USED_BYTES 320         /* memory of a tag in use on a node, without its name */
+#define LIMIT_MEMORY_MIN_BYTES (1 << 20) /* data.memory-bytes; less: a configuration error */
+#define LIMIT_GRANTS_PER_ENTRY 512       /* grants in one Raft entry; the rest waits a turn */
+#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8  /* grant entries a node has under way at once */
+#define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
+#define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
 #define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
 #define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */
@@ -54,25 +58,69 @@
 #define LIMIT_TIMEOUT_MS 10000       /* timeout_ms=; more: 400 bad_request */
 #define LIMIT_WAITERS_PER_LOOP 20000 /* requests parked on a refill; more: 503 overloaded */
 
+/* --- who may ask (http/auth) --- */
+#define LIMIT_TOKEN_NAME_BYTES 64           /* name of a token */
+#define LIMIT_TOKEN_SUBJECT_BYTES 255       /* name in a client's certificate */
+#define LIMIT_TOKENS 1024                   /* lines of auth.tokens-file; more: refused */
+#define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
+#define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
+#define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
+#define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
+
+#define LIMIT_AUDIT_ENTRIES 10000     /* the last so many; the oldest go */
+#define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
+#define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
+#define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
+#define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
+
 /* --- HTTP (http/) --- */
-#define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
-#define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
-#define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
-#define LIMIT_HTTP_BODY_BYTES (8 << 20)    /* request body; larger: 413 and close */
+#define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin door; more: 503 overloaded and close */
+#define LIMIT_HTTP_TARGET_BYTES 4096     /* request target; longer: 414 and close */
+#define LIMIT_HTTP_HEADERS_BYTES 8192    /* request head; longer: 431 and close */
+#define LIMIT_HTTP_HEADER_COUNT 64       /* header lines; more: 431 and close */
+#define LIMIT_HTTP_BODY_BYTES (8 << 20)  /* a bulk route's request body; 413 and close */
+#define LIMIT_HTTP_SMALL_BODY_BYTES (64 << 10) /* another route's; larger: 413 and close */
+#define LIMIT_JSON_BYTES 65536                 /* one JSON object; longer: 400 bad_json */
+#define LIMIT_JSON_VALUES 64                   /* in it, commas and brackets; more: 400 bad_json */
+#define LIMIT_JSON_DEPTH 8                     /* of objects and arrays in it; more: 400 bad_json */
+#define LIMIT_JSON_SLICE_BYTES (64 << 10)      /* of a bulk read at once; then others get a turn */
 #define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
-#define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
-#define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
-#define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
-#define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
-#define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
-#define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */
-#define LIMIT_HTTP_WRITE_MS 10000          /* a reader that takes nothing for so long; closes */
-#define LIMIT_HTTP_LINGER_MS 2000          /* input dropped after an error's reply before closing */
-#define LIMIT_HTTP_BODIES_BYTES (64 << 20) /* request bodies in memory, a loop; 503 and close */
-#define LIMIT_HTTP_REFUSED 64          /* connections over the limit being answered so, a loop */
+#define LIMIT_HTTP_OUTPUT_BYTES (64 << 10) /* unsent output a connection before reading stops */
+#define LIMIT_HTTP_SMALL_REPLY_BYTES 1024
+#define LIMIT_HTTP_PART_BYTES (31 << 10)      /* a reply that may be longer is made part by part */
+#define LIMIT_HTTP_OUTPUT_MIN_BYTES (2 << 20) /* of a loop, whatever http.output-bytes is */
+#define LIMIT_HTTP_TURN_REQUESTS 64      /* of one connection served at once; then others' turn */
+#define LIMIT_HTTP_TURN_BYTES (31 << 10) /* of large replies and long pipelines a loop's turn */
+#define LIMIT_HTTP_UNSENT_BYTES (128 << 10) /* not sent yet, in the kernel, a connection */
+#define LIMIT_HTTP_HELD_BYTES (16 << 10)    /* while output is short: who holds less may be slow */
+#define LIMIT_HTTP_SHORT_RATE 256   /* so many times http.min-rate-bytes the others have to take */
+#define LIMIT_HTTP_BODY_SLOW_MS 500 /* a body that got on by less than a step for so long ... */
+#define LIMIT_HTTP_BODY_STEP_BYTES (16 << 10) /* ... gives way when there is no room; 408 */
+#define LIMIT_HTTP_CONNECTIONS 10000          /* a loop; more: 503 overloaded and close */
+#define LIMIT_HTTP_LOOPS 64                   /* http.loops; more: a configuration error */
+#define LIMIT_CLIENTS 16384                   /* records of clients; more share one */
+#define LIMIT_CLIENT_NAME_BYTES 64            /* an address, or a token's name; longer: cut */
+#define LIMIT_HTTP_HEAD_MS 5000   /* from a request's first byte to its head's end; 408 */
+#define LIMIT_HTTP_BODY_MS 10000  /* from the head's end to the body's end; 408 */
+#define LIMIT_HTTP_IDLE_MS 60000  /* keep-alive with no request; closes */
+#define LIMIT_HTTP_WRITE_MS 10000 /* a reader that takes nothing for so long; closes */
+#define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
+#define LIMIT_HTTP_BUDGET_BYTES (1ULL << 36) /* settings of memory; more: configuration error */
+#define LIMIT_HTTP_REFUSED 16          /* connections over the limit being answered so, a loop */
 #define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
 #define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
+
+/* --- TLS of HTTP (http/tls) --- */
+#define LIMIT_TLS_HANDSHAKE_MS 10000     /* from a connection's first byte to the end; closes */
+#define LIMIT_TLS_HANDSHAKES 256         /* under way, a loop; then the oldest is closed */
+#define LIMIT_TLS_STARTS_PER_TURN 8      /* then those that are open get their turn */
+#define LIMIT_TLS_CONTROL 32             /* handshake messages without a request; more: closes */
+#define LIMIT_TLS_WARM 128               /* connections with buffers of their own, a loop */
+#define LIMIT_TLS_WARM_MS 1000           /* quiet for so long: its buffers are freed */
+#define LIMIT_TLS_FILE_BYTES (256 << 10) /* http.tls-*; larger: a configuration error */
 
 /* --- replication (raft/) --- */
 #define LIMIT_NODES 7  /* members of a cluster */
@@ -81,8 +129,8 @@
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
-#define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
-#define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
+#define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
+#define LIMIT_SECRET_BYTES 1024        /* the text that they are in */
 #define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
 #define LIMIT_APPEND_BYTES (4 << 20)   /* entries of one AppendEntries, but for a single one */
 #define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
@@ -99,8 +147,12 @@
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
+#define LIMIT_TLS_HANDSHAKE_BYTES (32 << 10) /* of TLS before the other side is known; closes */
+#define LIMIT_REKEY_MS 86400000              /* a link gets other keys after so long */
+#define LIMIT_WAY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
+#define LIMIT_WAY_STEP_MS 500  /* between two links of this node that go to another secret */
+#define LIMIT_CONNECT_MS 2000  /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50 /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
@@ -140,6 +192,7 @@
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
+#define LIMIT_USER_BYTES 32                /* the name of a user of the system */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */

@@ -5,6 +5,7 @@
 #include "src/base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,15 +17,20 @@
 
 #define LINE_BYTES 2048
 
-static enum log_level lowest_level = LOG_LEVEL_INFO;
+static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
 static uint64_t own_node_id;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_setup(enum log_level lowest, uint64_t node_id)
 {
-    lowest_level = lowest;
+    log_set_level(lowest);
     own_node_id = node_id;
+}
+
+void log_set_level(enum log_level lowest)
+{
+    atomic_store_explicit(&lowest_level, lowest, memory_order_relaxed);
 }
 
 int log_level_parse(const char *text, enum log_level *ret_level)
@@ -59,7 +65,7 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     size_t used;
     int len;
 
-    if (level < lowest_level) {
+    if (level < atomic_load_explicit(&lowest_level, memory_order_relaxed)) {
         return;
     }
     len = print_head(line, level, at, msg);
@@ -82,6 +88,24 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     }
 }
 
+/* A character of UTF-8 that would not be seen, or would turn round what is: controls of C1, marks
+ * of direction, ends of lines and paragraphs. 0: it is none. */
+static unsigned hidden_at(const unsigned char *bytes, size_t left)
+{
+    if (left >= 2 && bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] <= 0x9f) {
+        return bytes[1];
+    }
+    if (left < 3 || bytes[0] != 0xe2) {
+        return 0;
+    }
+    if (bytes[1] == 0x80 &&
+        ((bytes[2] >= 0x8b && bytes[2] <= 0x8f) || (bytes[2] >= 0xa8 && bytes[2] <= 0xae))) {
+        return 0x2000u + (bytes[2] & 0x3fu);
+    }
+    return bytes[1] == 0x81 && bytes[2] >= 0xa0 && bytes[2] <= 0xaf ? 0x2040u + (bytes[2] & 0x3fu)
+                                                                    : 0;
+}
+
 const char *log_quote(const void *text, size_t len, char *out, size_t size)
 {
     const unsigned char *bytes = text;
@@ -89,8 +113,13 @@ const char *log_quote(const void *text, size_t len, char *out, size_t size)
 
     ASSERT(size >= 8);
     out[used++] = '"';
-    for (size_t i = 0; i < len && used + 6 < size; i++) {
-        if (bytes[i] == '"' || bytes[i] == '\\') {
+    for (size_t i = 0; i < len && used + 8 < size; i++) {
+        unsigned hidden = hidden_at(bytes + i, len - i);
+
+        if (hidden != 0) {
+            used += (size_t)snprintf(out + used, size - used, "\\u%04x", hidden);
+            i += hidden < 0x100 ? 1 : 2;
+        } else if (bytes[i] == '"' || bytes[i] == '\\') {
             out[used++] = '\\';
             out[used++] = (char)bytes[i];
         } else if (bytes[i] < 0x20 || bytes[i] == 0x7f) {

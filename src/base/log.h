@@ -5,7 +5,7 @@
  *
  * Only the application, handlers and the loop threads log; lower layers return errors. Values with
  * spaces, quotes or control characters are quoted and escaped, so a tag name cannot forge a line.
- * Thread: any; the sink is set once before threads start.
+ * Thread: any; log_setup() before others start.
  */
 #ifndef LEAFD_BASE_LOG_H
 #define LEAFD_BASE_LOG_H
@@ -17,6 +17,9 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERRO
 
 /* Set the lowest level that is written, and the node id every line carries (0: none yet). */
 void log_setup(enum log_level lowest, uint64_t node_id);
+
+/* Another lowest level, while the process runs. Any thread. */
+void log_set_level(enum log_level lowest);
 
 /* "debug", "info", "warn" or "error"; returns 0 or ERR_INVALID. */
 int log_level_parse(const char *text, enum log_level *ret_level);

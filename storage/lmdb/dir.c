@@ -55,7 +55,7 @@ void lmdb_dir_release(struct lmdb_dir *dir)
 /* 0 or an errno. */
 static int sync_path(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     int number = fd < 0 || fsync(fd) != 0 ? errno : 0;
 
     if (fd >= 0) {
@@ -116,6 +116,68 @@ static int check_mode(const char *path, mode_t mode, struct store_error *ret_err
                                  path, (unsigned)(mode & 07777));
 }
 
+/* A user that is not ours can change what is its own at any time. */
+static int check_owner(const char *path, uid_t owner, struct store_error *ret_error)
+{
+    uid_t own = geteuid();
+
+    return owner == own
+               ? 0
+               : store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                                 "%s belongs to user %u, but leafd runs as user %u: chown it, with "
+                                 "all that is in it, or run leafd as that user",
+                                 path, (unsigned)owner, (unsigned)own);
+}
+
+/* What is there under a name of ours is what we would have made. Links are not followed. */
+static int check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind, bool any_owner,
+                       struct store_error *ret_error)
+{
+    char *path = lmdb_path(dir->path, name);
+    struct stat st;
+    int err = 0;
+
+    if (lstat(path, &st) != 0) {
+        err = errno == ENOENT || errno == ENOTDIR ? 0
+                                                  : system_error(ret_error, "cannot look at", path);
+    } else if ((st.st_mode & S_IFMT) != kind) {
+        err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
+                              S_ISLNK(st.st_mode) ? "a symbolic link" : "something else",
+                              kind == S_IFDIR ? "directory" : "regular file");
+    } else if (kind == S_IFREG && st.st_nlink > 1 && strcmp(name, LOCK) == 0) {
+        err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                              "%s is also linked elsewhere, and would be overwritten there", path);
+    } else if (!any_owner) {
+        err = check_owner(path, st.st_uid, ret_error);
+    }
+    free(path);
+    return err;
+}
+
+static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct store_error *ret_error)
+{
+    static const struct {
+        const char *name;
+        mode_t kind;
+    } ours[] = {
+        {LOCK, S_IFREG},
+        {MARKER, S_IFREG},
+        {MARKER_NEW, S_IFREG},
+        {LMDB_DB, S_IFDIR},
+        {LMDB_DB "/" LMDB_DATA_FILE, S_IFREG},
+        {LMDB_DB "/" LMDB_LOCK_FILE, S_IFREG},
+        {LMDB_DB_NEW, S_IFDIR},
+        {LMDB_DB_NEW "/" LMDB_DATA_FILE, S_IFREG},
+        {LMDB_DB_NEW "/" LMDB_LOCK_FILE, S_IFREG},
+    };
+    int err = 0;
+
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0] && err == 0; i++) {
+        err = check_entry(dir, ours[i].name, ours[i].kind, any_owner, ret_error);
+    }
+    return err;
+}
+
 /* --- made, locked --- */
 
 /* A directory that is there already may be one that an earlier start made, and that start may have
@@ -134,7 +196,13 @@ static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error 
     }
     err = made ? 0 : check_content(dir, ret_error);
     if (err == 0 && !made && !loose_mode) {
+        err = check_owner(dir->path, st.st_uid, ret_error);
+    }
+    if (err == 0 && !made && !loose_mode) {
         err = check_mode(dir->path, st.st_mode, ret_error);
+    }
+    if (err == 0) {
+        err = check_entries(dir, loose_mode, ret_error);
     }
     if (err != 0) {
         return err;
@@ -162,6 +230,15 @@ static int locked_by(int fd, const char *dir, struct store_error *ret_error)
                            pid[0] != '\0' ? pid : "(unknown)");
 }
 
+static void note_lock(struct lmdb_dir *dir)
+{
+    struct stat st;
+
+    ASSERT(fstat(dir->lock_fd, &st) == 0);
+    dir->device = st.st_dev;
+    dir->lock_file = st.st_ino;
+}
+
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     char *path;
@@ -173,7 +250,7 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
         return err;
     }
     path = lmdb_path(dir->path, LOCK);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
         err = system_error(ret_error, "cannot open", path);
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -188,7 +265,59 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
         fd = -1;
     }
     dir->lock_fd = fd;
+    if (err == 0) {
+        note_lock(dir);
+    }
     return err;
+}
+
+static char *data_path(const struct lmdb_dir *dir)
+{
+    return lmdb_path(dir->path, LMDB_DB "/" LMDB_DATA_FILE);
+}
+
+int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
+{
+    char *path = data_path(dir);
+    struct stat st;
+    int err = 0;
+
+    if (lstat(path, &st) != 0) {
+        err = system_error(ret_error, "cannot look at", path);
+    } else {
+        dir->data_file = st.st_ino;
+    }
+    free(path);
+    return err;
+}
+
+/* Is this file no longer under its path? What cannot be looked at for another reason may be there:
+ * a disk that fails shows by its writes. */
+static bool is_lost(const struct lmdb_dir *dir, const char *name, ino_t file,
+                    struct store_error *ret_error)
+{
+    char *path = lmdb_path(dir->path, name);
+    struct stat st;
+    bool lost;
+
+    if (lstat(path, &st) == 0) {
+        lost = st.st_ino != file || st.st_dev != dir->device;
+    } else {
+        lost = errno == ENOENT || errno == ENOTDIR || errno == ESTALE;
+    }
+    if (lost) {
+        (void)store_error_set(ret_error, ERR_NOT_FOUND,
+                              "%s was deleted or moved away while the node ran", path);
+    }
+    free(path);
+    return lost;
+}
+
+bool lmdb_dir_lost(const struct lmdb_dir *dir, struct store_error *ret_error)
+{
+    ASSERT(dir->lock_fd >= 0 && dir->data_file != 0);
+    return is_lost(dir, LOCK, dir->lock_file, ret_error) ||
+           is_lost(dir, LMDB_DB "/" LMDB_DATA_FILE, dir->data_file, ret_error);
 }
 
 bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name)
@@ -232,8 +361,8 @@ int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to
 
 int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
 {
-    static const char *const left[] = {LMDB_DB_NEW "/" LMDB_DATA_FILE, LMDB_DB_NEW "/lock.mdb",
-                                       LMDB_DB_NEW};
+    static const char *const left[] = {LMDB_DB_NEW "/" LMDB_DATA_FILE,
+                                       LMDB_DB_NEW "/" LMDB_LOCK_FILE, LMDB_DB_NEW};
     char *path;
     int err = 0;
 
@@ -258,7 +387,8 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
                      struct store_error *ret_error)
 {
     char *path = lmdb_path(dir->path, MARKER);
-    FILE *file = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     int err = 0;
 
     if (file == NULL) {
@@ -277,7 +407,7 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
 
 static int write_whole(const char *path, const struct buf *content, struct store_error *ret_error)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     ssize_t written;
     int err = 0;
 

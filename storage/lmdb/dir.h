@@ -8,7 +8,9 @@
  *
  * A directory that holds other files, and neither marker nor environment, is somebody else's: a
  * mistyped path must not fill it with our files. Who may write to the directory could put another
- * store in the place of this one, and who may read it has the cluster's data.
+ * store in the place of this one, and who may read it has the cluster's data: so it belongs to the
+ * user of the process, is closed to all others, and nothing in it is a symbolic link, or anything
+ * else but a regular file where we have files. (The path to it may have links.)
  *
  * Failure modes: ERR_LOCKED; ERR_UNSAFE_DIRECTORY; everything else is ERR_IO (ERR_DISK_FULL) with
  * the system's text.
@@ -17,23 +19,37 @@
 #ifndef LEAFD_STORAGE_LMDB_DIR_H
 #define LEAFD_STORAGE_LMDB_DIR_H
 
+#include <sys/types.h>
+
 #include "storage/store.h"
 
 #define LMDB_DB "db"
 #define LMDB_DB_NEW "db.new"
 #define LMDB_DATA_FILE "data.mdb" /* in either */
+#define LMDB_LOCK_FILE "lock.mdb"
 
 struct lmdb_dir {
     char *path;
-    int lock_fd; /* -1: not locked */
+    int lock_fd;     /* -1: not locked */
+    dev_t device;    /* of the lock, and of the environment's file: */
+    ino_t lock_file; /* of which file the lock is */
+    ino_t data_file; /* 0: not noted yet */
 };
 
 void lmdb_dir_init(struct lmdb_dir *dir, const char *path);
 void lmdb_dir_release(struct lmdb_dir *dir);
 
 /* Make the directory if it is missing (0700) and take its lock. loose_mode: group and others may
- * have rights on it. 0, ERR_LOCKED, ERR_IO, or ERR_UNSAFE_DIRECTORY; then nothing was changed. */
+ * have rights on it, and it may be another user's. 0, ERR_LOCKED, ERR_IO, or ERR_UNSAFE_DIRECTORY;
+ * then nothing was changed. */
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error) MUST_CHECK;
+
+/* Note which file the environment's is, for lmdb_dir_lost(). */
+int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error) MUST_CHECK;
+
+/* Is what was locked and noted no longer where it was: deleted, moved, or another in its place?
+ * Any thread; two lstat(2). True: *ret_error says what. */
+bool lmdb_dir_lost(const struct lmdb_dir *dir, struct store_error *ret_error);
 
 /* "<path>/<name>", malloc'ed. */
 char *lmdb_path(const char *path, const char *name);

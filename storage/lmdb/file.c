@@ -588,7 +588,7 @@ static int finish_commit(const char *path, const struct unfinished *unfinished,
     const uint64_t fields[2] = {unfinished->last_page, unfinished->txn};
     off_t at = (off_t)(unfinished->meta * unfinished->page_bytes + PAGE_HEADER_BYTES +
                        offsetof(struct meta_page, last_page));
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     int err = 0;
 
     ASSERT(unfinished->found && (unfinished->txn & 1) == unfinished->meta);
@@ -642,7 +642,7 @@ static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_un
 
 int lmdb_file_check(const char *path, struct store_error *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct unfinished unfinished;
     struct stat st = {0};
     void *map;

@@ -604,7 +604,15 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
     if (err == 0) {
         err = check_identity(lmdb, wanted, ret_error);
     }
-    return err != 0 ? err : check_marker(lmdb, ret_error);
+    if (err == 0) {
+        err = check_marker(lmdb, ret_error);
+    }
+    return err != 0 ? err : lmdb_dir_note_data(&lmdb->dir, ret_error);
+}
+
+static bool lmdb_op_lost(struct store *store, struct store_error *ret_error)
+{
+    return lmdb_dir_lost(&lmdb_of(store)->dir, ret_error);
 }
 
 static void lmdb_op_close(struct store *store)
@@ -672,5 +680,6 @@ static const struct store_ops lmdb_ops = {
     .snapshot_read = lmdb_op_snapshot_read,
     .snapshot_close = lmdb_op_snapshot_close,
     .space = lmdb_op_space,
+    .lost = lmdb_op_lost,
     .close = lmdb_op_close,
 };

@@ -35,16 +35,17 @@ struct store_lmdb_config {
     uint64_t map_bytes;             /* address space reserved, the bound of the data; >= 1 MiB */
     struct store_identity identity; /* used when the store is made; cluster_id and node_id are
                                        checked when it exists (store_id is read from it) */
-    bool loose_mode;                /* group and others may have rights on dir */
+    bool loose_mode;                /* group and others may have rights on dir, or own it */
     /* Of a fresh one: what its first commit carries out. A crash leaves a directory without a
      * store, or a whole one with all of this. */
     struct store_op_list *first;
 };
 
 /* Open the store, or make it when there is none (*ret_made). 0; ERR_LOCKED; ERR_UNSAFE_DIRECTORY
- * (dir has files of others, or a mode that is too loose); ERR_CORRUPT; ERR_BAD_VERSION;
- * ERR_WRONG_NODE (made for another node or cluster); ERR_NOT_FOUND, ERR_EXISTS (see above); ERR_IO;
- * ERR_DISK_FULL. On failure *ret_error says what and where, and nothing is left open. */
+ * (dir has files of others, links, another owner, or a mode that is too loose); ERR_CORRUPT;
+ * ERR_BAD_VERSION; ERR_WRONG_NODE (made for another node or cluster); ERR_NOT_FOUND, ERR_EXISTS
+ * (see above); ERR_IO; ERR_DISK_FULL. On failure *ret_error says what and where, and nothing is
+ * left open. */
 int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_store,
                     bool *ret_made, struct store_error *ret_error) MUST_CHECK;
 

@@ -285,7 +285,8 @@ static void test_large_bulks(void **state)
                    i, i);
     }
     buf_put_u8(&body, 0);
-    client_call(f->client, "POST", "/api/tags", (char *)body.data, &reply);
+    client_expect_error(f->client, "POST", "/api/tags", (char *)body.data, 409, "needs_force");
+    client_call(f->client, "POST", "/api/tags?force=1", (char *)body.data, &reply);
     assert_string_equal(reply.body, "{\"made\":10000,\"changed\":0}");
     reply_release(&reply);
     buf_free(&body);
@@ -505,6 +506,7 @@ static void test_ready_verbose(void **state)
                   "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"disk\",\"ok\":false,\"needed\":false},"
                   "{\"name\":\"born\",\"ok\":true,\"needed\":true},"
+                  "{\"name\":\"memory\",\"ok\":true,\"needed\":false},"
                   "{\"name\":\"settings\",\"ok\":true,\"needed\":false}]}");
 }
 
@@ -568,7 +570,7 @@ static void test_version(void **state)
 
     client_expect(f->client, "GET", "/version", 200,
                   "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\",\"level\":0,"
-                  "\"levels\":{\"min\":1,\"max\":2},"
+                  "\"levels\":{\"min\":1,\"max\":3},"
                   "\"libraries\":{\"libuv\":\"1.44.2\"}}");
     client_expect_error(f->client, "POST", "/version", "", 405, "method_not_allowed");
     client_expect_error(f->client, "DELETE", "/livez", NULL, 405, "method_not_allowed");

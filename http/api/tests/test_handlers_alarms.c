@@ -184,7 +184,7 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 21);
+    assert_int_equal(families, 32);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\",commit=\"abc\\\"def\"}"), 1);
@@ -270,11 +270,14 @@ static void test_clock_off(void **state)
     }
 }
 
-static void test_version_is_escaped(void **state)
+/* Version and reloads are those of the process that the service was made for. */
+static void test_of_the_process(void **state)
 {
     struct fixture *f = malloc(sizeof *f);
     struct http_server *server;
-    const struct http_build build = {.version = "1\"\\\n2", .commit = "", .libraries = "{}"};
+    const struct http_reloads reloads = {.done = 3, .refused = 2, .done_ms = 1790000000123};
+    const struct http_build build = {
+        .version = "1\"\\\n2", .commit = "", .libraries = "{}", .reloads = &reloads};
     struct api *api;
 
     (void)state;
@@ -285,6 +288,9 @@ static void test_version_is_escaped(void **state)
     client_close(f->client);
     f->client = client_open(http_server_port(server));
     assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\",commit=\"\"}"), 1);
+    assert_int_equal(VALUE("leafd_reloads_total{result=\"done\"}"), 3);
+    assert_int_equal(VALUE("leafd_reloads_total{result=\"refused\"}"), 2);
+    assert_int_equal(VALUE("leafd_reload_timestamp_seconds"), 1790000000);
     http_server_stop(server);
     api_free(api);
     fixture_stop(f);
@@ -352,6 +358,7 @@ static void test_ready_verbose(void **state)
                                  "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"disk\",\"ok\":true,\"needed\":false},"
                                  "{\"name\":\"born\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"memory\",\"ok\":true,\"needed\":false},"
                                  "{\"name\":\"settings\",\"ok\":true,\"needed\":false},";
     struct fixture *f = *state;
     struct reply reply;
@@ -403,7 +410,7 @@ int main(void)
         TEST(test_counters, snowflake_setup),
         TEST(test_gauges, snowflake_setup),
         TEST(test_clock_off, snowflake_setup),
-        cmocka_unit_test(test_version_is_escaped),
+        cmocka_unit_test(test_of_the_process),
         TEST(test_alarm_of_each_refusal, snowflake_setup),
         TEST(test_ready_warns, snowflake_setup),
         TEST(test_ready_verbose, snowflake_setup),

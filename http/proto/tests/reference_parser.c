@@ -9,6 +9,7 @@
 #include "http/proto/tests/reference_parser.h"
 
 #include <http_parser.h>
+#include <regex.h>
 #include <string.h>
 #include <strings.h>
 
@@ -80,6 +81,30 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
+static void reference_field(struct parser_field *field, const char *data, const char *value,
+                            size_t len)
+{
+    *field = (struct parser_field){field->count + 1, (uint32_t)(value - data), (uint32_t)len};
+}
+
+/* RFC 9112 3.2, by a regular expression: the port may be empty, and so may the host. */
+static bool is_host(const char *value, size_t len)
+{
+    static const char pattern[] = "^(\\[[0-9A-Fa-f:.]+[]]|([A-Za-z0-9._~!$&'()*+,;=-]|"
+                                  "%[0-9A-Fa-f][0-9A-Fa-f])*)(:[0-9]*)?$";
+    static regex_t regex;
+    static bool ready;
+    char text[LIMIT_HTTP_HEADERS_BYTES + 1];
+
+    if (!ready) {
+        ASSERT(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) == 0);
+        ready = true;
+    }
+    memcpy(text, value, len);
+    text[len] = '\0';
+    return regexec(&regex, text, 0, NULL, 0) == 0;
+}
+
 /* A header line is complete: take what framing needs from it. */
 static enum parser_event header_done(struct parser *parser, const char *data)
 {
@@ -95,7 +120,14 @@ static enum parser_event header_done(struct parser *parser, const char *data)
         len--;
     }
     if (equals(name, parser->name_len, "host")) {
-        parser->host_count++;
+        reference_field(&parser->head.host, data, value, len);
+        parser->has_bad_host |= !is_host(value, len);
+    } else if (equals(name, parser->name_len, "origin")) {
+        reference_field(&parser->head.origin, data, value, len);
+    } else if (equals(name, parser->name_len, "authorization")) {
+        reference_field(&parser->head.authorization, data, value, len);
+    } else if (equals(name, parser->name_len, "content-type")) {
+        reference_field(&parser->head.content_type, data, value, len);
     } else if (equals(name, parser->name_len, "content-length")) {
         return header_length(parser, value, len);
     } else if (equals(name, parser->name_len, "transfer-encoding")) {
@@ -304,8 +336,11 @@ static enum parser_event head_done(struct parser *parser, const char *data)
     struct parser_head *head = &parser->head;
 
     head->len = (uint32_t)parser->at;
-    if (parser->host_count > 1 || (parser->host_count == 0 && !head->http_1_0)) {
+    if (head->host.count > 1 || (head->host.count == 0 && !head->http_1_0)) {
         return malformed(parser, "HTTP/1.1 needs exactly one Host header");
+    }
+    if (parser->has_bad_host) {
+        return malformed(parser, "the Host header is not host or host:port");
     }
     if (head->chunked && (parser->has_length || head->http_1_0)) {
         return malformed(parser, parser->has_length

@@ -21,6 +21,13 @@
 
 #define CHECK(field) assert_int_equal(got->field, want->field)
 
+static void assert_same_field(const struct parser_field *got, const struct parser_field *want)
+{
+    CHECK(count);
+    CHECK(at);
+    CHECK(len);
+}
+
 static void assert_same_head(const struct parser_head *got, const struct parser_head *want)
 {
     CHECK(len);
@@ -33,6 +40,10 @@ static void assert_same_head(const struct parser_head *got, const struct parser_
     CHECK(chunked);
     CHECK(has_body);
     CHECK(expect_continue);
+    assert_same_field(&got->host, &want->host);
+    assert_same_field(&got->origin, &want->origin);
+    assert_same_field(&got->authorization, &want->authorization);
+    assert_same_field(&got->content_type, &want->content_type);
     CHECK(key_count);
     CHECK(key_at);
     CHECK(key_len);
@@ -119,6 +130,8 @@ static void test_every_byte_in_every_place(void **state)
         "DELETE / HTTP/1.0\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n",
         "HEAD /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nIdempotency-Key: k\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nHost: a\r\nProxy-Connection: keep-alive\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [::1]:80\r\nOrigin: null\r\nOriginX: y\r\n\r\n",
+        "PUT / HTTP/1.1\r\nHost: a%2fb.c:\r\nAuthorization: Bearer x\r\nContent-Type: a/b\r\n\r\n",
         "GET http://h:1/p#f HTTP/1.1\r\nHost: h\r\nAccept: */*\r\nUser-Agent: x/1 (y; z)\r\n\r\n",
     };
     unsigned done = 0;
@@ -154,6 +167,58 @@ static const char *pick(struct prng *prng, const char *const *texts, size_t coun
 
 #define PICK(prng, texts) pick((prng), (texts), sizeof(texts) / sizeof((texts)[0]))
 
+static const char *const header_names[] = {"Host",
+                                           "Connection",
+                                           "Proxy-Connection",
+                                           "Upgrade",
+                                           "Content-Length",
+                                           "X",
+                                           "Transfer-Encoding",
+                                           "connection",
+                                           "Content-Length",
+                                           "Expect",
+                                           "Connection-X",
+                                           "Idempotency-Key",
+                                           "Accept",
+                                           "UPGRADE",
+                                           "Transfer-EncodingX",
+                                           "Content-LengthX",
+                                           "Connectio",
+                                           "Hosts",
+                                           "Origin",
+                                           "Authorization",
+                                           "Content-Type",
+                                           "Origim"};
+static const char *const header_values[] = {"a",
+                                            "keep-alive",
+                                            "Keep-Alive",
+                                            "close",
+                                            "chunked",
+                                            "upgrade",
+                                            "5",
+                                            "h2c",
+                                            "100-continue",
+                                            "",
+                                            "keep-alive, close",
+                                            "gzip",
+                                            "\t keep-alive \t",
+                                            "close,x",
+                                            "Upgrade, HTTP2-Settings",
+                                            "keep-alive,",
+                                            "clos,close",
+                                            "clos,x,close",
+                                            "close\t",
+                                            "close ,x",
+                                            "close x,Keep-Alive",
+                                            ",close",
+                                            "x,,close",
+                                            "x, \tclose  , y",
+                                            "upgrad,keep-alive,close",
+                                            "\"x\",close",
+                                            "x,\"y\",close",
+                                            "closeclose",
+                                            "5\t"};
+
 /* A request of parts that are often right. */
 static void make_request(struct prng *prng, struct buf *buf)
 {
@@ -167,50 +232,18 @@ static void make_request(struct prng *prng, struct buf *buf)
                                           "a://[::1]?b"};
     static const char *const versions[] = {"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0",
                                            "HTTP/1.2"};
-    static const char *const names[] = {
-        "Host",           "Connection", "Proxy-Connection",   "Upgrade",
-        "Content-Length", "X",          "Transfer-Encoding",  "connection",
-        "Content-Length", "Expect",     "Connection-X",       "Idempotency-Key",
-        "Accept",         "UPGRADE",    "Transfer-EncodingX", "Content-LengthX",
-        "Connectio",      "Hosts"};
-    static const char *const values[] = {"a",
-                                         "keep-alive",
-                                         "Keep-Alive",
-                                         "close",
-                                         "chunked",
-                                         "upgrade",
-                                         "5",
-                                         "h2c",
-                                         "100-continue",
-                                         "",
-                                         "keep-alive, close",
-                                         "gzip",
-                                         "\t keep-alive \t",
-                                         "close,x",
-                                         "Upgrade, HTTP2-Settings",
-                                         "keep-alive,",
-                                         "clos,close",
-                                         "clos,x,close",
-                                         "close\t",
-                                         "close ,x",
-                                         "close x,Keep-Alive",
-                                         ",close",
-                                         "x,,close",
-                                         "x, \tclose  , y",
-                                         "upgrad,keep-alive,close",
-                                         "\"x\",close",
-                                         "x,\"y\",close",
-                                         "closeclose",
-                                         "5\t"};
+    static const char *const hosts[] = {"bench", "bench", "bench:80", "[::1]",   "[::1",    "a b",
+                                        "%41",   "%4",    "a:b",      "a/b",     "",        ":1",
+                                        "[]",    "a@b",   "[::1]x",   "1.2.3.4", "\xc3\xa9"};
     uint64_t lines = prng_below(prng, 5);
 
     buf_printf(buf, "%s %s %s\r\n", PICK(prng, methods), PICK(prng, targets), PICK(prng, versions));
     if (prng_below(prng, 8) > 0) {
-        buf_printf(buf, "Host: bench\r\n");
+        buf_printf(buf, "Host: %s\r\n", prng_below(prng, 4) > 0 ? "bench" : PICK(prng, hosts));
     }
     for (uint64_t i = 0; i < lines; i++) {
-        buf_printf(buf, "%s:%s%s\r\n", PICK(prng, names), prng_below(prng, 4) > 0 ? " " : "",
-                   PICK(prng, values));
+        buf_printf(buf, "%s:%s%s\r\n", PICK(prng, header_names), prng_below(prng, 4) > 0 ? " " : "",
+                   PICK(prng, header_values));
     }
     buf_printf(buf, "\r\n");
 }

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "raft/core/tests/core_noop.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 3000
@@ -352,22 +353,74 @@ static void test_a_snapshot_on_the_node_that_leads_next(void **state)
 
 static void test_digests_are_compared(void **state)
 {
-    struct ring ring = {.digest_ms = 100};
+    struct ring ring = {.digest_ms = 100, .rows_hold_ms = 60000}; /* the store would notice */
     uint64_t leader;
     uint64_t follower;
     uint64_t last;
 
     (void)state;
     start(&ring, &leader, &follower);
+    for (char name[2] = "b"; name[0] <= 'f'; name[0]++) {
+        last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
+        ring_make(&ring, leader, name, 10);
+        ring_run_ms(&ring, 200);
+        assert_true(entry_log_last(&ring_node(&ring, leader)->replica.driver.log) >= last + 2);
+    }
+    /* While nothing changes it is done now and then. */
     last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
     ring_run_ms(&ring, 1000);
-    assert_true(entry_log_last(&ring_node(&ring, leader)->replica.driver.log) > last + 5);
+    assert_true(entry_log_last(&ring_node(&ring, leader)->replica.driver.log) <= last + 2);
+    ring_run_ms(&ring, 1000);
+    assert_true(entry_log_last(&ring_node(&ring, leader)->replica.driver.log) > last);
     /* One node's state goes wrong: that node ends, and no other. */
     fsm_load_begin(ring_node(&ring, follower)->replica.fsm);
     assert_int_equal(
         fsm_load_end(ring_node(&ring, follower)->replica.fsm,
                      driver_applied(&ring_node(&ring, follower)->replica.driver)->index),
         0);
+    ring_make(&ring, leader, "g", 10);
+    ring_run_ms(&ring, 300);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(ring_node(&ring, id)->failed_count, id == follower);
+    }
+    ring_close(&ring);
+}
+
+/* Thousands of entries stand between the index that is compared and the entry that says so, and
+ * were applied in between. */
+static void test_digests_are_compared_under_load(void **state)
+{
+    struct driver_command commands[250];
+    struct ring ring = {.digest_ms = 1000, .rows_hold_ms = 60000};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t index;
+    uint64_t term;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_run_ms(&ring, 500);
+    fsm_load_begin(ring_node(&ring, follower)->replica.fsm);
+    assert_int_equal(
+        fsm_load_end(ring_node(&ring, follower)->replica.fsm,
+                     driver_applied(&ring_node(&ring, follower)->replica.driver)->index),
+        0);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = id != leader;
+    }
+    for (unsigned i = 0; i < 250; i++) {
+        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
+    }
+    for (unsigned i = 0; i < 14; i++) {
+        assert_int_equal(
+            driver_submit(&ring_node(&ring, leader)->replica.driver, commands, 250, &index, &term),
+            0);
+    }
+    ring_run_ms(&ring, 700); /* the digest is behind them */
+    assert_int_equal(ring_node(&ring, follower)->failed_count, 0);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
     ring_run_ms(&ring, 300);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(ring_node(&ring, id)->failed_count, id == follower);
@@ -648,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_a_wiped_store_is_not_admitted),
         cmocka_unit_test(test_a_snapshot_on_the_node_that_leads_next),
         cmocka_unit_test(test_digests_are_compared),
+        cmocka_unit_test(test_digests_are_compared_under_load),
         cmocka_unit_test(test_status_of_a_cluster),
         cmocka_unit_test(test_segments_of_a_node),
         cmocka_unit_test(test_health_follows_the_node),

@@ -15,6 +15,7 @@
 
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
+#include "src/id/fsm/fsm_tags.h"
 
 #define PATIENCE_MS 3000
 
@@ -116,6 +117,62 @@ static void test_a_payload_up_to_the_limit(void **state)
     ring_close(&ring);
 }
 
+/* A put, and its status. */
+static int put_on(struct ring *ring, uint64_t node, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_put(&asked, tag, 10);
+    ask(ring, node, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_true(asked.done);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+/* The leader counts what it appended, too: of many at once no more are taken than there is room
+ * for. What is there already can be changed, and made again; a deleted tag still counts. */
+static void test_a_full_state_takes_no_new_tags(void **state)
+{
+    enum { ROOM = 20, ASKED = 30 };
+    struct ring ring = {.memory_bytes = ROOM * fsm_tag_bytes(3, 0, false) + 4096};
+    struct asked many[ASKED];
+    unsigned full = 0;
+    uint64_t leader;
+    uint64_t follower;
+    struct fsm_usage usage;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    for (unsigned i = 0; i < ASKED; i++) {
+        char tag[8];
+
+        snprintf(tag, sizeof tag, "t%02u", i);
+        asked_put(&many[i], tag, 10);
+        ask(&ring, i % 2 == 0 ? leader : follower, &many[i], PATIENCE_MS);
+    }
+    ring_settle(&ring);
+    for (unsigned i = 0; i < ASKED; i++) {
+        assert_true(many[i].done);
+        assert_true(many[i].base.status == 0 || many[i].base.status == ERR_STATE_FULL);
+        full += many[i].base.status == ERR_STATE_FULL;
+        asked_free(&many[i]);
+    }
+    fsm_usage(ring_node(&ring, leader)->replica.fsm, &usage);
+    assert_int_equal(usage.tags, ASKED - full);
+    assert_true(full >= ASKED - ROOM - 4096 / fsm_tag_bytes(3, 0, false) &&
+                full < ASKED - ROOM / 2);
+    assert_true(usage.tags * fsm_tag_bytes(3, 0, false) <= ring.memory_bytes);
+    assert_int_equal(put_on(&ring, follower, "new"), ERR_STATE_FULL);
+    assert_null(ring_row(&ring, leader, "new"));
+    assert_int_equal(put_on(&ring, follower, "t00"), 0);
+    assert_int_equal(ring_node(&ring, leader)->replica.requests.serving.adds_bytes, 0);
+    scene_expect_idle(&ring, false);
+    ring_close(&ring);
+}
+
 static void test_low_disks_refuse_commands(void **state)
 {
     struct ring ring = {0};
@@ -208,13 +265,128 @@ static void test_malformed_frames_are_told(void **state)
     ring_close(&ring);
 }
 
+/* --- large commands --- */
+
+#define LARGE_ITEMS 400
+
+/* As many tags in one command as make it a large one. */
+static void asked_bulk(struct asked *asked, char prefix)
+{
+    char text[LIMIT_TAG_DESCRIPTION_BYTES];
+    struct buf *payload = &asked->base.payload;
+
+    memset(text, 'd', sizeof text);
+    asked_put(asked, "replaced", 10);
+    buf_free(payload);
+    command_put(payload, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = FAKE_WALL_MS});
+    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
+        char name[] = {prefix, (char)('a' + i / 26), (char)('a' + i % 26)};
+        struct tag_put put = {.name = name,
+                              .name_len = sizeof name,
+                              .fields = TAG_FIELD_DESCRIPTION,
+                              .description = text,
+                              .description_len = sizeof text};
+
+        command_item_put(payload, COMMAND_TAGS_PUT, &put);
+    }
+    command_items_end(payload);
+    assert_true(payload->len > 64 << 10);
+}
+
+static unsigned large_entries(const struct driver *driver)
+{
+    unsigned count = 0;
+
+    for (uint64_t at = driver->log.first; at <= entry_log_last(&driver->log); at++) {
+        count += entry_log_get(&driver->log, at)->block->len > 64 << 10;
+    }
+    return count;
+}
+
+/* Of several large changes one is under way; what is small does not wait for the others. Also when
+ * they come from another node, and when the leader changes meanwhile. */
+static void test_large_commands_go_one_at_a_time(void **state)
+{
+    struct asked bulks[4];
+    struct asked small;
+    struct ring ring = {0};
+    struct driver *driver;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = id != leader;
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        asked_bulk(&bulks[i], (char)('a' + i));
+        ask(&ring, i < 2 ? leader : ring_follower(&ring), &bulks[i], PATIENCE_MS);
+    }
+    asked_put(&small, "small", 10);
+    ask(&ring, leader, &small, PATIENCE_MS);
+    ring_run_ms(&ring, 20);
+    assert_int_equal(large_entries(driver), 1);
+    assert_true(entry_log_get(&driver->log, entry_log_last(&driver->log))->block->len < 1000);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
+    ring_settle(&ring);
+    assert_int_equal(small.done, 1);
+    ring_run_ms(&ring, 500);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(bulks[i].done, 1);
+        assert_int_equal(bulks[i].base.status, 0);
+        asked_free(&bulks[i]);
+    }
+    assert_int_equal(large_entries(driver), 4);
+    asked_free(&small);
+    ring_close(&ring);
+}
+
+/* Those that wait go to the next leader. */
+static void test_large_commands_outlive_their_leader(void **state)
+{
+    struct asked bulks[3];
+    struct ring ring = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = id != leader;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        asked_bulk(&bulks[i], (char)('a' + i));
+        ask(&ring, leader, &bulks[i], 10 * PATIENCE_MS);
+    }
+    ring_isolate(&ring, leader, true);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
+    ring_run_ms(&ring, PATIENCE_MS);
+    ring_isolate(&ring, leader, false);
+    ring_run_ms(&ring, PATIENCE_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(bulks[i].done, 1);
+        assert_int_equal(bulks[i].base.status, 0);
+        asked_free(&bulks[i]);
+    }
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_commands_go_one_at_a_time),
+        cmocka_unit_test(test_large_commands_outlive_their_leader),
         cmocka_unit_test(test_pending_requests_up_to_the_limit),
         cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),
         cmocka_unit_test(test_a_payload_up_to_the_limit),
         cmocka_unit_test(test_low_disks_refuse_commands),
+        cmocka_unit_test(test_a_full_state_takes_no_new_tags),
         cmocka_unit_test(test_stop_answers_everything),
         cmocka_unit_test(test_malformed_frames_are_told),
     };

@@ -172,13 +172,14 @@ static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
     assert_int_equal(level_of(&ring, follower), 2);
     assert_int_equal(node->failed_count, 0);
     ring_make(&ring, ring_elect(&ring), "a", 10);
-    /* The entries of level 3 reach one that speaks 2. */
-    ring_crash(&ring, follower);
+    /* All speak level 3, and it goes back: the entries of level 3 reach one that speaks 2. */
     for (uint64_t id = 1; id <= 3; id++) {
-        if (id != follower) {
-            exchange(&ring, id, 3);
-        }
+        exchange(&ring, id, 3);
     }
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 1000);
+    ring_crash(&ring, follower);
+    node->able = 2;
     (void)ring_elect(&ring);
     {
         struct replica *leader = &ring_node(&ring, ring_elect(&ring))->replica;
@@ -208,6 +209,41 @@ static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
     assert_int_equal(level_of(&ring, follower), 3);
     assert_int_equal(node->failed_count, 1);
     assert_non_null(ring_row(&ring, follower, "a"));
+    ring_close(&ring);
+}
+
+/* Nobody raises the level above what a member has said that it speaks, so nothing of the entry goes
+ * to its disk, and it does not end. */
+static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
+{
+    struct ring ring = {.upgrade = {.automatic = false}};
+    struct buf command = BUF_INIT;
+    const struct log_entry *entry_there;
+    struct driver_command entry;
+    struct ring_node *node;
+    uint64_t follower;
+    uint64_t index;
+    uint64_t term;
+
+    (void)state;
+    start(&ring, 1);
+    follower = ring_follower(&ring);
+    node = ring_node(&ring, follower);
+    command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 2});
+    session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
+    entry = (struct driver_command){command.data, command.len};
+    assert_int_equal(driver_submit(&ring_node(&ring, ring_elect(&ring))->replica.driver, &entry, 1,
+                                   &index, &term),
+                     0);
+    buf_free(&command);
+    ring_run_ms(&ring, 2000);
+    entry_there = entry_log_get(&node->replica.driver.log, index); /* a new leader's, perhaps */
+    assert_true(entry_there == NULL || entry_there->block->data[1] != COMMAND_LEVEL);
+    assert_int_equal(node->failed_count, 0);
+    assert_true(node->replica.driver.trust.alarm.count > 0);
+    ring_crash(&ring, follower);
+    ring_restart(&ring, follower);
+    assert_int_equal(node->failed_count, 0);
     ring_close(&ring);
 }
 
@@ -320,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_whoever_is_in_the_way_is_named),
         cmocka_unit_test(test_what_an_earlier_start_said_does_not_count),
         cmocka_unit_test(test_a_leafd_that_is_too_old_stops_before_the_entry),
+        cmocka_unit_test(test_a_raise_above_what_a_node_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_raise_ends_with_the_lead),
         cmocka_unit_test(test_a_raise_that_waits_ends_once_somebody_is_in_the_way),
         cmocka_unit_test(test_a_leader_appends_nothing_that_it_does_not_know),

@@ -33,6 +33,8 @@ static void bury(struct liar *liar, struct liar_result *result)
                    node->failed_err == ERR_OTHER_BIRTH || /* a snapshot gave it another uid */
                    node->failed_err == ERR_NEWER); /* an entry is of a kind it does not know */
             ASSERT(!liar->tame);
+            /* What it made durable is not for a later leafd: that would end it at each start. */
+            ASSERT(!liar->over || node->failed_err != ERR_NEWER);
             result->ended++;
             result->alarms += node->replica.driver.trust.alarm.count;
             ring_crash(&liar->ring, id);
@@ -196,6 +198,37 @@ static void begin(struct liar *liar)
     hear_honest(liar, false);
 }
 
+/* What the liar made durable is loaded again, by each victim alone, and then beside the others. */
+static void start_anew(struct liar *liar, struct liar_result *result)
+{
+    liar->over = true;
+    ring_isolate(&liar->ring, liar->id, true);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct ring_node *node = ring_node(&liar->ring, id);
+
+        if (id == liar->id) {
+            continue;
+        }
+        node->disk_held = false;
+        if (node->up) {
+            ring_settle(&liar->ring);
+            check(liar, result);
+        }
+        if (node->up) {
+            ring_crash(&liar->ring, id);
+        }
+        ring_restart(&liar->ring, id);
+        ring_settle(&liar->ring);
+        check(liar, result);
+        result->loaded++;
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (id != liar->id && !ring_node(&liar->ring, id)->up) {
+            ring_restart(&liar->ring, id);
+        }
+    }
+}
+
 /* The others alone: what stopped starts again, and a client gets its answer. */
 static void serve(struct liar *liar, struct liar_result *result)
 {
@@ -204,15 +237,7 @@ static void serve(struct liar *liar, struct liar_result *result)
     uint64_t other = liar->id % 3 + 1;
     struct asked asked;
 
-    for (uint64_t id = 1; id <= 3; id++) {
-        struct ring_node *node = ring_node(&liar->ring, id);
-
-        node->disk_held = false;
-        if (!node->up && id != liar->id) {
-            ring_restart(&liar->ring, id);
-        }
-    }
-    ring_isolate(&liar->ring, liar->id, true);
+    start_anew(liar, result);
     asked_put(&asked, "afterwards", 10);
     ask(&liar->ring, other, &asked, patience_ms);
     while (asked.done == 0 && liar->ring.clock.now_ms < end) {

@@ -9,8 +9,10 @@
  * replica is heard.
  *
  * What must hold: nothing fires an assertion; a victim ends by itself only as a witness
- * (ERR_CONTRADICTED), or because its state differs from what a leader said it was (ERR_DIVERGED);
- * no term and no index gets further than trust.h says. A liar that is `tame` lies in every
+ * (ERR_CONTRADICTED), because its state differs from what a leader said it was (ERR_DIVERGED), or
+ * because of a leader's snapshot (ERR_OTHER_BIRTH, ERR_NEWER); no term and no index gets further
+ * than trust.h says. In the end each victim starts once more, from what it had made durable, and
+ * nothing of that is for a later leafd. A liar that is `tame` lies in every
  * field, but claims no lead that it could have, grants no vote and acknowledges nothing: then no
  * victim ends at all, and afterwards the others serve.
  *
@@ -26,7 +28,9 @@ struct liar_result {
     unsigned refused; /* of these, whose link was closed */
     unsigned ended;   /* how often a victim ended by itself */
     uint64_t alarms;  /* of the victims */
-    bool served;      /* the others, alone, made a tag in the end */
+    unsigned
+        loaded;  /* how often a victim started again at the end, from what it had made durable */
+    bool served; /* the others, alone, made a tag in the end */
 };
 
 /* Play until the source is used up, or so many steps. Asserts what must hold. */

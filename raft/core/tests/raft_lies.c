@@ -172,6 +172,19 @@ static void put_stamp(struct liar *liar, struct buf *command)
     buf_free(&stamp);
 }
 
+/* Of somebody; with other numbers of its levels and its store. */
+static void put_node_info(struct liar *liar, struct buf *buf)
+{
+    struct node_info info = {.node_id = 1 + liar_below(liar->source, 4),
+                             .store_id = number(liar),
+                             .http_address = "ring:80",
+                             .version = "lie",
+                             .levels = {1, (uint16_t)(1 + liar_below(liar->source, 8))},
+                             .incarnation = number(liar)};
+
+    command_put(buf, COMMAND_NODE_INFO, &info);
+}
+
 static void put_command(struct liar *liar, struct buf *buf)
 {
     struct grant_item grant = {"a", 1, (uint32_t)number(liar)};
@@ -179,7 +192,7 @@ static void put_command(struct liar *liar, struct buf *buf)
                                    .node_id = 1 + liar_below(liar->source, 4)};
 
     memcpy(change.address, "ring:4", change.kind == MEMBER_ADD ? sizeof "ring:4" : 0);
-    switch (liar_below(liar->source, 9)) {
+    switch (liar_below(liar->source, 13)) {
     case 0:
         command_put(buf, COMMAND_NOOP, NULL);
         break;
@@ -211,6 +224,23 @@ static void put_command(struct liar *liar, struct buf *buf)
     case 7:
         put_bytes(liar, buf);
         return;
+    case 8:
+        command_put(
+            buf, COMMAND_LEVEL,
+            &(struct level_command){.to = (uint16_t)field(liar, 1 + liar_below(liar->source, 4))});
+        break;
+    case 9: /* of a type, or a version, that comes later */
+        command_put(buf, COMMAND_NOOP, NULL);
+        buf->data[liar_below(liar->source, 2)] = liar_byte(liar->source);
+        break;
+    case 10:
+        put_node_info(liar, buf);
+        break;
+    case 11:
+        command_put(
+            buf, COMMAND_MEMBER_MOVE,
+            &(struct member_move){.node_id = 1 + liar_below(liar->source, 4), .address = "ring:9"});
+        break;
     default:
         put_tag_change(liar, buf);
         break;
@@ -227,6 +257,8 @@ static void put_entry(struct liar *liar, uint64_t term, struct buf *buf)
 
     if (type == RAFT_CHANGE) {
         put_configuration(liar, &data);
+    } else if (type == RAFT_BARRIER && liar_below(liar->source, 2) == 0) {
+        put_bytes(liar, &data);
     } else {
         put_command(liar, &data);
     }

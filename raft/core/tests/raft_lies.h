@@ -16,6 +16,7 @@ struct liar {
     unsigned frames;  /* sent */
     unsigned refused; /* of these, whose link was closed */
     bool tame;
+    bool over;       /* it lies no more: its victims start again */
     uint64_t id;     /* the liar's own */
     uint64_t victim; /* whom the next frame is for */
 };

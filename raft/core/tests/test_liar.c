@@ -34,6 +34,7 @@ static void play(uint64_t first_seed, bool tame, struct liar_result *ret_sum)
         ret_sum->refused += result.refused;
         ret_sum->ended += result.ended;
         ret_sum->alarms += result.alarms;
+        ret_sum->loaded += result.loaded;
         ret_sum->served |= result.served;
     }
     log_setup(LOG_LEVEL_INFO, 0);
@@ -50,6 +51,7 @@ static void test_a_member_that_lies_fires_nothing(void **state)
     assert_true(sum.frames > SEEDS * STEPS / 4);
     assert_true(sum.refused > 0 && sum.refused < sum.frames / 2);
     assert_true(sum.alarms > 0);
+    assert_int_equal(sum.loaded, 2 * SEEDS);
     assert_true(sum.ended > 0); /* it does get far enough to be believed */
 }
 

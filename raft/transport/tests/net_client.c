@@ -31,6 +31,13 @@ static int always_admit(struct net_receiver *receiver, uint64_t peer, uint64_t s
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
+static bool always_allowed(const struct handshake_config *config)
+{
+    return config->node_id > 0;
+}
+
+static const uint8_t some_nonce[HANDSHAKE_NONCE_BYTES] = "the nonce of a client";
+
 static void client_init(struct net_client *client, struct net_world *world, uint64_t id)
 {
     memset(client, 0, sizeof *client);
@@ -39,8 +46,10 @@ static void client_init(struct net_client *client, struct net_world *world, uint
     client->config.node_id = id;
     client->config.store_id = 1000 + id;
     client->config.cluster_id = "test";
-    client->config.secret = "secret";
-    client->config.secret_len = 6;
+    client->secret = "secret";
+    client->config.old_secret = (struct handshake_old_secret){"secret", 6};
+    client->config.old_allowed = always_allowed;
+    client->way.nonce = some_nonce;
     client->config.known = always_known;
     client->config.receiver = &client->receiver;
     client->receiver.admit = always_admit;
@@ -95,10 +104,33 @@ void net_client_close(struct net_client *client)
         assert_int_equal(close(client->fd), 0);
     }
     client->fd = -1;
+    tls_channel_free(client->tls);
+    client->tls = NULL;
     buf_free(&client->input);
 }
 
+static void flush_tls(struct net_client *client)
+{
+    struct buf *out = tls_channel_out(client->tls);
+
+    if (out->len > 0) {
+        net_client_write_raw(client, out->data, out->len);
+        out->len = 0;
+    }
+}
+
 void net_client_write(struct net_client *client, const void *data, size_t len)
+{
+    if (client->tls == NULL) {
+        net_client_write_raw(client, data, len);
+        return;
+    }
+    tls_channel_write(client->tls, data, len);
+    tls_channel_seal(client->tls);
+    flush_tls(client);
+}
+
+void net_client_write_raw(struct net_client *client, const void *data, size_t len)
 {
     if (client->record != NULL) {
         buf_put(client->record, data, len);
@@ -116,6 +148,32 @@ void net_client_write_frame(struct net_client *client, enum frame_type type, con
     buf_free(&frame);
 }
 
+/* What came is plain bytes, or becomes them. */
+static void take(struct net_client *client, const uint8_t *data, size_t len)
+{
+    uint8_t plain[16384];
+    ssize_t got = 1;
+    int rv = 1;
+
+    if (client->tls == NULL) {
+        buf_put(&client->input, data, len);
+        return;
+    }
+    tls_channel_feed(client->tls, data, len);
+    if (!tls_channel_is_open(client->tls)) {
+        rv = tls_channel_shake(client->tls);
+    }
+    while (rv > 0 && got > 0) {
+        got = tls_channel_read(client->tls, plain, sizeof plain);
+        buf_put(&client->input, plain, got > 0 ? (size_t)got : 0);
+    }
+    client->ended = rv < 0 || got < 0;
+    if (client->fd >= 0 && !client->ended) {
+        flush_tls(client);
+    }
+    tls_channel_feed(client->tls, NULL, 0);
+}
+
 bool net_client_ended(struct net_client *client)
 {
     uint8_t data[16384];
@@ -124,7 +182,7 @@ bool net_client_ended(struct net_client *client)
     while (!client->ended) {
         len = recv(client->fd, data, sizeof data, MSG_DONTWAIT);
         if (len > 0) {
-            buf_put(&client->input, data, (size_t)len);
+            take(client, data, (size_t)len);
         } else if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
             break;
         } else {
@@ -168,7 +226,9 @@ static void shake(struct net_client *client, struct buf *out)
 {
     struct buf payload = BUF_INIT;
 
-    net_client_write(client, out->data, out->len);
+    if (out->len > 0) {
+        net_client_write(client, out->data, out->len);
+    }
     out->len = 0;
     while (client->handshake.state != HANDSHAKE_DONE) {
         enum frame_type type;
@@ -177,20 +237,64 @@ static void shake(struct net_client *client, struct buf *out)
         RUN_UNTIL(client->world, net_client_has_frame(client));
         type = net_client_take_frame(client, &payload);
         handshake_receive(&client->handshake, type, payload.data, payload.len, out);
-        net_client_write(client, out->data, out->len);
+        if (out->len > 0) {
+            net_client_write(client, out->data, out->len);
+        }
         out->len = 0;
     }
     buf_free(&payload);
 }
 
-void net_client_shake(struct net_client *client, uint64_t wanted)
+/* Wait for TLS, and tell the handshake what it has proved. */
+static void secured(struct net_client *client, struct tls_channel *tls)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = "a client's nonce";
+    const struct tls_peer *peer;
+
+    client->tls = tls;
+    flush_tls(client);
+    RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
+    assert_false(client->ended);
+    peer = tls_channel_peer(tls);
+    client->way = (struct handshake_way){.other_cluster = !peer->same_cluster,
+                                         .peer_id = peer->node_id,
+                                         .says_wanted = peer->says_wanted,
+                                         .wanted_id = peer->wanted};
+}
+
+static struct net_keys *keys_of(const struct net_client *client)
+{
+    return net_fixture_keys(client->config.cluster_id, client->secret, NULL);
+}
+
+void net_client_secure(struct net_client *client, uint64_t wanted)
+{
+    struct net_keys *keys = keys_of(client);
+
+    secured(client, tls_channel_dial(keys, 0, client->config.node_id, wanted));
+    net_keys_unref(keys);
+}
+
+void net_server_secure(struct net_client *client)
+{
+    struct net_keys *keys = keys_of(client);
+
+    secured(client, tls_channel_accept(keys, client->config.node_id));
+    net_keys_unref(keys);
+}
+
+void net_client_shake_old(struct net_client *client, uint64_t wanted)
+{
     struct buf out = BUF_INIT;
 
-    handshake_dial(&client->handshake, &client->config, wanted, nonce, &out);
+    handshake_dial(&client->handshake, &client->config, wanted, &client->way, &out);
     shake(client, &out);
     buf_free(&out);
+}
+
+void net_client_shake(struct net_client *client, uint64_t wanted)
+{
+    net_client_secure(client, wanted);
+    net_client_shake_old(client, wanted);
 }
 
 int net_server_listen(char *ret_address)
@@ -221,13 +325,18 @@ void net_server_accept(struct net_client *client, struct net_world *world, int l
     RUN_UNTIL(world, try_accept(client, listen_fd));
 }
 
-void net_server_shake(struct net_client *client)
+void net_server_shake_old(struct net_client *client)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = "a server's nonce";
     struct buf out = BUF_INIT;
 
-    handshake_accept(&client->handshake, &client->config, nonce);
+    handshake_accept(&client->handshake, &client->config, &client->way);
     RUN_UNTIL(client->world, net_client_has_frame(client));
     shake(client, &out);
     buf_free(&out);
+}
+
+void net_server_shake(struct net_client *client)
+{
+    net_server_secure(client);
+    net_server_shake_old(client);
 }

@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "src/base/hash.h"
 #include "src/base/log.h"
+#include "src/base/prng.h"
 
 static struct net_node *node_of(struct net_receiver *receiver)
 {
@@ -76,6 +78,16 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
     node->refused_err = err;
 }
 
+static bool speaks_old(struct net_receiver *receiver)
+{
+    return node_of(receiver)->speaks_old;
+}
+
+static uint16_t level(struct net_receiver *receiver)
+{
+    return node_of(receiver)->level;
+}
+
 static void tick_cb(uv_timer_t *timer)
 {
     (void)timer;
@@ -118,23 +130,63 @@ void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
                                            .link_changed = link_changed,
                                            .gone = gone,
                                            .admit = admit,
-                                           .refused = refused};
+                                           .refused = refused,
+                                           .level = level,
+                                           .speaks_old = speaks_old};
     node->world = world;
     node->receive_result = true;
     node->config.node_id = id;
     node->config.store_id = 1000 + id;
     node->config.cluster_id = "test";
-    node->config.secret = "secret";
-    node->config.secret_len = 6;
+    node->level = LEVEL_FIRST;
+    node->secrets[0] = "secret";
     (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:0");
+}
+
+void net_fixture_secret(const char *name, uint8_t ret_secret[NET_SECRET_BYTES])
+{
+    struct prng prng;
+
+    prng_seed(&prng, hash_bytes(name, strlen(name), 1));
+    for (size_t i = 0; i < NET_SECRET_BYTES; i++) {
+        ret_secret[i] = (uint8_t)prng_next(&prng);
+    }
+}
+
+struct net_keys *net_fixture_keys(const char *cluster_id, const char *first, const char *second)
+{
+    struct net_key_source source = {.cluster_id = cluster_id,
+                                    .secret_count = second != NULL ? 2 : 1,
+                                    .old_secret = first,
+                                    .old_secret_len = strlen(first)};
+    char why[NET_KEYS_WHY_BYTES];
+    struct net_keys *keys = NULL;
+
+    net_fixture_secret(first, source.secrets[0]);
+    if (second != NULL) {
+        net_fixture_secret(second, source.secrets[1]);
+    }
+    assert_int_equal(net_keys_make(&source, &keys, why), 0);
+    return keys;
+}
+
+void net_node_secret(struct net_node *node, const char *first, const char *second)
+{
+    node->secrets[0] = first;
+    node->secrets[1] = second;
 }
 
 void net_node_open(struct net_node *node)
 {
+    struct net_keys *keys =
+        net_fixture_keys(node->config.cluster_id, node->secrets[0], node->secrets[1]);
+
     assert_null(node->net);
+    node->config.keys = keys;
     node->config.listen_address = node->listen_address;
     assert_int_equal(net_uv_open(&node->world->loop, &node->config, &node->receiver, &node->net),
                      0);
+    net_keys_unref(keys);
     assert_true(net_uv_port(node->net) > 0);
     (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:%u",
                    (unsigned)net_uv_port(node->net));

@@ -46,6 +46,9 @@ struct net_node {
     bool numbered; /* frames carry their number in their first 8 bytes: check it */
     bool receive_result;
     uint64_t unwelcome_store; /* a store that admit() refuses; 0: none */
+    bool speaks_old;          /* the cluster is born and below level 3 */
+    uint16_t level;
+    const char *secrets[2]; /* names; the second may be NULL */
 };
 
 void net_world_init(struct net_world *world);
@@ -64,8 +67,18 @@ void net_world_turn(struct net_world *world, const char *condition);
         }                                                                                          \
     } while (0)
 
+/* The bytes of a secret that is named so. */
+void net_fixture_secret(const char *name, uint8_t ret_secret[NET_SECRET_BYTES]);
+
+/* Keys of a cluster with the secrets that are named so, the first one first; second may be NULL.
+ * The old secret is the first one's name. The caller's. */
+struct net_keys *net_fixture_keys(const char *cluster_id, const char *first, const char *second);
+
 /* A node with store id 1000 + id, cluster "test" and secret "secret"; change config, then open. */
 void net_node_init(struct net_node *node, struct net_world *world, uint64_t id);
+
+/* Other secrets for those to come: before it opens. */
+void net_node_secret(struct net_node *node, const char *first, const char *second);
 
 /* Open (port 0, or the port it had before). */
 void net_node_open(struct net_node *node);

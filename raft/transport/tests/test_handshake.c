@@ -69,13 +69,18 @@ static int birth_cb(struct net_receiver *receiver, uint64_t peer, const void *st
     return shake->birth;
 }
 
+static bool old_allowed_cb(const struct handshake_config *config)
+{
+    return config->node_id > 0;
+}
+
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
     return (struct handshake_config){.node_id = id,
                                      .store_id = 1000 + id,
                                      .cluster_id = "test",
-                                     .secret = "secret",
-                                     .secret_len = 6,
+                                     .old_secret = {"secret", 6},
+                                     .old_allowed = old_allowed_cb,
                                      .levels = {1, (uint16_t)(1 + id)},
                                      .known = known_cb,
                                      .receiver = &shake->receiver};
@@ -133,8 +138,8 @@ static void begin(struct shake *shake)
 
     memset(a_nonce, 'A', sizeof a_nonce);
     memset(b_nonce, 'B', sizeof b_nonce);
-    handshake_accept(&shake->b, &shake->b_config, b_nonce);
-    handshake_dial(&shake->a, &shake->a_config, 2, a_nonce, &out);
+    handshake_accept(&shake->b, &shake->b_config, &(struct handshake_way){.nonce = b_nonce});
+    handshake_dial(&shake->a, &shake->a_config, 2, &(struct handshake_way){.nonce = a_nonce}, &out);
     take_out(shake, &out);
     assert_int_equal(shake->message.type, FRAME_HELLO);
 }
@@ -217,8 +222,8 @@ static void test_empty_secret(void **state)
 {
     struct shake *shake = *state;
 
-    shake->a_config.secret = shake->b_config.secret = NULL;
-    shake->a_config.secret_len = shake->b_config.secret_len = 0;
+    shake->a_config.old_secret = shake->b_config.old_secret =
+        (struct handshake_old_secret){NULL, 0};
     run(shake, 2);
     assert_hex(shake->message.payload.data, shake->message.payload.len,
                "d1799db0471cbfa6916f85cc178e15f1bb2ac095dad3ccb3c6fb00636163c0ae");
@@ -237,8 +242,8 @@ static void test_largest_secret_and_cluster_id(void **state)
     cluster_id[LIMIT_CLUSTER_ID_BYTES] = '\0';
     memset(secret, 0, sizeof secret);
     shake->a_config.cluster_id = shake->b_config.cluster_id = cluster_id;
-    shake->a_config.secret = shake->b_config.secret = secret;
-    shake->a_config.secret_len = shake->b_config.secret_len = sizeof secret;
+    shake->a_config.old_secret = shake->b_config.old_secret =
+        (struct handshake_old_secret){secret, sizeof secret};
     run(shake, 4);
     assert_int_equal(shake->a.state, HANDSHAKE_DONE);
 }
@@ -311,14 +316,14 @@ static void test_another_version(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
+    shake->message.payload.data[0] = HANDSHAKE_OLD_PROTOCOL + 1;
     shake->message.payload.len = 2; /* whatever follows them */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_VERSION, false);
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, true);
     run(shake, 1);
-    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
+    shake->message.payload.data[0] = HANDSHAKE_OLD_PROTOCOL + 1;
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, false);
 }
@@ -429,7 +434,7 @@ static void test_acceptor_without_the_secret(void **state)
 {
     struct shake *shake = *state;
 
-    shake->b_config.secret = "Secret";
+    shake->b_config.old_secret.data = "Secret";
     run(shake, 2);
     assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     assert_int_equal(shake->message.type, 0); /* our own proof was not given away */
@@ -499,7 +504,7 @@ static void test_recorded_proof_is_worthless(void **state)
     deliver(shake, &shake->a);
     buf_put(&proof.payload, shake->message.payload.data, shake->message.payload.len);
     memset(nonce, 'C', sizeof nonce);
-    handshake_accept(&again, &shake->b_config, nonce);
+    handshake_accept(&again, &shake->b_config, &(struct handshake_way){.nonce = nonce});
     buf_free(&shake->message.payload);
     shake->message = hello;
     deliver(shake, &again);

@@ -57,6 +57,11 @@ static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store
     return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
 }
 
+static bool old_allowed_cb(const struct handshake_config *config)
+{
+    return config->node_id > 0;
+}
+
 static int setup(void **state)
 {
     struct shake *shake = calloc(1, sizeof *shake);
@@ -67,8 +72,8 @@ static int setup(void **state)
     shake->a_config = (struct handshake_config){.node_id = 1,
                                                 .store_id = 1001,
                                                 .cluster_id = "test",
-                                                .secret = "secret",
-                                                .secret_len = 6,
+                                                .old_secret = {"secret", 6},
+                                                .old_allowed = old_allowed_cb,
                                                 .known = nobody_is_known,
                                                 .receiver = &shake->a_side.base};
     shake->b_config = shake->a_config;
@@ -123,11 +128,12 @@ static void begin(struct shake *shake, bool joins)
     uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {7};
     struct buf out = BUF_INIT;
 
-    handshake_accept(&shake->b, &shake->b_config, nonce);
+    handshake_accept(&shake->b, &shake->b_config, &(struct handshake_way){.nonce = nonce});
     if (joins) {
-        handshake_join(&shake->a, &shake->a_config, nonce, &out);
+        handshake_join(&shake->a, &shake->a_config, &(struct handshake_way){.nonce = nonce}, &out);
     } else {
-        handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
+        handshake_dial(&shake->a, &shake->a_config, 2, &(struct handshake_way){.nonce = nonce},
+                       &out);
     }
     take_out(shake, &out);
     deliver(shake, &shake->b);
@@ -253,7 +259,8 @@ static void test_removal_without_proof(void **state)
     struct buf out = BUF_INIT;
 
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
+        handshake_dial(&shake->a, &shake->a_config, 2, &(struct handshake_way){.nonce = nonce},
+                       &out);
         take_out(shake, &out);
         shake->type = FRAME_REJECT;
         shake->payload.len = 0;

@@ -164,13 +164,13 @@ static void test_wrong_secret(void **state)
 {
     struct pair *pair = *state;
 
-    pair->b.config.secret = "Secret";
+    net_node_secret(&pair->b, "Secret", NULL);
     open_both(pair);
-    RUN_UNTIL(&pair->world, failed_with(&pair->a, 2, "peer rejected: another secret"));
-    RUN_UNTIL(&pair->world, failed_with(&pair->b, 1, "peer rejected: another secret"));
+    RUN_UNTIL(&pair->world, failed_with(&pair->a, 2, "another secret"));
+    RUN_UNTIL(&pair->world, failed_with(&pair->b, 1, "another secret"));
     assert_int_equal(pair->a.ups + pair->b.ups, 0);
     net_node_close(&pair->b);
-    pair->b.config.secret = "secret";
+    net_node_secret(&pair->b, "secret", NULL);
     net_node_open(&pair->b);
     net_node_set_peers(&pair->b, &pair->a, NULL);
     RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
@@ -374,12 +374,16 @@ static void test_listens_on_a_name_and_on_ipv6(void **state)
 {
     struct pair *pair = *state;
     char address[64];
+    int rv;
 
     (void)snprintf(pair->a.listen_address, sizeof pair->a.listen_address, "localhost:0");
     net_node_open(&pair->a);
     (void)snprintf(pair->b.listen_address, sizeof pair->b.listen_address, "[::1]:0");
     pair->b.config.listen_address = pair->b.listen_address;
-    if (net_uv_open(&pair->world.loop, &pair->b.config, &pair->b.receiver, &pair->b.net) != 0) {
+    pair->b.config.keys = net_fixture_keys("test", "secret", NULL);
+    rv = net_uv_open(&pair->world.loop, &pair->b.config, &pair->b.receiver, &pair->b.net);
+    net_keys_unref(pair->b.config.keys);
+    if (rv != 0) {
         skip(); /* no IPv6 here */
     }
     (void)snprintf(address, sizeof address, "[::1]:%u", (unsigned)net_uv_port(pair->b.net));

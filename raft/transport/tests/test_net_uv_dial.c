@@ -23,20 +23,15 @@
 
 static void test_acceptor_without_the_secret(void **state)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
+    struct net_keys *keys = net_fixture_keys("test", "Secret", NULL);
     struct net_lone *h = *state;
-    struct buf payload = BUF_INIT;
 
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
-    h->client.config.secret = "Secret";
-    handshake_accept(&h->client.handshake, &h->client.config, nonce);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_HELLO);
-    handshake_receive(&h->client.handshake, FRAME_HELLO, payload.data, payload.len, &h->buf);
-    net_client_write(&h->client, h->buf.data, h->buf.len);
+    h->client.tls = tls_channel_accept(keys, 2);
     RUN_UNTIL(&h->world, net_client_ended(&h->client));
-    assert_int_equal(h->client.input.len, 0); /* the node kept its own proof to itself */
-    buf_free(&payload);
+    assert_false(tls_channel_is_open(h->client.tls));
+    assert_string_equal(tls_channel_reason(h->client.tls), "another secret");
+    net_keys_unref(keys);
     net_client_close(&h->client);
     /* it tries again, and finds the right one */
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
@@ -59,18 +54,22 @@ static void test_acceptor_that_skips_the_proof(void **state)
     assert_int_equal(h->node.ups + h->node.received + h->node.refusals, 0);
 }
 
-/* Anybody may say "your store was wiped"; only one with the secret is believed. */
+/* Anybody may say "your store was wiped", or of another version; only one with the secret is
+ * believed. */
 static void test_forged_rejections(void **state)
 {
     struct net_lone *h = *state;
 
-    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
-    net_client_write_frame(&h->client, FRAME_REJECT, "\x07\0\0\0", 4);
-    RUN_UNTIL(&h->world, net_client_ended(&h->client));
-    net_client_close(&h->client);
+    for (unsigned i = 0; i < 2; i++) {
+        net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+        net_client_write_frame(&h->client, FRAME_REJECT, i == 0 ? "\x07\0\0\0" : "\x02\0\0\0", 4);
+        RUN_UNTIL(&h->world, net_client_ended(&h->client));
+        net_client_close(&h->client);
+    }
     assert_int_equal(h->node.refusals, 0);
     for (unsigned i = 0; i < 2; i++) { /* told once, not at each dial */
         net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+        net_server_secure(&h->client);
         net_client_write_frame(&h->client, FRAME_REJECT, "\x02\0\0\0", 4);
         RUN_UNTIL(&h->world, net_client_ended(&h->client));
         net_client_close(&h->client);

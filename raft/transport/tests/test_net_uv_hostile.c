@@ -90,11 +90,11 @@ static void test_frames_before_the_handshake(void **state)
 /* A good HELLO, and frames instead of the proof, in one piece. */
 static void test_frames_in_the_middle_of_the_handshake(void **state)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
     struct net_lone *h = *state;
 
     net_client_connect(&h->client, &h->node, 2);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, nonce, &h->buf);
+    net_client_secure(&h->client, 1);
+    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
     frame_put(&h->buf, FRAME_RAFT, "forged", 6);
     net_client_write(&h->client, h->buf.data, h->buf.len);
     assert_thrown_out(h);
@@ -104,12 +104,12 @@ static void test_frames_in_the_middle_of_the_handshake(void **state)
 /* The node says no with a code, and the connection stays until the client closes or time is up. */
 static enum handshake_reject shake_until_rejected(struct net_lone *h)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
     struct net_client *client = &h->client;
     struct buf payload = BUF_INIT;
 
     h->buf.len = 0;
-    handshake_dial(&client->handshake, &client->config, 1, nonce, &h->buf);
+    net_client_secure(client, 1);
+    handshake_dial(&client->handshake, &client->config, 1, &client->way, &h->buf);
     while (client->handshake.state != HANDSHAKE_FAILED) {
         enum frame_type type;
 
@@ -160,34 +160,46 @@ static void test_rejections(void **state)
     assert_int_equal(h->node.received, 3);
 }
 
-/* A client that knows all but the secret: it sees the challenge; its own proof is not accepted. */
+/* A client that knows all but the secret gets an alert, which nothing was made of with it. */
 static void test_wrong_proof(void **state)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
-    static const uint8_t proof[HANDSHAKE_MAC_BYTES];
+    struct net_keys *keys = net_fixture_keys("test", "Secret", NULL);
+    struct net_lone *h = *state;
+    struct tls_channel *tls = tls_channel_dial(keys, 0, 2, 1);
+    struct buf *hello = tls_channel_out(tls);
+
+    connect_and_write(h, hello->data, hello->len);
+    RUN_UNTIL(&h->world, net_client_ended(&h->client));
+    assert_hex(h->client.input.data, h->client.input.len, "15 0303 0002 02 2f");
+    net_client_close(&h->client);
+    tls_channel_free(tls);
+    net_keys_unref(keys);
+    connect_and_write(h, "", 0);
+    assert_int_equal(h->node.received, 0);
+}
+
+/* The HELLO of before level 3: no more than "another version", and nothing that the secret made. */
+static void test_old_hello_gets_nothing_keyed(void **state)
+{
     struct net_lone *h = *state;
     struct buf payload = BUF_INIT;
 
     net_client_connect(&h->client, &h->node, 2);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, nonce, &h->buf);
-    net_client_write(&h->client, h->buf.data, h->buf.len);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_CHALLENGE);
-    net_client_write_frame(&h->client, FRAME_PROOF, proof, sizeof proof);
+    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
+    net_client_write_raw(&h->client, h->buf.data, h->buf.len);
     RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
     assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_REJECT);
-    assert_hex(payload.data, payload.len, "0600 0000");
+    assert_hex(payload.data, payload.len, "0200 0000");
+    assert_int_equal(h->client.input.len, 0);
     buf_free(&payload);
     assert_deaf(h);
-    assert_int_equal(h->node.received, 1);
 }
 
-/* All that an honest client once sent, sent again. */
+/* All that an honest client once sent, sent again: the node's key is another one this time. */
 static void test_replay_of_a_recorded_handshake(void **state)
 {
     struct net_lone *h = *state;
     struct buf record = BUF_INIT;
-    struct buf payload = BUF_INIT;
 
     net_client_connect(&h->client, &h->node, 2);
     h->client.record = &record;
@@ -196,15 +208,37 @@ static void test_replay_of_a_recorded_handshake(void **state)
     RUN_UNTIL(&h->world, h->node.received == 1);
     net_client_close(&h->client);
     connect_and_write(h, record.data, record.len);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_CHALLENGE);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_REJECT);
-    assert_hex(payload.data, payload.len, "0600 0000");
     buf_free(&record);
-    buf_free(&payload);
-    assert_deaf(h);
+    assert_thrown_out(h);
     assert_int_equal(h->node.received, 2);
+}
+
+/* Each bit of what a peer sends counts. */
+static void test_a_bit_flipped_in_flight(void **state)
+{
+    struct net_lone *h = *state;
+
+    for (size_t at = 0; at < 40; at += 3) {
+        struct buf *out;
+
+        net_client_connect(&h->client, &h->node, 2);
+        net_client_shake(&h->client, 1);
+        h->buf.len = 0;
+        frame_put(&h->buf, FRAME_RAFT, "honest", 6);
+        tls_channel_write(h->client.tls, h->buf.data, h->buf.len);
+        tls_channel_seal(h->client.tls);
+        out = tls_channel_out(h->client.tls);
+        assert_int_equal(out->len, h->buf.len + 22);
+        out->data[at % out->len] ^= 1;
+        if (at == 3 || at == 4) {
+            out->data[at] ^= 1; /* a length: it would wait for more */
+            continue;
+        }
+        net_client_write_raw(&h->client, out->data, out->len);
+        RUN_UNTIL(&h->world, net_client_ended(&h->client));
+        assert_int_equal(h->node.received, 0);
+        net_client_close(&h->client);
+    }
 }
 
 static void test_half_open(void **state)
@@ -219,23 +253,26 @@ static void test_half_open(void **state)
 /* A byte a turn: the deadline is for the whole handshake, not from byte to byte. */
 static void test_slow_drip(void **state)
 {
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
+    struct net_keys *keys = net_fixture_keys("test", "secret", NULL);
+    struct tls_channel *tls = tls_channel_dial(keys, 0, 2, 1);
+    struct buf *hello = tls_channel_out(tls);
     struct net_lone *h = *state;
     size_t at = 0;
 
     net_lone_reopen(h, 150, 0, 0, 0);
     net_client_connect(&h->client, &h->node, 2);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, nonce, &h->buf);
     net_world_expect(&h->world);
     while (!net_client_ended(&h->client)) {
         /* keeps the last byte back, however long it takes */
-        if (at < h->buf.len - 1) {
-            net_client_write(&h->client, h->buf.data + at, 1);
+        if (at < hello->len - 1) {
+            net_client_write(&h->client, hello->data + at, 1);
             at++;
         }
         net_world_turn(&h->world, "thrown out");
     }
     assert_true(at > 1);
+    tls_channel_free(tls);
+    net_keys_unref(keys);
     assert_thrown_out(h);
 }
 
@@ -358,7 +395,9 @@ int main(void)
         T(test_frames_in_the_middle_of_the_handshake),
         T(test_rejections),
         T(test_wrong_proof),
+        T(test_old_hello_gets_nothing_keyed),
         T(test_replay_of_a_recorded_handshake),
+        T(test_a_bit_flipped_in_flight),
         T(test_half_open),
         T(test_slow_drip),
         T(test_too_many_connections),

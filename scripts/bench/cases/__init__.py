@@ -14,9 +14,9 @@ A case is a module with the names
                         measured against another build of it (compare.py)
 """
 
-from cases import (batch, connections, failover, grants, idle, ids, instructions, loops, million,
-                   nodes, pipelined, restart, snowflake, start, strict, strict_replicated, tail,
-                   tail_kill)
+from cases import (batch, connections, failover, fair, grants, idle, ids, instructions, loops,
+                   million, nodes, pipelined, restart, snowflake, start, strict,
+                   strict_replicated, tail, tail_kill, tls)
 
-CASES = [ids, pipelined, instructions, batch, snowflake, tail, tail_kill, grants, strict,
-         strict_replicated, failover, million, restart, connections, loops, nodes, idle, start]
+CASES = [ids, pipelined, instructions, batch, snowflake, tail, tail_kill, fair, grants, strict,
+         strict_replicated, failover, million, restart, connections, loops, nodes, idle, start, tls]

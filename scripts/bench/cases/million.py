@@ -24,10 +24,11 @@ told = ("cpu_us", "bytes_a_tag", "others")
 
 TAGS = 1_000_000
 TOUCH_LIMIT_S = 600
+SETTINGS = {"http-loops": 1, "data-memory-bytes": "1GiB"}
 
 
 def prepare(bench):
-    leafd = bench.start(Leafd(bench.data, bench.leafd, 1, {"http-loops": 1}, bench.server_cores))
+    leafd = bench.start(Leafd(bench.data, bench.leafd, 1, SETTINGS, bench.server_cores))
     before = memory_of(leafd.pids()[0], "RssAnon")
     bench.say(f"making {TAGS} tags and asking each for an id")
     tags = [f"tag-{number:07}" for number in range(TAGS)]

@@ -30,7 +30,8 @@ TAGS = 1_000_000
 READY_LIMIT_S = 60
 CATCH_UP_LIMIT_S = 120
 PAUSE_S = 0.002
-COMPACT = {"raft-snapshot-entries": 20, "raft-trailing-entries": 5}
+ROOMY = {"data-memory-bytes": "1GiB"}
+COMPACT = {**ROOMY, "raft-snapshot-entries": 20, "raft-trailing-entries": 5}
 
 
 class Prober(threading.Thread):
@@ -58,7 +59,7 @@ class Prober(threading.Thread):
 def prepare(bench):
     tags = [f"tag-{number:07}" for number in range(TAGS)]
     bench.say(f"making {TAGS} tags twice")
-    one = bench.start(Leafd(bench.data, bench.leafd, 1, name="leafd-1"))
+    one = bench.start(Leafd(bench.data, bench.leafd, 1, ROOMY, name="leafd-1"))
     one.make_tags(tags)
     three = bench.start(Leafd(bench.data, bench.leafd, 3, COMPACT, name="leafd-3"))
     three.make_tags(tags)

@@ -15,12 +15,15 @@
 #include <stdint.h>
 
 #include "http/server/server.h"
+#include "http/tls/context.h"
 #include "raft/node/node.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
+
+#define DOORS_JOINED "same" /* of admin.listen */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -31,6 +34,13 @@ enum config_source {
     CONFIG_FROM_FLAG
 };
 
+/* Whether the process shuts itself in (src/app/sandbox.h). */
+enum config_sandbox {
+    CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
+    CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
+    CONFIG_SANDBOX_OFF
+};
+
 /* Where the effective value of a setting came from. */
 struct config_origin {
     enum config_source source;
@@ -38,7 +48,8 @@ struct config_origin {
     char *text;    /* the value as it was written; owned; NULL: required and not given */
 };
 
-/* Strings point at the texts of the origins, and `node.secret` at the secret: not to be copied. */
+/* Strings point at the texts of the origins, and the keys of the node at the secret: not to be
+ * copied. */
 struct config {
     struct node_settings node;
     struct http_settings http;
@@ -52,11 +63,40 @@ struct config {
         uint32_t delay_ms;
         uint32_t grace_ms;
     } shutdown;
+    struct {
+        const char *listen; /* DOORS_JOINED: one door for all */
+        struct http_settings http;
+    } admin;
+    struct {
+        const char *tokens_file; /* "": none */
+        const char *anonymous;   /* "": by rule; roles, or "none" */
+        const char *hosts;
+        const char *origins;
+        bool insecure_open;
+        unsigned anonymous_roles; /* by the rules */
+    } auth;
+    struct {
+        const char *certificate; /* paths; "": none */
+        const char *key;
+        const char *client_ca;
+        enum tls_client client;
+    } tls;
+    struct {
+        const char *user; /* "": none */
+        bool allow_root;
+        bool dumpable;
+        enum config_sandbox sandbox;
+    } process;
     enum log_level log_level;
     const char *secret_file;                /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
     const char *file;                       /* the config file that was read, borrowed; "": none */
     struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+    struct {
+        int argc;
+        char *const *argv;
+        char *const *env;
+    } given; /* to config_load(), borrowed */
 };
 
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */

@@ -85,8 +85,8 @@ int config_line_parse(char *line, char **ret_key, char **ret_value, struct confi
     return 0;
 }
 
-/* Nobody but its owner may read or change it. */
-static int check_private(int fd, struct config_error *ret_error)
+/* A FIFO would be waited for, a device may have no end. A private file is its owner's alone. */
+static int check_kind(int fd, bool is_private, struct config_error *ret_error)
 {
     struct stat st;
 
@@ -94,10 +94,14 @@ static int check_private(int fd, struct config_error *ret_error)
     if (!S_ISREG(st.st_mode)) {
         return config_fail(ret_error, "is not a regular file");
     }
-    if ((st.st_mode & 077) != 0) {
+    if (is_private && (st.st_mode & 077) != 0) {
         return config_fail(ret_error,
                            "has mode %04o, so others than its owner can use it: chmod 600 it, and "
                            "make a new secret if it may have been read",
+                           (unsigned)st.st_mode & 07777);
+    }
+    if ((st.st_mode & S_IWOTH) != 0) {
+        return config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
                            (unsigned)st.st_mode & 07777);
     }
     return 0;
@@ -120,17 +124,36 @@ static int read_all(int fd, void *out, size_t room, size_t *ret_len, struct conf
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error)
 {
-    /* One that is private is no FIFO, and is not waited for as if it were. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | (is_private ? O_NONBLOCK : 0));
+    /* Without waiting: nobody may ever write to a FIFO. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int rv;
 
     if (fd < 0) {
         return config_fail(ret_error, "cannot open: %s", strerror(errno));
     }
-    rv = is_private ? check_private(fd, ret_error) : 0;
+    rv = check_kind(fd, is_private, ret_error);
     if (rv == 0) {
         rv = read_all(fd, out, room, ret_len, ret_error);
     }
     close(fd);
     return rv;
+}
+
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error)
+{
+    const char *path = config->auth.tokens_file;
+    size_t len = 0;
+
+    if (path[0] == '\0') {
+        return 0;
+    }
+    buf_reserve(ret_text, LIMIT_TOKENS_FILE_BYTES + 2);
+    if (config_file_read(path, true, ret_text->data, LIMIT_TOKENS_FILE_BYTES + 1, &len,
+                         ret_error) != 0) {
+        return config_fail_at(ret_error, "auth.tokens-file %s", path);
+    }
+    ret_text->len = len;
+    ret_text->data[len] = '\0';
+    return 0;
 }

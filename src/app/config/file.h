@@ -12,11 +12,18 @@
 #define LEAFD_APP_CONFIG_FILE_H
 
 #include "src/app/config/config.h"
+#include "src/base/buf.h"
 
-/* Read the first `room` bytes of a file. No copy of them stays elsewhere in memory. A private file
- * has to belong to its owner alone. */
+/* Read the first `room` bytes of a file, which has to be a regular one, at once: nothing is waited
+ * for. No copy of them stays elsewhere in memory. Not everybody may write to it; a private file is
+ * open to its owner alone. */
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error) MUST_CHECK;
+
+/* The text of auth.tokens-file, ended by a NUL that its length does not count; nothing if none is
+ * set. The error names the file. */
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error) MUST_CHECK;
 
 /* Cut a line into texts. *ret_key is NULL if there is no setting on it. */
 int config_line_parse(char *line, char **ret_key, char **ret_value,

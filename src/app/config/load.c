@@ -23,9 +23,14 @@ static const struct {
     const char *flag;
     enum config_action action;
 } commands[] = {
-    {"--help", CONFIG_HELP},          {"-h", CONFIG_HELP},
-    {"--version", CONFIG_VERSION},    {"--print-config", CONFIG_PRINT},
-    {"--check-config", CONFIG_CHECK}, {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--help", CONFIG_HELP},
+    {"-h", CONFIG_HELP},
+    {"--version", CONFIG_VERSION},
+    {"--print-config", CONFIG_PRINT},
+    {"--check-config", CONFIG_CHECK},
+    {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--new-secret", CONFIG_NEW_SECRET},
+    {"--new-token", CONFIG_NEW_TOKEN},
 };
 
 static void load_defaults(struct config *config)
@@ -178,6 +183,14 @@ static enum config_action command_of(const char *argument)
     return i < sizeof commands / sizeof commands[0] ? commands[i].action : CONFIG_RUN;
 }
 
+/* A flag of yes or no, which may stand alone. */
+static bool setting_is_switch(const char *flag, size_t len)
+{
+    size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
+
+    return row < setting_count && settings[row].type == &setting_boolean;
+}
+
 /* One that is no command: the config file or, if settings are to be taken, a setting; with its
  * value, which may be the next argument. Of a flag given twice the last one holds. */
 static int take_flag(struct config *config, char *const argv[], int *at, bool take,
@@ -187,14 +200,18 @@ static int take_flag(struct config *config, char *const argv[], int *at, bool ta
     size_t len = strcspn(flag, "=");
     bool is_file = strlen(FILE_FLAG) == len && strncmp(flag, FILE_FLAG, len) == 0;
     const char *value = flag[len] == '=' ? flag + len + 1 : argv[*at + 1];
+    bool is_bare =
+        flag[len] != '=' && (value == NULL || value[0] == '-') && setting_is_switch(flag, len);
 
     if (!is_file && setting_find(flag, len, CONFIG_FROM_FLAG) == setting_count) {
         return assign(config, CONFIG_FROM_FLAG, 0, flag, strlen(flag), NULL, ret_error);
     }
-    if (value == NULL) {
+    if (is_bare) {
+        value = "true";
+    } else if (value == NULL) {
         return config_fail(ret_error, "%s: the value is missing", flag);
     }
-    *at += flag[len] != '=';
+    *at += flag[len] != '=' && !is_bare;
     if (is_file) {
         return set_file(config, value, FILE_FLAG, ret_error);
     }
@@ -247,7 +264,7 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
 {
     int rv;
 
-    *ret_config = (struct config){.file = ""};
+    *ret_config = (struct config){.file = "", .given = {argc, argv, env}};
     rv = load_arguments(ret_config, argc, argv, false, ret_action, ret_error);
     if (rv == 0 && *ret_action < CONFIG_PRINT_DOC) {
         rv = load_all(ret_config, argc, argv, env, ret_error);
@@ -256,4 +273,13 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
         config_release(ret_config);
     }
     return rv;
+}
+
+int config_load_again(const struct config *config, struct config *ret_next,
+                      struct config_error *ret_error)
+{
+    enum config_action action;
+
+    return config_load(config->given.argc, config->given.argv, config->given.env, ret_next, &action,
+                       ret_error);
 }

@@ -22,16 +22,23 @@ enum config_action {
     CONFIG_CHECK,     /* --check-config */
     CONFIG_PRINT,     /* --print-config */
     CONFIG_PRINT_DOC, /* --print-config-doc; this and the following look at no setting */
+    CONFIG_NEW_SECRET,
+    CONFIG_NEW_TOKEN,
     CONFIG_VERSION,
     CONFIG_HELP
 };
 
 /*
  * Load and check everything. argv[0] is skipped; env is as environ; both live as long as the
- * config. With CONFIG_HELP, CONFIG_VERSION and CONFIG_PRINT_DOC nothing else is looked at and
- * *ret_config is empty. 0, or ERR_INVALID with *ret_error set and nothing to release.
+ * config. With CONFIG_PRINT_DOC and what follows nothing else is looked at and *ret_config is
+ * empty. 0, or ERR_INVALID with *ret_error set and nothing to release.
  */
 int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,
                 enum config_action *ret_action, struct config_error *ret_error) MUST_CHECK;
+
+/* Load all of it again, from the same command line, environment and file (whose content may be
+ * another by now). 0, or ERR_INVALID with *ret_error set and nothing to release. */
+int config_load_again(const struct config *config, struct config *ret_next,
+                      struct config_error *ret_error) MUST_CHECK;
 
 #endif

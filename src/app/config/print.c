@@ -40,8 +40,9 @@ void config_print(const struct config *config, struct buf *out)
         }
         buf_printf(out, " # ");
         config_where(config, row, out);
-        if (row == secret && config->node.secret_len > 0) {
-            buf_printf(out, ", holds %zu bytes, not shown", config->node.secret_len);
+        if (row == secret && config->node.keys.secret_count > 0) {
+            buf_printf(out, ", holds %zu secret%s, not shown", config->node.keys.secret_count,
+                       config->node.keys.secret_count > 1 ? "s" : "");
         }
         buf_printf(out, "\n");
     }
@@ -111,6 +112,8 @@ void config_print_help(struct buf *out)
                "  --check-config       check the settings, and exit\n"
                "  --print-config       print all settings in force and where each came from\n"
                "  --print-config-doc   print the settings as a Markdown table\n"
+               "  --new-secret         print a new secret for cluster.secret-file\n"
+               "  --new-token          print a new token, and its line for auth.tokens-file\n"
                "  --version            print the version and those of the libraries\n"
                "  --help, -h           print this\n"
                "\n"
@@ -150,6 +153,7 @@ void config_print_doc(struct buf *out)
         setting_rule(setting, out);
         buf_printf(out, " | ");
         put_default(setting, "`", out);
-        buf_printf(out, " | %s |\n", setting->meaning);
+        buf_printf(out, " | %s%s |\n", setting->meaning,
+                   setting->live ? " `SIGHUP` changes it." : "");
     }
 }

@@ -5,15 +5,20 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
+#include "http/auth/tokens.h"
 #include "src/app/config/file.h"
+#include "src/app/config/secret.h"
 #include "src/app/config/table.h"
+#include "src/app/config/tls_files.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
+#define ADMIN_PORT_STEP 1000
 #define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
 
 /* --- errors --- */
@@ -97,11 +102,39 @@ static void default_http_address(struct config *config)
                 shown[0] != '\0' && strlen(shown) <= LIMIT_ADDRESS_BYTES ? shown : listen);
 }
 
+/* Beside the ids: on loopback, so far from their port that nodes which share a machine do not
+ * meet. */
+static void default_admin(struct config *config)
+{
+    unsigned long port = strtoul(strrchr(config->http.listen_address, ':') + 1, NULL, 10);
+    char address[sizeof "127.0.0.1:65535"];
+
+    port = port + ADMIN_PORT_STEP > UINT16_MAX ? port - ADMIN_PORT_STEP : port + ADMIN_PORT_STEP;
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", (unsigned)(uint16_t)port);
+    set_default(config, "admin.listen", address);
+    config->admin.http = config->http;
+    config->admin.http.listen_address = config->admin.listen;
+    config->admin.http.loops = LIMIT_HTTP_ADMIN_LOOPS;
+    if (config->admin.http.connections > LIMIT_HTTP_ADMIN_CONNECTIONS) {
+        config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
+    }
+}
+
+static void default_anonymous(struct config *config)
+{
+    const char *item;
+
+    set_default(config, "auth.anonymous", config->auth.tokens_file[0] != '\0' ? "health" : "all");
+    ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
+}
+
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
     (void)ret_error;
     default_peer_addresses(config);
     default_http_address(config);
+    default_admin(config);
+    default_anonymous(config);
     if (config->http.loops == 0) {
         config->http.loops = rules_http_loops(uv_available_parallelism());
     }
@@ -150,6 +183,21 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "raft.election-ms", "is less than 3 times", "raft.heartbeat-ms"},
         {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
          "is the same address as", "peer.listen"},
+        {strcmp(config->admin.listen, node->listen_address) == 0, "admin.listen",
+         "is the same address as", "peer.listen"},
+        {strcmp(config->admin.listen, config->http.listen_address) == 0, "admin.listen",
+         "(\"" DOORS_JOINED "\" joins the doors) is the same address as", "http.listen"},
+        {config->tls.certificate[0] != '\0' && config->tls.key[0] == '\0', "http.tls-cert",
+         "has no key: set", "http.tls-key"},
+        {config->tls.certificate[0] == '\0' && config->tls.key[0] != '\0', "http.tls-key",
+         "has no certificate: set", "http.tls-cert"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.client_ca[0] == '\0',
+         "http.tls-client", "needs the CA that they are held against: set", "http.tls-client-ca"},
+        {config->tls.client == TLS_CLIENT_NONE && config->tls.client_ca[0] != '\0',
+         "http.tls-client-ca", "is not used, as nobody is asked for a certificate: set",
+         "http.tls-client"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.certificate[0] == '\0',
+         "http.tls-client", "is for TLS: set", "http.tls-cert"},
         {node->replica.lease.window_ms < 3 * node->replica.lease.renew_ms, "snowflake.renew-ms",
          "is more than a third of", "snowflake.window-ms"},
     };
@@ -199,47 +247,129 @@ static int check_secret(struct config *config, struct config_error *ret_error)
 {
     struct citation listen;
 
-    if (config->node.secret_len > 0 || address_is_loopback(config->node.listen_address)) {
+    if (config->node.keys.secret_count > 0 || config->node.keys.cert_file[0] != '\0' ||
+        address_is_loopback(config->node.listen_address)) {
         return 0;
     }
     return config_fail(ret_error,
                        "%s can be reached from other machines, and cluster.secret-file is not "
                        "set: anybody could join the cluster and change its data. Make a secret "
-                       "with: (umask 077; head -c 32 /dev/urandom | base64 > leafd.secret), copy "
+                       "with: (umask 077; leafd --new-secret > leafd.secret), copy "
                        "the file to every node, and set cluster.secret-file to it",
                        cite(config, "peer.listen", &listen));
 }
 
-/* One newline at the end of the file does not count. */
+/* The file's text without one newline at its end is what leafds before level 3 take for the secret:
+ * with them a node has to use the same. */
 static int read_secret(struct config *config, struct config_error *ret_error)
 {
-    uint8_t *secret = config->secret;
+    struct net_key_source *keys = &config->node.keys;
+    char why[SECRET_WHY_BYTES];
+    struct secret_list list;
     size_t len = 0;
     int rv;
 
-    config->node.secret = secret;
+    keys->cluster_id = config->node.cluster_id;
+    keys->old_secret = config->secret;
     if (config->secret_file[0] == '\0') {
         return 0;
     }
-    rv =
-        config_file_read(config->secret_file, true, secret, sizeof config->secret, &len, ret_error);
-    if (len > 0 && secret[len - 1] == '\n') {
-        len -= len > 1 && secret[len - 2] == '\r' ? 2 : 1;
-    }
-    if (rv == 0 && (len < LIMIT_SECRET_MIN_BYTES || len > LIMIT_SECRET_BYTES)) {
-        rv = config_fail(ret_error, "the secret is too %s: must be %d to %d bytes",
-                         len > LIMIT_SECRET_BYTES ? "long" : "short", LIMIT_SECRET_MIN_BYTES,
+    rv = config_file_read(config->secret_file, true, config->secret, sizeof config->secret, &len,
+                          ret_error);
+    if (rv == 0 && len > LIMIT_SECRET_BYTES) {
+        rv = config_fail(ret_error,
+                         "there is more in it than %d bytes: make one with leafd "
+                         "--new-secret",
                          LIMIT_SECRET_BYTES);
     }
-    config->node.secret_len = len;
-    return rv == 0 ? 0 : config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
+    if (rv == 0 && secret_parse(config->secret, len, &list, why) != 0) {
+        rv = config_fail(ret_error, "%s", why);
+    }
+    if (rv != 0) {
+        return config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
+    }
+    if (config->secret[len - 1] == '\n') {
+        len -= len > 1 && config->secret[len - 2] == '\r' ? 2 : 1;
+    }
+    keys->old_secret_len = len;
+    keys->secret_count = list.count;
+    memcpy(keys->secrets, list.secrets, sizeof keys->secrets);
+    explicit_bzero(&list, sizeof list);
+    return 0;
+}
+
+/* Three files or none, and the key is for its owner's eyes. */
+static int check_peer_files(struct config *config, struct config_error *ret_error)
+{
+    const struct net_key_source *keys = &config->node.keys;
+    const bool cert = keys->cert_file[0] != '\0';
+    uint8_t first;
+    size_t len;
+    int rv;
+
+    if (cert != (keys->key_file[0] != '\0') || cert != (keys->ca_file[0] != '\0')) {
+        return config_fail(ret_error,
+                           "peer.tls-cert, peer.tls-key and peer.tls-ca belong together: "
+                           "set all three or none");
+    }
+    if (!cert) {
+        return 0;
+    }
+    rv = config_file_read(keys->key_file, true, &first, 1, &len, ret_error);
+    return rv == 0 ? 0 : config_fail_at(ret_error, "peer.tls-key %s", keys->key_file);
+}
+
+/* The file is read again when the node starts: here it is only looked at. */
+static int check_tokens(struct config *config, struct config_error *ret_error)
+{
+    struct buf text = BUF_INIT;
+    char why[TOKENS_WHY_BYTES];
+    struct token_table *table = NULL;
+    int rv = config_tokens_read(config, &text, ret_error);
+
+    if (rv == 0 && config->auth.tokens_file[0] != '\0') {
+        rv = tokens_parse((const char *)text.data, text.len, 0, &table, why);
+        tokens_unref(table);
+        if (rv != 0) {
+            (void)config_fail(ret_error, "auth.tokens-file %s: %s", config->auth.tokens_file, why);
+        }
+    }
+    buf_free(&text);
+    return rv;
+}
+
+/* A door that others reach has tokens, or the operator says that it needs none. */
+static int check_open(struct config *config, struct config_error *ret_error)
+{
+    bool joined = strcmp(config->admin.listen, DOORS_JOINED) == 0;
+    bool http_open = !address_is_loopback(config->http.listen_address);
+    bool admin_open = !joined && !address_is_loopback(config->admin.listen);
+    struct citation listen;
+
+    if (config->auth.tokens_file[0] != '\0' || config->auth.insecure_open ||
+        (!http_open && !admin_open)) {
+        return 0;
+    }
+    return config_fail(ret_error,
+                       "%s can be reached from other machines, and auth.tokens-file is not set: "
+                       "anybody could %s. Make a token with: leafd --new-token, put its line into "
+                       "a file of mode 0600, and set auth.tokens-file to it; or, where whoever "
+                       "reaches the port may do all that, say --insecure-open",
+                       cite(config, http_open ? "http.listen" : "admin.listen", &listen),
+                       http_open && !joined ? "take ids" : "change tags and members");
+}
+
+static int check_certificate(struct config *config, struct config_error *ret_error)
+{
+    return tls_files_check(config, ret_error);
 }
 
 int rules_apply(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required, set_defaults, check_pairs, check_address,
-        read_secret,    check_layout, check_secret};
+        check_required,    set_defaults,     check_pairs,  check_address,
+        read_secret,       check_peer_files, check_layout, check_secret,
+        check_certificate, check_tokens,     check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

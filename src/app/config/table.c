@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/auth/identity.h"
+#include "http/auth/web.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/id/alloc/prefetch.h"
@@ -165,6 +167,43 @@ static int parse_level(const struct setting *setting, const char *text, void *fi
     return log_level_parse(text, field);
 }
 
+static int parse_tls_client(const struct setting *setting, const char *text, void *field,
+                            struct config_error *why)
+{
+    static const char *const words[] = {[TLS_CLIENT_NONE] = "none",
+                                        [TLS_CLIENT_OPTIONAL] = "optional",
+                                        [TLS_CLIENT_REQUIRED] = "required"};
+    size_t word = 0;
+
+    (void)setting;
+    (void)why;
+    while (word < sizeof words / sizeof words[0] && strcmp(text, words[word]) != 0) {
+        word++;
+    }
+    if (word == sizeof words / sizeof words[0]) {
+        return ERR_INVALID;
+    }
+    *(enum tls_client *)field = (enum tls_client)word;
+    return 0;
+}
+
+static int parse_sandbox(const struct setting *setting, const char *text, void *field,
+                         struct config_error *why)
+{
+    static const char *const words[] = {
+        [CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"};
+
+    (void)setting;
+    (void)why;
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *(enum config_sandbox *)field = (enum config_sandbox)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
+}
+
 /* --- texts --- */
 
 /* Control characters could forge a line of the log; a double quote has no way into the config
@@ -220,6 +259,87 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
         (setting->type == &setting_name && !is_name(text)) ||
         (setting->type == &setting_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+/* --- doors, and who may ask --- */
+
+static int parse_door(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    if (!in_range(setting, strlen(text)) || !is_printable(text) ||
+        (text[0] != '\0' && strcmp(text, DOORS_JOINED) != 0 && check_address(text, why) != 0)) {
+        return ERR_INVALID;
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
+{
+    unsigned roles = 0;
+
+    while (list[0] != '\0' && strcmp(list, "none") != 0) {
+        size_t blanks = strspn(list, " ");
+        size_t len = strcspn(list + blanks, ", ");
+        unsigned role = role_named(list + blanks, len);
+
+        *ret_item = list + blanks;
+        list += blanks + len;
+        list += strspn(list, " ");
+        if (role == 0 || (list[0] != '\0' && list[0] != ',') ||
+            (list[0] == ',' && list[1] == '\0')) {
+            return ERR_INVALID;
+        }
+        list += list[0] == ',';
+        roles |= role;
+    }
+    *ret_roles = roles;
+    return 0;
+}
+
+static int fail_item(struct config_error *why, const char *item, const char *rule)
+{
+    char quoted[QUOTED_BYTES];
+
+    return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                       rule);
+}
+
+static int parse_roles(const struct setting *setting, const char *text, void *field,
+                       struct config_error *why)
+{
+    const char *item;
+    unsigned roles;
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
+        return ERR_INVALID;
+    }
+    if (config_roles(text, &roles, &item) != 0) {
+        return fail_item(why, item,
+                         "is no role: ids, read, tags, workers, admin, metrics, health, all; or "
+                         "none alone");
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+static int parse_web_list(const struct setting *setting, const char *text, void *field,
+                          struct config_error *why)
+{
+    bool is_hosts = setting->type == &setting_hosts;
+    const char *item = text;
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
+        return ERR_INVALID;
+    }
+    if (is_hosts ? !web_is_hosts(text, &item) : !web_is_origins(text, &item)) {
+        return fail_item(why, item,
+                         is_hosts ? "is no host: a name, an IPv4 address, or an IPv6 address in "
+                                    "brackets, without a port; or *"
+                                  : "is no origin: scheme://host or scheme://host:port; or *");
     }
     *(const char **)field = text;
     return 0;
@@ -355,6 +475,9 @@ const struct setting_type setting_bytes = {parse_number, "", "..", ""};
 const struct setting_type setting_boolean = {.parse = parse_boolean, .rule = "true or false"};
 const struct setting_type setting_level = {.parse = parse_level,
                                            .rule = "debug, info, warn or error"};
+const struct setting_type setting_tls_client = {.parse = parse_tls_client,
+                                                .rule = "none, optional or required"};
+const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
 const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -"};
 const struct setting_type setting_path = {parse_text, "a path of ", " to ",
                                           " bytes, without control characters and quotes"};
@@ -364,6 +487,16 @@ const struct setting_type setting_members = {parse_peers, "", " to ",
                                              " of id=host:port, separated by commas"};
 const struct setting_type setting_targets = {parse_peers, "", " to ",
                                              " of host:port, separated by commas"};
+const struct setting_type setting_door = {
+    .parse = parse_door, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
+const struct setting_type setting_roles = {
+    .parse = parse_roles,
+    .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
+            "none"};
+const struct setting_type setting_hosts = {
+    .parse = parse_web_list, .rule = "hosts without ports, separated by commas, or *"};
+const struct setting_type setting_origins = {
+    .parse = parse_web_list, .rule = "scheme://host[:port], separated by commas, or *"};
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
@@ -376,6 +509,7 @@ const struct setting_type setting_layout = {
 
 #define MAX_INTERVAL_MS 600000
 #define MAX_HOLD_MS 604800000 /* a week */
+#define QUOTA_MAX 1000000000
 #define MAX_ENTRIES 10000000
 #define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
@@ -385,9 +519,12 @@ const struct setting_type setting_layout = {
 #define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
 #define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
 #define VALUE(type, field) RANGED(type, field, 0, 0)
-#define REQUIRED NULL, NULL
-#define DEFAULT(text) text, NULL
-#define DEFAULT_SHOWN(text, shown) text, shown
+#define REQUIRED NULL, NULL, false
+#define DEFAULT(text) text, NULL, false
+#define DEFAULT_SHOWN(text, shown) text, shown, false
+/* The same for a setting that a reload changes. */
+#define LIVE(text) text, NULL, true
+#define LIVE_SHOWN(text, shown) text, shown, true
 
 const struct setting settings[] = {
     {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
@@ -409,15 +546,33 @@ const struct setting settings[] = {
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
     {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
-     "unless `peer.listen` is a loopback address."},
+     LIVE_SHOWN("", "none"),
+     "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
+     "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
+     "or else certificates, unless `peer.listen` is a loopback address."},
+    {"peer.tls-cert", RANGED(setting_path, node.keys.cert_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "This node's certificate for the other nodes, PEM, with its chain: its SAN has "
+     "`URI:leafd:<cluster.id>/<node.id>`. For those who want certificates and not a secret; with "
+     "both, either of them is good."},
+    {"peer.tls-key", RANGED(setting_path, node.keys.key_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
+    {"peer.tls-ca", RANGED(setting_path, node.keys.ca_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "The authority that signed the certificates of all nodes, PEM, and no other: whoever has "
+     "a certificate of it that names a node is that node."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
      "Directory of the node's data; made if it is missing. One that has other files in it is "
      "refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "
      "is needed."},
+    {"data.memory-bytes",
+     RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
+     DEFAULT("192MiB"),
+     "Memory that the state may take: tags, deleted ones too, and idempotency keys. Beyond it a "
+     "new tag gets 507 `state_full` and a new key 503 `idempotency_full`. The default suits a node "
+     "of 512 MiB. Should be the same on all nodes: for tags the leader decides."},
     {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
      "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
      "then, so that a disk that is not mounted is not taken for a new node."},
@@ -426,12 +581,48 @@ const struct setting settings[] = {
      "volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
-     "Address of the HTTP service. It has no authentication: do not open it to anyone who may "
-     "not change tags."},
+     "Address where ids are served, and health. One that other machines reach needs "
+     "`auth.tokens-file`, or `insecure-open`."},
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "`http.listen`; where that is a wildcard, its port at this node's host in "
                        "`cluster.members`"),
      "HTTP address that the other nodes show for this one."},
+    {"http.hosts", RANGED(setting_hosts, auth.hosts, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Further hosts that the `Host` of a request may name, beside loopback ones and those of this "
+     "node's addresses; without ports. `*`: any."},
+    {"http.origins", RANGED(setting_origins, auth.origins, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Origins whose web pages may ask this node, as `https://a.example:8443`. `*`: any."},
+    {"admin.listen", RANGED(setting_door, admin.listen, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
+     "Address where everything but ids is served: tags, worker ids, members, level, backups, the "
+     "audit. `same`: at `http.listen`, with the ids."},
+    {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
+     "reads it again. Without one there are no tokens, and everybody may do everything."},
+    {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
+     "Roles that need no token. `ids,health` lets clients of Leaf go on unchanged while nobody "
+     "changes a tag without a token."},
+    {"insecure-open", VALUE(setting_boolean, auth.insecure_open), DEFAULT("false"),
+     "Listen on an address that other machines reach although there are no tokens: whoever "
+     "reaches it may do everything."},
+    {"http.tls-cert", RANGED(setting_path, tls.certificate, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none: plain HTTP"),
+     "File with the certificate of the HTTP service, and behind it those of the CAs between it and "
+     "the root (PEM). With it the HTTP addresses speak TLS, and nothing else."},
+    {"http.tls-key", RANGED(setting_path, tls.key, 0, LIMIT_PATH_BYTES), LIVE_SHOWN("", "none"),
+     "File with the certificate's private key (PEM, without a pass phrase); mode 0600 or "
+     "stricter."},
+    {"http.tls-client-ca", RANGED(setting_path, tls.client_ca, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "File with the CAs whose certificates clients may show (PEM). No others are trusted, not "
+     "those of the system either."},
+    {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
+     "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
+     "`required`: who has none is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
@@ -450,7 +641,39 @@ const struct setting settings[] = {
      "A client that takes nothing of its reply for so long is cut off."},
     {"http.connections", NUMBER(http.connections, 1, LIMIT_HTTP_CONNECTIONS, NULL),
      DEFAULT(VALUE_OF(LIMIT_HTTP_CONNECTIONS)),
-     "Connections of one HTTP thread; more get 503 `overloaded`."},
+     "Connections of one HTTP thread; more get 503 `overloaded`. Less where the system allows "
+     "fewer open files: some are kept for peers and the node's own."},
+    {"http.bodies-bytes", RANGED(setting_bytes, http.bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
+     DEFAULT("64MiB"),
+     "Memory for all request bodies that are being received. A quarter is for bodies of up to "
+     "64KiB alone. Each HTTP thread has its part, and at least some 11MiB."},
+    {"http.client-bodies-bytes",
+     RANGED(setting_bytes, http.client_bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("16MiB"),
+     "Of it, what one client's bodies of more than 64KiB may take; at least 8MiB."},
+    {"http.output-bytes", RANGED(setting_bytes, http.output_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
+     DEFAULT("64MiB"),
+     "Memory for all replies that clients have not taken. Beyond it nothing more is made for those "
+     "who have not taken theirs. Each HTTP thread has its part, and at least 2MiB."},
+    {"http.min-rate-bytes", NUMBER(http.min_rate_bytes, 0, 1 << 20, "bytes a second"),
+     DEFAULT(VALUE_OF(HTTP_DEFAULT_MIN_RATE_BYTES)),
+     "A client that takes less of its reply, over `http.write-ms`, is cut off. While three "
+     "quarters "
+     "of `http.output-bytes` are taken, one that has 16KiB or more waiting must take 256 times as "
+     "much, over a second. 0: no such rule."},
+    {"quota.requests-per-s", NUMBER(http.quotas.requests_per_s, 0, QUOTA_MAX, "requests"),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Requests a second that one client (its address; an IPv6 one: its /64) may make of this node; "
+     "a second's worth may come at once. More get 429 `quota`."},
+    {"quota.ids-per-s", NUMBER(http.quotas.ids_per_s, 0, QUOTA_MAX, "ids"),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "The same, of ids. A request for more than is left is answered, and the next ones wait until "
+     "that is made up for."},
+    {"quota.connections", NUMBER(http.quotas.connections, 0, QUOTA_MAX, NULL),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Connections that one client may have open to this node; more get 429 `quota`."},
+    {"quota.bodies", NUMBER(http.quotas.bodies, 0, QUOTA_MAX, NULL),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Request bodies that one client may be sending at a time; more get 429 `quota`."},
     {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
      "Address to listen on for the other nodes."},
@@ -529,7 +752,17 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},
-    {"log.level", VALUE(setting_level, log_level), DEFAULT("info"), "Lowest level that is logged."},
+    {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
+     "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
+     "theirs (a missing one is made so), and the files that settings name readable for them."},
+    {"allow-root", VALUE(setting_boolean, process.allow_root), DEFAULT("false"),
+     "Run as root, where `user` is not set. Otherwise leafd refuses to."},
+    {"process.dumpable", VALUE(setting_boolean, process.dumpable), DEFAULT("false"),
+     "Allow core dumps and debuggers of the same user: the memory holds secrets."},
+    {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
+     "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
+     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`)."},
+    {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
      "balancers that ask it now and then."},
@@ -540,6 +773,9 @@ const struct setting settings[] = {
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
 _Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
+_Static_assert(HTTP_DEFAULT_BODIES_BYTES == 64 << 20 && HTTP_DEFAULT_OUTPUT_BYTES == 64 << 20 &&
+                   HTTP_DEFAULT_CLIENT_BODIES_BYTES == 16 << 20,
+               "http.*-bytes: adapt the defaults");
 _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.epoch-ms: adapt the default");
 
@@ -578,6 +814,21 @@ size_t setting_row(const char *name)
 
     ASSERT(row < setting_count);
     return row;
+}
+
+bool setting_same(size_t row, const struct config *one, const struct config *other)
+{
+    const struct setting *setting = &settings[row];
+    const char *text = one->origins[row].text;
+    const char *other_text = other->origins[row].text;
+
+    ASSERT(row < setting_count);
+    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+        return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
+                      setting->size) == 0;
+    }
+    return text == other_text ||
+           (text != NULL && other_text != NULL && strcmp(text, other_text) == 0);
 }
 
 void config_where(const struct config *config, size_t row, struct buf *out)

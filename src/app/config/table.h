@@ -27,6 +27,7 @@ struct setting {
     const char *unit;         /* of a number, or NULL */
     const char *fallback;     /* the default, as it would be written; NULL: required */
     const char *fallback_doc; /* what the default means, where its text does not say it; or NULL */
+    bool live;                /* SIGHUP changes it while the node runs (src/app/reload.h) */
     const char *meaning;
 };
 
@@ -43,7 +44,13 @@ extern const struct setting_type setting_address; /* const char *: host:port */
 extern const struct setting_type setting_level;   /* enum log_level */
 extern const struct setting_type setting_members; /* struct node_peers: id=host:port,... */
 extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
-extern const struct setting_type setting_layout;  /* struct snowflake_layout: all but its epoch */
+extern const struct setting_type setting_door;    /* an address, or DOORS_JOINED */
+extern const struct setting_type setting_roles;   /* const char *; config_roles() reads it */
+extern const struct setting_type setting_hosts;   /* const char *, a list for web.h */
+extern const struct setting_type setting_origins; /* likewise */
+extern const struct setting_type setting_tls_client; /* enum tls_client */
+extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
+extern const struct setting_type setting_layout; /* struct snowflake_layout: all but its epoch */
 
 /* Append which values the setting may have: "0..10000 ms", "true or false". */
 void setting_rule(const struct setting *setting, struct buf *out);
@@ -67,6 +74,13 @@ size_t setting_row(const char *name);
  * changed. */
 int config_set(struct config *config, size_t row, const char *text, enum config_source source,
                unsigned line, struct config_error *ret_error) MUST_CHECK;
+
+/* "ids,health", "none": the roles as bits. 0, or ERR_INVALID with *ret_item, to its comma, that is
+ * none. */
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item) MUST_CHECK;
+
+/* Is the row's value the same in both? Numbers count as such, whatever their unit. */
+bool setting_same(size_t row, const struct config *one, const struct config *other);
 
 /* Append where the present value came from: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
  * "default". */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -38,19 +39,24 @@ struct fake {
     int signal;           /* raised once HTTP has started */
     bool signal_in_drain; /* and again */
     bool fail_in_drain;   /* the node reports ERR_IO on the HTTP thread */
+    int lost_after;       /* looks until the data directory is lost; 0: it never is */
     int drained_after;    /* calls of node_drained() until it is true; -1: never */
     /* what came */
     const struct node_settings *node_settings;
     struct node_owner *owner;
     const struct http_settings *api_settings;
-    const struct http_settings *http_settings;
+    bool has_admin;                     /* and so two servers */
+    struct http_settings http_settings; /* a copy */
     const struct http_build *build;
     struct store_lmdb_config store_config;
     uint32_t drain_grace_ms;
     uint32_t stop_grace_ms;
     uv_loop_t *loop;
     uv_timer_t timer;
-    pthread_t thread;
+    pthread_t threads[2];
+    unsigned starts;
+    unsigned drains;
+    unsigned stops;
     void (*drain_cb)(void *data);
     void *drain_data;
     void (*stop_cb)(void *data);
@@ -59,6 +65,9 @@ struct fake {
 
 static struct fake fake;
 static struct config config;
+
+#define JOINED "--admin-listen=same"
+static const char *admin_listen = JOINED;
 
 static void event(const char *name)
 {
@@ -83,7 +92,18 @@ static void fake_close(struct store *store)
     event("store_close");
 }
 
-static const struct store_ops fake_store_ops = {.space = fake_space, .close = fake_close};
+static bool fake_lost(struct store *store, struct store_error *ret_error)
+{
+    (void)store;
+    if (fake.lost_after > 0 && --fake.lost_after == 0) {
+        (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
+        return true;
+    }
+    return false;
+}
+
+static const struct store_ops fake_store_ops = {
+    .space = fake_space, .lost = fake_lost, .close = fake_close};
 static struct store fake_store = {&fake_store_ops};
 
 int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_store, bool *ret_made,
@@ -164,6 +184,20 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
     uv_close((uv_handle_t *)&fake.timer, stopped_cb);
 }
 
+int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
+                      char ret_why[NET_KEYS_WHY_BYTES])
+{
+    return net_keys_make(source, ret_keys, ret_why);
+}
+
+bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
+{
+    assert_non_null(node);
+    net_keys_unref(keys);
+    *ret_renewed = 0;
+    return false;
+}
+
 void node_free(struct node *node)
 {
     assert_ptr_equal(node, &fake);
@@ -180,6 +214,22 @@ struct api *api_new(const struct http_settings *http, const struct http_build *b
     fake.api_settings = http;
     fake.build = build;
     return (struct api *)&fake;
+}
+
+void api_set_auth(struct api *api, struct auth *auth)
+{
+    assert_ptr_equal(api, &fake);
+    assert_non_null(auth);
+}
+
+const struct http_service *api_admin_service(struct api *api, const char *http_address,
+                                             const char *admin_address)
+{
+    assert_ptr_equal(api, &fake);
+    assert_non_null(http_address);
+    assert_non_null(admin_address);
+    fake.has_admin = true;
+    return (const struct http_service *)&fake;
 }
 
 const struct http_service *api_service(const struct api *api)
@@ -207,11 +257,13 @@ int http_server_start(const struct http_settings *http, const struct http_servic
 {
     event("http_start");
     assert_ptr_equal(service, &fake);
-    fake.http_settings = http;
+    fake.http_settings = *http;
     if (fake.http_err != 0) {
         return fake.http_err;
     }
-    assert_int_equal(raise(fake.signal), 0);
+    if (!fake.has_admin || fake.starts++ == 1) { /* once: a second signal ends the process */
+        assert_int_equal(raise(fake.signal), 0);
+    }
     *ret_server = (struct http_server *)&fake;
     return 0;
 }
@@ -237,13 +289,13 @@ void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)
     fake.drain_grace_ms = grace_ms;
     fake.drain_cb = cb;
     fake.drain_data = data;
-    assert_int_equal(pthread_create(&fake.thread, NULL, drain_thread, NULL), 0);
+    assert_int_equal(pthread_create(&fake.threads[fake.drains++ % 2], NULL, drain_thread, NULL), 0);
 }
 
 void http_server_stop(struct http_server *server)
 {
     assert_ptr_equal(server, &fake);
-    assert_int_equal(pthread_join(fake.thread, NULL), 0);
+    assert_int_equal(pthread_join(fake.threads[fake.stops++ % 2], NULL), 0);
     event("http_stop");
 }
 
@@ -271,6 +323,8 @@ static void configure(const char *flag, const char *value)
                     "--cluster-members=1=127.0.0.1:7081,2=127.0.0.1:7082,3=127.0.0.1:7083",
                     "--data-dir=/nonexistent",
                     "--log-level=error",
+                    "--sandbox=off", /* the tests go on in this process */
+                    (char *)(uintptr_t)admin_listen,
                     (char *)(uintptr_t)flag,
                     (char *)(uintptr_t)value,
                     NULL};
@@ -278,7 +332,7 @@ static void configure(const char *flag, const char *value)
     enum config_action action;
     struct config_error error;
 
-    if (config_load(flag != NULL ? 7 : 5, args, env, &config, &action, &error) != 0) {
+    if (config_load(flag != NULL ? 9 : 7, args, env, &config, &action, &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -299,6 +353,21 @@ static void test_order(void **state)
     assert_string_equal(fake.events, UP " " DOWN);
 }
 
+/* Both are drained before the node stops, and both are stopped before it is freed. */
+static void test_two_doors(void **state)
+{
+    (void)state;
+    admin_listen = "--admin-listen=127.0.0.1:9999";
+    configure(NULL, NULL);
+    admin_listen = JOINED;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_true(fake.has_admin);
+    assert_string_equal(fake.events,
+                        "store_open node_start api_new http_start http_start waker node_drain "
+                        "http_drain http_drain no_waker node_stop http_stop http_stop api_free "
+                        "node_free store_close");
+}
+
 /* Not copied: each layer reads the settings where they were parsed. */
 static void test_settings_are_handed_down(void **state)
 {
@@ -306,8 +375,11 @@ static void test_settings_are_handed_down(void **state)
     configure("--http-loops", "3");
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_ptr_equal(fake.node_settings, &config.node);
-    assert_ptr_equal(fake.api_settings, &config.http);
-    assert_ptr_equal(fake.http_settings, &config.http);
+    assert_non_null(fake.api_settings);
+    assert_string_equal(fake.http_settings.listen_address, config.http.listen_address);
+    assert_int_equal(fake.http_settings.idle_ms, config.http.idle_ms);
+    assert_int_equal(fake.http_settings.loops, 3);
+    assert_in_range(fake.http_settings.connections, 1, config.http.connections);
     assert_string_equal(fake.store_config.dir, "/nonexistent");
     assert_int_equal(fake.store_config.map_bytes, 16ULL << 30);
     assert_string_equal(fake.store_config.identity.cluster_id, "leafd");
@@ -426,7 +498,7 @@ static void test_http_errors(void **state)
     assert_int_equal(server_run(&config), EXIT_CODE_ADDRESS);
     assert_string_equal(
         fake.events,
-        "store_open node_start api_new http_start node_stop api_free node_free store_close");
+        "store_open node_start api_new http_start api_free node_stop node_free store_close");
     fake = (struct fake){.http_err = ERR_INVALID};
     assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
 }
@@ -465,6 +537,7 @@ static int run_in_child(void)
 
         (void)setrlimit(RLIMIT_CORE, &no_core);
         (void)!freopen("/dev/null", "w", stderr);
+        (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* as main() has it */
         _exit((int)server_run(&config));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -486,6 +559,29 @@ static void test_node_fails(void **state)
     configure(NULL, NULL);
     fake.fail_in_drain = true;
     assert_int_equal(run_in_child(), EXIT_CODE_DISK);
+}
+
+/* The data directory is looked at as long as the node runs, also while it stops. */
+static void test_data_is_lost(void **state)
+{
+    (void)state;
+    configure("--shutdown-delay-ms", "60000");
+    fake.lost_after = 3;
+    assert_int_equal(run_in_child(), EXIT_CODE_DATA);
+}
+
+/* The node comes up and goes down in the sandbox as without; where there is none, not at all. */
+static void test_sandbox(void **state)
+{
+    int code;
+
+    (void)state;
+    configure("--sandbox", "on");
+    code = run_in_child();
+    config_release(&config);
+    configure("--sandbox", "auto");
+    assert_int_equal(run_in_child(), EXIT_CODE_STOPPED);
+    assert_true(code == EXIT_CODE_STOPPED || code == EXIT_CODE_CONFIG);
 }
 
 static void test_exit_codes(void **state)
@@ -514,7 +610,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_second_signal), /* first those that fork, while there are no threads */
         TEST(test_node_fails),
+        TEST(test_data_is_lost),
+        TEST(test_sandbox),
         TEST(test_order),
+        TEST(test_two_doors),
         TEST(test_settings_are_handed_down),
         TEST(test_store_id_is_random),
         TEST(test_waits_for_the_handover),

@@ -181,6 +181,13 @@ static void test_quote(void **state)
         {"a\nlevel=error", "\"a\\x0alevel=error\""},
         {"\x1b[2J\r\t\x7f", "\"\\x1b[2J\\x0d\\x09\\x7f\""},
         {"gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\""},
+        /* What a terminal would obey, or would show in another order. */
+        {"\xc2\x9b"
+         "2J",
+         "\"\\u009b2J\""},
+        {"\xe2\x80\xaegnp.exe\xe2\x81\xa9", "\"\\u202egnp.exe\\u2069\""},
+        {"\xe2\x80\xa8\xe2\x80\x8b", "\"\\u2028\\u200b\""},
+        {"\xe2\x80\x93 \xe2\x82\xac \xe2\x80", "\"\xe2\x80\x93 \xe2\x82\xac \xe2\x80\""},
     };
     char out[64];
 

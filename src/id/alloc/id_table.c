@@ -22,6 +22,10 @@
 #define FIRST_BITS 10
 #endif
 
+/* A slot is 8 bytes, at most half of them are taken, and older indexes are as large together. */
+_Static_assert(sizeof(struct id_tag) + 64 + ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
+               "what a tag in use takes is counted with it");
+
 struct index {
     struct index *older;      /* kept until the end: a reader may still be in it */
     unsigned bits;            /* 1 << bits slots */

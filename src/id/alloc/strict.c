@@ -100,6 +100,12 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
     return strict;
 }
 
+void strict_limit_keys(struct strict *strict, uint32_t key_limit)
+{
+    ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
+    strict->key_limit = key_limit;
+}
+
 void strict_free(struct strict *strict)
 {
     if (strict == NULL) {

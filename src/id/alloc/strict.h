@@ -37,6 +37,9 @@ typedef void (*strict_answer_fn)(void *data, struct id_request *request, int sta
 
 struct strict;
 
+/* Of the batches from now on; until then what strict_new() was given. */
+void strict_limit_keys(struct strict *strict, uint32_t key_limit);
+
 /* key_limit: strict.keys. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data);

@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/container.h"
+#include "src/base/stall.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
@@ -96,23 +97,34 @@ static inline const char *id_difference_setting(unsigned i)
     return settings[i];
 }
 
+/* Of the memory that the state may take, in percent: from the first on it is told as an alarm, from
+ * the second on as a critical one. */
+#define ID_STATE_HIGH_PERCENT 80
+#define ID_STATE_NEARLY_FULL_PERCENT 95
+
 /* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
  * main). */
 struct id_health {
-    _Atomic bool started;            /* the log is loaded and the core runs */
-    _Atomic bool leader_known;       /* or a member through which it is reached: */
-    _Atomic uint64_t leader_through; /* this one; 0: directly, or not at all */
-    _Atomic bool applied_once;       /* the state is at least as new as this node's last stop */
-    _Atomic bool disk_low;           /* new proposals are refused */
-    _Atomic uint64_t implausible;    /* what peers said and cannot be, since the start */
-    _Atomic uint32_t members;        /* of the configuration in force here */
-    _Atomic uint32_t voters;         /* of these */
-    _Atomic bool member_change;      /* one is under way */
-    _Atomic unsigned differs;        /* bits of enum id_difference */
-    _Atomic uint32_t level;          /* in force here */
-    _Atomic uint32_t level_able;     /* the newest that this node speaks */
-    _Atomic bool stopping;           /* no request is taken any more */
-    _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
+    _Atomic bool started;             /* the log is loaded and the core runs */
+    _Atomic bool leader_known;        /* or a member through which it is reached: */
+    _Atomic uint64_t leader_through;  /* this one; 0: directly, or not at all */
+    _Atomic bool applied_once;        /* the state is at least as new as this node's last stop */
+    _Atomic bool disk_low;            /* new proposals are refused */
+    _Atomic uint64_t state_bytes;     /* memory of the state, and */
+    _Atomic uint64_t state_max_bytes; /* how much it may take; 0: no bound */
+    _Atomic uint64_t state_tags;      /* live ones */
+    _Atomic uint64_t state_dead;      /* tombstones */
+    _Atomic uint64_t state_keys;
+    _Atomic uint64_t implausible;           /* what peers said and cannot be, since the start */
+    _Atomic uint32_t members;               /* of the configuration in force here */
+    _Atomic uint32_t voters;                /* of these */
+    _Atomic bool member_change;             /* one is under way */
+    _Atomic unsigned differs;               /* bits of enum id_difference */
+    _Atomic uint32_t level;                 /* in force here */
+    _Atomic uint32_t level_able;            /* the newest that this node speaks */
+    _Atomic bool stopping;                  /* no request is taken any more */
+    struct stall stall;                     /* how long the turns of the raft loop take */
+    _Atomic uint64_t segments_held;         /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */

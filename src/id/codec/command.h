@@ -117,14 +117,16 @@ struct tag_put {
 
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
-                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS) */
+                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS); from level 3 on
+                           ERR_NEEDS_FORCE */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
     uint64_t max_id;      /* the failed row's present max_id, for the message */
     uint64_t asked;       /* what was asked of it */
     struct tag_row first; /* the first item's row afterwards (single PUT answers it); status 0 */
-    char why[96];         /* the rule that was broken, or the table that is full; NUL-terminated */
+    char why[96];         /* the rule that was broken, or the table that is full; NUL-terminated.
+                             Of ERR_NEEDS_FORCE: "is a jump of ...", of what was asked */
 };
 
 void put_result_encode(const struct put_result *result, struct buf *buf);

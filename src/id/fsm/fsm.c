@@ -172,7 +172,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         return 0;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BOUNDED:
-        fsm_puts_apply(&fsm->recalls, &command->list, result);
+        fsm_puts_apply(&fsm->recalls, &command->list, fsm_level_now(&fsm->level), result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:
@@ -252,12 +252,13 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
               struct fsm_changes *changes)
 {
     struct command command;
-    int err = command_read(data, len, &command);
+    int err;
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     if (!fsm_can_apply(fsm, data, len)) {
         return ERR_NEWER;
     }
+    err = command_read(data, len, &command);
     fsm->journal.changes = changes;
     if (err != 0 || !is_allowed(fsm, &command)) {
         err = ERR_BAD_MESSAGE;
@@ -432,6 +433,50 @@ uint64_t fsm_digest(const struct fsm *fsm)
 size_t fsm_tag_count(const struct fsm *fsm)
 {
     return fsm->tags.count;
+}
+
+void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
+{
+    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->keys.bytes,
+                                    .tags = fsm->tags.count - fsm->tags.dead_count,
+                                    .dead = fsm->tags.dead_count,
+                                    .keys = fsm->keys.table.count};
+    for (size_t i = 0; i < fsm->sessions.count; i++) {
+        ret_usage->bytes += fsm->sessions.items[i]->bytes;
+    }
+}
+
+/* Of one put. */
+static uint64_t put_adds(const struct fsm *fsm, const struct tag_put *put)
+{
+    const struct tag_row *old = fsm_tag(fsm, put->name, put->name_len);
+    size_t description_len = put->description_len;
+    uint64_t after;
+    uint64_t before;
+
+    if ((put->fields & TAG_FIELD_DESCRIPTION) == 0) {
+        description_len = old != NULL && !old->deleted ? old->description_len : 0;
+    }
+    after = fsm_tag_bytes(put->name_len, description_len, false);
+    before = old != NULL ? fsm_tag_bytes(old->name_len, old->description_len, old->deleted) : 0;
+    return after > before ? after - before : 0;
+}
+
+uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len)
+{
+    int type = command_type(command, len);
+    struct command read;
+    struct tag_put put;
+    uint64_t bytes = 0;
+
+    if ((type != COMMAND_TAGS_PUT && type != COMMAND_TAGS_PUT_BOUNDED) ||
+        command_read(command, len, &read) != 0) {
+        return 0;
+    }
+    while (command_next(&read.list, &put)) {
+        bytes += put_adds(fsm, &put);
+    }
+    return bytes;
 }
 
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,

@@ -101,6 +101,19 @@ uint64_t fsm_digest(const struct fsm *fsm);
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 
+/* What there is, and what memory it takes. */
+struct fsm_usage {
+    uint64_t bytes; /* tags as if all were in use, tombstones, keys, and answers of sessions */
+    uint64_t tags;  /* live ones */
+    uint64_t dead;  /* tombstones */
+    uint64_t keys;
+};
+void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage);
+
+/* The most memory that the state may take more once this command is applied; 0 for all but puts of
+ * tags, whose new names and longer descriptions count. It is well formed. */
+uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len);
+
 /* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 
 /* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names

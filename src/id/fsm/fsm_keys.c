@@ -46,6 +46,12 @@ static uint32_t key_hash(const struct fsm_row *row, const char *key, size_t len)
     return (uint32_t)hash_bytes(key, len, (uintptr_t)row);
 }
 
+/* Memory of a key: its piece of malloc, and its bucket. */
+static uint64_t bytes_of(size_t len)
+{
+    return (offsetof(struct fsm_key, key) + len + 8 + 15) / 16 * 16 + sizeof(struct hash_link *);
+}
+
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags)
 {
     keys->journal = tags->journal;
@@ -59,6 +65,7 @@ void fsm_keys_clear(struct fsm_keys *keys)
     struct fsm_key *key;
 
     hash_table_free(&keys->table);
+    keys->bytes = 0;
     while ((key = TAILQ_FIRST(&keys->ages)) != NULL) {
         TAILQ_REMOVE(&keys->ages, key, age);
         free(key);
@@ -120,6 +127,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
     key->len = (uint8_t)len;
     memcpy(key->key, text, len);
     hash_table_add(&keys->table, &key->link);
+    keys->bytes += bytes_of(len);
     TAILQ_INSERT_TAIL(&keys->ages, key, age);
     journal_put(keys, key);
     fsm_journal_enter(keys->journal);
@@ -159,6 +167,7 @@ void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key)
     journal_put(keys, key);
     fsm_journal_delete(keys->journal);
     hash_table_remove(&keys->table, &key->link);
+    keys->bytes -= bytes_of(key->len);
     TAILQ_REMOVE(&keys->ages, key, age);
     free(key);
 }

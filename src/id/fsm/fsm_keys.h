@@ -46,6 +46,7 @@ struct fsm_keys {
     struct fsm_tags *tags;
     struct fsm_key_ages ages; /* oldest first: by (index, position) */
     struct hash_table table;
+    uint64_t bytes; /* memory of all keys, with their buckets */
 };
 
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags);

@@ -8,29 +8,62 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 
-/* An item's name and its position, to find names that stand twice. */
-struct named {
-    const char *name;
-    uint16_t len;
-    uint32_t at;
+/* What an item will do. */
+struct plan {
+    struct fsm_row *row;   /* of its name; NULL: there is none yet. Rows stay where they are */
+    struct tag_row merged; /* what it becomes; its strings are the item's, or the old row's */
 };
 
+/* What a command says of all its items, and the level in force of its rules. */
+struct put_rules {
+    bool force;
+    bool keeps_room; /* level 3 */
+};
+
+/* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
+static bool needs_force(uint64_t mark, uint64_t wanted, uint64_t bound, struct put_result *result)
+{
+    if (wanted <= mark || wanted > bound) {
+        return false; /* the latter breaks another rule */
+    }
+    if (wanted - mark > LIMIT_MAX_ID_JUMP) {
+        (void)snprintf(result->why, sizeof result->why, "is a jump of more than %llu (2^48)",
+                       (unsigned long long)LIMIT_MAX_ID_JUMP);
+    } else if (bound - wanted < LIMIT_MAX_ID_LEFT) {
+        (void)snprintf(result->why, sizeof result->why, "leaves %llu ids below %llu, less than %d",
+                       (unsigned long long)(bound - wanted), (unsigned long long)bound,
+                       LIMIT_MAX_ID_LEFT);
+    } else {
+        return false;
+    }
+    result->status = ERR_NEEDS_FORCE;
+    result->max_id = mark;
+    result->asked = wanted;
+    return true;
+}
+
 /* The mark of what was granted. Only force moves it down, and then to a new generation. */
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
-                        struct tag_row *row, struct put_result *result)
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
+                        const struct put_rules *rules, struct tag_row *row,
+                        struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
-    bool falls = wanted < mark && !(asked && force);
+    bool falls = wanted < mark && !(asked && rules->force);
 
     if (live && asked && falls) {
         result->status = ERR_WOULD_REPEAT;
         result->max_id = mark;
         result->asked = wanted;
         return ERR_WOULD_REPEAT;
+    }
+    if (asked && rules->keeps_room && !rules->force &&
+        needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, tag_bound(row), result)) {
+        return ERR_NEEDS_FORCE;
     }
     /* Made again, it goes on above what was granted. */
     row->max_id = (live && !asked) || falls ? mark : wanted;
@@ -52,8 +85,8 @@ static bool refuse_put(struct put_result *result, int status, const char *why)
  * from the old row; times are the caller's to set.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, bool force, struct tag_row *ret_row,
-                     struct put_result *result)
+                     const struct tag_put *put, const struct put_rules *rules,
+                     struct tag_row *ret_row, struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -90,8 +123,8 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.description = put->description;
         row.description_len = put->description_len;
     }
-    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, force);
-    err = merge_max_id(old, put, force, &row, result);
+    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, rules->force);
+    err = merge_max_id(old, put, rules, &row, result);
     if (err != 0) {
         return err;
     }
@@ -108,48 +141,43 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     return 0;
 }
 
-/* By name, then by position: a total order, so that every C library sorts alike. */
-static int named_order(const void *a, const void *b)
-{
-    const struct named *left = a;
-    const struct named *right = b;
-    int order = tag_name_compare(left->name, left->len, right->name, right->len);
-
-    if (order != 0) {
-        return order;
-    }
-    return left->at < right->at ? -1 : left->at > right->at;
-}
-
 /* The position of the first item whose name stood before it; false if there is none. */
 static bool find_twice(struct command_list command, uint32_t *ret_at)
 {
-    struct named *names = calloc(command.count, sizeof *names);
-    struct tag_put put;
-    uint32_t count = 0;
-    uint32_t at = UINT32_MAX;
+    struct tag_put *puts = calloc(command.count, sizeof *puts);
+    size_t size = 16; /* of an index that is at most half full; 0: free, else 1 + a position */
+    uint32_t *index;
+    uint32_t at = 0;
+    bool twice = false;
 
-    ASSERT(names != NULL);
-    while (command_next(&command, &put)) {
-        ASSERT(count < command.count);
-        names[count] = (struct named){put.name, put.name_len, count};
-        count++;
+    while (size < 2 * (size_t)command.count) {
+        size *= 2;
     }
-    qsort(names, count, sizeof *names, named_order);
-    for (uint32_t i = 1; i < count; i++) {
-        if (tag_name_compare(names[i - 1].name, names[i - 1].len, names[i].name, names[i].len) ==
-                0 &&
-            names[i].at < at) {
-            at = names[i].at;
+    index = calloc(size, sizeof *index);
+    ASSERT(puts != NULL && index != NULL);
+    while (!twice && command_next(&command, &puts[at])) {
+        const struct tag_put *put = &puts[at];
+        size_t slot = hash_bytes(put->name, put->name_len, 0) & (size - 1);
+
+        while (index[slot] != 0 && !twice) {
+            const struct tag_put *other = &puts[index[slot] - 1];
+
+            twice = tag_name_compare(other->name, other->name_len, put->name, put->name_len) == 0;
+            slot = (slot + 1) & (size - 1);
+        }
+        if (!twice) {
+            index[slot] = ++at;
         }
     }
-    free(names);
+    free(puts);
+    free(index);
     *ret_at = at;
-    return at != UINT32_MAX;
+    return twice;
 }
 
-/* True if an item breaks a rule; the result says which and why. */
+/* True if an item breaks a rule; the result says which and why. Else plans has what each does. */
 static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
+                        const struct put_rules *rules, struct plan *plans,
                         struct put_result *result)
 {
     struct tag_put put;
@@ -171,13 +199,15 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
     for (; command_next(&command, &put); result->failed_at++) {
         struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
         const struct tag_row *old = row != NULL ? &row->tag : NULL;
-        struct tag_row merged;
+        struct plan *plan = &plans[result->failed_at];
 
-        if (put_merge(recalls, old, &put, command.force, &merged, result) != 0) {
+        plan->row = row;
+        if (put_merge(recalls, old, &put, rules, &plan->merged, result) != 0) {
             return true;
         }
         made += row == NULL;
-        recalled += merged.recalling && fsm_recalls_find(recalls, put.name, put.name_len) == NULL;
+        recalled +=
+            plan->merged.recalling && fsm_recalls_find(recalls, put.name, put.name_len) == NULL;
         if (recalls->tags->count + made > LIMIT_TAGS) {
             return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
         }
@@ -192,30 +222,26 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
 
 /* Change the rows; put_refused() has seen that nothing stands against it. */
 static void put_carry_out(struct fsm_recalls *recalls, struct command_list command,
-                          struct put_result *result)
+                          struct plan *plans, struct put_result *result)
 {
-    struct tag_put put;
     bool first = true;
 
-    while (command_next(&command, &put)) {
-        struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
+    for (uint32_t i = 0; i < command.count; i++) {
+        struct tag_row *merged = &plans[i].merged;
+        struct fsm_row *row = plans[i].row;
         bool exists = row != NULL;
         bool live = exists && !row->tag.deleted;
-        struct tag_row merged;
-        int err =
-            put_merge(recalls, exists ? &row->tag : NULL, &put, command.force, &merged, result);
 
-        ASSERT(err == 0);
         if (exists) {
             fsm_tags_change_begin(recalls->tags, row);
         } else {
-            row = fsm_tags_make(recalls->tags, put.name, put.name_len);
+            row = fsm_tags_make(recalls->tags, merged->name, merged->name_len);
             ASSERT(row != NULL);
         }
-        merged.created_ms =
+        merged->created_ms =
             live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
-        merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
-        fsm_row_set(row, merged);
+        merged->updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
+        fsm_row_set(row, *merged);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
         result->made += !live;
@@ -227,14 +253,20 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
     }
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result)
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, uint16_t level,
+                    struct buf *result)
 {
+    const struct put_rules rules = {.force = command->force, .keeps_room = level >= 3};
+    uint32_t count = command->count < LIMIT_TAGS_PER_BULK ? command->count : LIMIT_TAGS_PER_BULK;
+    struct plan *plans = calloc(count + 1, sizeof *plans);
     struct put_result answer = {0};
 
+    ASSERT(plans != NULL);
     command->wall_ms = fsm_shown_ms(command->wall_ms);
-    if (!put_refused(recalls, *command, &answer)) {
-        put_carry_out(recalls, *command, &answer);
+    if (!put_refused(recalls, *command, &rules, plans, &answer)) {
+        put_carry_out(recalls, *command, plans, &answer);
     }
+    free(plans);
     put_result_encode(&answer, result);
 }
 

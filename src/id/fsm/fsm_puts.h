@@ -14,7 +14,10 @@
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_recalls.h"
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result);
+/* level: that in force. From 3 on only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so
+ * that fewer than LIMIT_MAX_ID_LEFT ids are left: ERR_NEEDS_FORCE. */
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, uint16_t level,
+                    struct buf *result);
 /* 0 or ERR_UNKNOWN_TAG. */
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command) MUST_CHECK;
 

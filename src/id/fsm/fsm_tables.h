@@ -19,8 +19,10 @@
 #include "src/id/fsm/fsm_tags.h"
 #include "src/id/fsm/fsm_workers.h"
 
-/* Entries whose digest is remembered, for COMMAND_DIGEST. */
-#define FSM_DIGEST_MARKS 1024
+/* Entries whose digest is remembered, for COMMAND_DIGEST: that names the applied index of its
+ * proposer, and all that was appended and not applied there stands between the two. */
+#define FSM_DIGEST_MARKS 8192
+_Static_assert(FSM_DIGEST_MARKS >= 2 * LIMIT_UNCOMMITTED_ENTRIES, "also where apply is behind");
 
 struct fsm_digest_mark {
     uint64_t index; /* 0: none */

@@ -8,6 +8,9 @@
 
 #include "src/base/assert.h"
 
+#define MALLOC_BYTES 8 /* of the allocator's own, for each piece; pieces are of twice that */
+#define ALIGNED(bytes, unit) (((uint64_t)(bytes) + (unit)-1) / (unit) * (unit))
+
 static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 {
     return tag_name_compare(a->tag.name, a->tag.name_len, b->tag.name, b->tag.name_len);
@@ -67,6 +70,24 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     return row;
 }
 
+uint64_t fsm_tag_bytes(size_t name_len, size_t description_len, bool deleted)
+{
+    uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + name_len + 1, ARENA_UNIT_BYTES);
+    uint64_t description =
+        description_len > 0 ? ALIGNED(MALLOC_BYTES + description_len + 1, 2 * MALLOC_BYTES) : 0;
+
+    return row + description + (deleted ? 0 : LIMIT_TAG_USED_BYTES + name_len);
+}
+
+/* It counts, or does no more. */
+static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool counts)
+{
+    uint64_t bytes = fsm_tag_bytes(row->tag.name_len, row->tag.description_len, row->tag.deleted);
+
+    tags->bytes += counts ? bytes : 0 - bytes;
+    tags->dead_count += row->tag.deleted ? (counts ? 1 : 0 - (size_t)1) : 0;
+}
+
 /* The row's key and value into the journal. */
 static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
 {
@@ -84,6 +105,7 @@ void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
     if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
         listener->tag_changes(listener, &row->tag);
     }
+    count_row(tags, row, false);
     journal_put(tags, row);
     fsm_journal_leave(tags->journal);
 }
@@ -99,6 +121,7 @@ static void tell(const struct fsm_tags *tags, const struct fsm_row *row)
 
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
+    count_row(tags, row, true);
     journal_put(tags, row);
     fsm_journal_enter(tags->journal);
     tell(tags, row);

@@ -30,6 +30,8 @@ struct fsm_tags {
     struct fsm_row_tree rows;
     struct arena arena;
     size_t count;
+    size_t dead_count;      /* of these, tombstones */
+    uint64_t bytes;         /* memory of all that count, by fsm_tag_bytes() */
     size_t hollow_count;    /* while loading: fsm_tags_expect() */
     size_t recalling_count; /* while loading: live tags that are recalled */
 };
@@ -42,6 +44,10 @@ struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, siz
 /* The first row whose name is >= name. */
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
 struct fsm_row *fsm_tags_next(struct fsm_row *row);
+
+/* Memory that a tag takes: its row, its description, and, unless it is deleted, what each node
+ * keeps of a tag that is asked for there. */
+uint64_t fsm_tag_bytes(size_t name_len, size_t description_len, bool deleted);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
  * name must not be there. NULL: the table is full. */

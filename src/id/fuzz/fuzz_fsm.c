@@ -142,7 +142,7 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
     }
     rv = rv == 0 ? fsm_load_end(fsm, 1) : rv;
     ASSERT(rv == 0 || rv == ERR_CORRUPT || rv == ERR_BAD_VERSION || rv == ERR_TRUNCATED ||
-           rv == ERR_EXISTS);
+           rv == ERR_EXISTS || rv == ERR_NEWER);
     fsm_free(fsm);
 }
 

@@ -410,7 +410,7 @@ int recording_write(const char *path, uint16_t level)
         return err;
     }
     id_apply_init(&recorder->side.apply);
-    prng_seed(&recorder->prng, SEED + level);
+    prng_seed(&recorder->prng, SEED + 13U * level);
     memcpy(recorder->members, "-", 2);
     fprintf(recorder->file, "level %u\n", level);
     record_raises(recorder, level);

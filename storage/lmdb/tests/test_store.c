@@ -234,6 +234,81 @@ static void test_store_lmdb_refuses_a_mode_that_is_too_loose(void **state)
     must_open(fixture, false);
 }
 
+/* A name of ours that is a link, or anything else than we would have made, is refused before
+ * anything is opened: whatever it points at stays as it was. */
+static void test_store_lmdb_follows_no_links(void **state)
+{
+    static const char *const names[] = {"lock",   "made",        "made.new",   "db",
+                                        "db.new", "db/data.mdb", "db/lock.mdb"};
+    struct fixture *fixture = *state;
+    char path[TMP_PATH_BYTES];
+    char aside[TMP_PATH_BYTES + 8];
+
+    must_open(fixture, true);
+    close_store(fixture);
+    (void)snprintf(aside, sizeof aside, "%s.aside", fixture->path);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        bool is_there = access(in_data(fixture, names[i], path), F_OK) == 0;
+
+        assert_true(!is_there || rename(path, aside) == 0);
+        assert_int_equal(symlink(is_there ? aside : "/dev/null", path), 0);
+        must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "is a symbolic link, not a ");
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(mkfifo(path, 0600), 0); /* and none is waited for */
+        must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "is something else, not a ");
+        assert_int_equal(unlink(path), 0);
+        assert_true(!is_there || rename(aside, path) == 0);
+    }
+    assert_int_equal(link(in_data(fixture, "lock", path), aside), 0);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "is also linked elsewhere");
+    assert_int_equal(unlink(aside), 0);
+    must_open(fixture, false);
+}
+
+/* Of another user: refused but in loose mode. Only root can try. */
+static void test_store_lmdb_refuses_another_owner(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[TMP_PATH_BYTES];
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    must_open(fixture, true);
+    close_store(fixture);
+    assert_int_equal(chown(fixture->path, 4711, 0), 0);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "belongs to user 4711, but leafd runs as user 0");
+    assert_int_equal(chown(fixture->path, 0, 0), 0);
+    assert_int_equal(chown(in_data(fixture, "db/data.mdb", path), 4711, 0), 0);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "data.mdb belongs to user 4711");
+    fixture->config.loose_mode = true;
+    must_open(fixture, false);
+}
+
+static void test_store_lmdb_notices_that_it_is_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[TMP_PATH_BYTES];
+    char aside[TMP_PATH_BYTES + 8];
+    struct store_error error;
+
+    must_open(fixture, true);
+    assert_false(fixture->store->ops->lost(fixture->store, &error));
+    (void)snprintf(aside, sizeof aside, "%s.aside", fixture->path);
+    assert_int_equal(rename(fixture->path, aside), 0);
+    assert_true(fixture->store->ops->lost(fixture->store, &error));
+    assert_non_null(strstr(error.text, "/lock was deleted or moved away"));
+    assert_int_equal(rename(aside, fixture->path), 0);
+    assert_false(fixture->store->ops->lost(fixture->store, &error));
+    /* Another in its place is not it. */
+    assert_int_equal(rename(in_data(fixture, "db/data.mdb", path), aside), 0);
+    file_write(path, "another", 7);
+    assert_true(fixture->store->ops->lost(fixture->store, &error));
+    assert_non_null(strstr(error.text, "/db/data.mdb was deleted"));
+    assert_int_equal(rename(aside, path), 0);
+    assert_false(fixture->store->ops->lost(fixture->store, &error));
+}
+
 static void test_store_lmdb_forgets_an_unfinished_start(void **state)
 {
     struct fixture *fixture = *state;
@@ -679,6 +754,9 @@ int main(void)
         TEST(test_store_lmdb_locks_its_directory),
         TEST(test_store_lmdb_leaves_a_directory_of_others_alone),
         TEST(test_store_lmdb_refuses_a_mode_that_is_too_loose),
+        TEST(test_store_lmdb_follows_no_links),
+        TEST(test_store_lmdb_refuses_another_owner),
+        TEST(test_store_lmdb_notices_that_it_is_lost),
         TEST(test_store_lmdb_forgets_an_unfinished_start),
         TEST(test_store_lmdb_finishes_a_start),
         TEST(test_store_lmdb_misses_its_database),

@@ -27,6 +27,10 @@
 #define NO_ENV ((char *[]){NULL})
 #define NODE_1 "--node-id", "1", "--cluster-members", "1=127.0.0.1:7081"
 
+/* Two secrets, as --new-secret might print them, and in hex. */
+#define SOME_SECRET "lKBlaF1kxJgLuNRUSochqZoBrSGetZz2oV728Vodgws="
+#define HEX_SECRET "82b70eee7f1a5039bef07ec2347f066ed08f5dc7512447e3404300026b6e5455"
+
 struct config_fixture {
     char dir[64];
     char path[96]; /* of the file that file_make() makes */

@@ -19,7 +19,7 @@ static void test_defaults(void **state)
     assert_int_equal(config->node.members.peers[0].id, 1);
     assert_string_equal(config->node.members.peers[0].address, "127.0.0.1:7081");
     assert_string_equal(config->secret_file, "");
-    assert_int_equal(config->node.secret_len, 0);
+    assert_int_equal(config->node.keys.secret_count, 0);
     assert_string_equal(config->data.dir, "/var/lib/leafd");
     assert_int_equal(config->data.map_bytes, 16ULL << 30);
     assert_true(config->data.create);
@@ -120,7 +120,7 @@ static void test_config_file_named(void **state)
     expect_ok(f, ARGS("--config", f->path), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"));
     expect_error(f, ARGS("--http-loops", "1"), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"),
                  "config file /nonexistent/leafd.conf: cannot open: No such file or directory");
-    expect_error(f, ARGS("--config", f->dir), NO_ENV, "cannot read: Is a directory");
+    expect_error(f, ARGS("--config", f->dir), NO_ENV, "is not a regular file");
     expect_error(f, ARGS("--config="), NO_ENV, "--config: must be a path of 1 to 1023 bytes");
 }
 
@@ -176,6 +176,7 @@ static void test_commands(void **state)
     } with_nothing[] = {{"--help", CONFIG_HELP},
                         {"-h", CONFIG_HELP},
                         {"--version", CONFIG_VERSION},
+                        {"--new-secret", CONFIG_NEW_SECRET},
                         {"--print-config-doc", CONFIG_PRINT_DOC}};
     struct config_fixture *f = *state;
 
@@ -220,15 +221,16 @@ static void test_advertise(void **state)
 {
     struct config_fixture *f = *state;
 
-    expect_ok(f, ARGS(NODE_1, "--http-listen", "0.0.0.0:9000"), NO_ENV);
+    expect_ok(f, ARGS(NODE_1, "--insecure-open", "--http-listen", "0.0.0.0:9000"), NO_ENV);
     assert_string_equal(f->config.node.http_address, "127.0.0.1:9000");
-    expect_ok(
-        f,
-        ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--http-listen", "[::]:9000"),
-        NO_ENV);
+    expect_ok(f,
+              ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--insecure-open",
+                   "--http-listen", "[::]:9000"),
+              NO_ENV);
     assert_string_equal(f->config.node.http_address, "[::1]:9000");
     expect_ok(f,
-              ARGS(NODE_1, "--http-listen", "0.0.0.0:9000", "--http-advertise", "ids.example:80"),
+              ARGS(NODE_1, "--insecure-open", "--http-listen", "0.0.0.0:9000", "--http-advertise",
+                   "ids.example:80"),
               NO_ENV);
     assert_string_equal(f->config.node.http_address, "ids.example:80");
     assert_int_equal(origin(f, "http.advertise")->source, CONFIG_FROM_FLAG);
@@ -242,12 +244,13 @@ static void test_open_peers_need_secret(void **state)
                  "peer.listen = \"10.0.0.1:7081\" (default, from other settings) can be reached "
                  "from other machines, and cluster.secret-file is not set");
     expect_error(f, ARGS(NODE_1, "--peer-listen", "0.0.0.0:7081"), NO_ENV,
-                 "(umask 077; head -c 32 /dev/urandom | base64 > leafd.secret)");
-    file_make(f, "0123456789abcdef\n");
+                 "(umask 077; leafd --new-secret > leafd.secret)");
+    file_make(f, SOME_SECRET "\n");
     expect_ok(f, ARGS(NODE_1, "--peer-listen", "0.0.0.0:7081", "--cluster-secret-file", f->path),
               NO_ENV);
-    assert_int_equal(f->config.node.secret_len, 16);
-    assert_memory_equal(f->config.secret, "0123456789abcdef", 16);
+    assert_int_equal(f->config.node.keys.secret_count, 1);
+    assert_int_equal(f->config.node.keys.old_secret_len, strlen(SOME_SECRET));
+    assert_memory_equal(f->config.secret, SOME_SECRET, strlen(SOME_SECRET));
 }
 
 int main(void)

@@ -4,8 +4,6 @@
  */
 #include "src/app/config/tests/config_fixture.h"
 
-#include <pthread.h>
-
 #include "src/base/assert.h"
 #include "src/base/prng.h"
 
@@ -73,40 +71,22 @@ static void test_file_errors(void **state)
     expect_error(f, ARGS("--config", f->path), NO_ENV, "has a NUL byte; is it a text file?");
 }
 
-static void *write_fifo(void *data)
-{
-    FILE *file = fopen(data, "w");
-
-    ASSERT(file != NULL && fputs("node.id = 1\ncluster.members", file) >= 0);
-    ASSERT(fflush(file) == 0); /* two pieces, so that one read does not get them both */
-    (void)usleep(20000);
-    ASSERT(fputs(" = 1=127.0.0.1:7081\nhttp.loops = 3\n", file) >= 0 && fclose(file) == 0);
-    return NULL;
-}
-
-/* What comes through a pipe is read to its end, as `--config <(make-config)` gives it. A secret is
- * refused there, and nobody is waited for who might write it. */
-static void test_fifos(void **state)
+/* What has no end is not read to its end, and nobody waits for what may never come. */
+static void test_files_that_are_none(void **state)
 {
     struct config_fixture *f = *state;
-    pthread_t writer;
+    char fifo[96];
 
-    assert_int_equal(mkfifo(f->path, 0600), 0);
-    assert_int_equal(pthread_create(&writer, NULL, write_fifo, f->path), 0);
-    expect_ok(f, ARGS("--config", f->path), NO_ENV);
-    assert_int_equal(pthread_join(writer, NULL), 0);
-    assert_int_equal(f->config.http.loops, 3);
-    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV,
-                 "/file: is not a regular file");
-}
-
-/* What has no end is not read to its end. */
-static void test_endless_files(void **state)
-{
-    struct config_fixture *f = *state;
+    (void)snprintf(fifo, sizeof fifo, "%s/fifo", f->dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    expect_error(f, ARGS("--config", fifo), NO_ENV, "/fifo: is not a regular file");
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", fifo), NO_ENV,
+                 "/fifo: is not a regular file");
+    assert_int_equal(unlink(fifo), 0);
+    expect_error(f, ARGS("--config", f->dir), NO_ENV, "is not a regular file");
 
     expect_error(f, ARGS("--config", "/dev/zero"), NO_ENV,
-                 "config file /dev/zero: larger than 65536 bytes");
+                 "config file /dev/zero: is not a regular file");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", "/dev/zero"), NO_ENV,
                  "cluster.secret-file /dev/zero: is not a regular file");
 }
@@ -159,48 +139,76 @@ static void test_file_garbage(void **state)
     assert_true(refused > 100);
 }
 
-static void secret_case(struct config_fixture *f, size_t len, const char *tail, const char *error)
+/* What is before `tail` is the secret of leafds before level 3. */
+static void good_secret(struct config_fixture *f, const char *text, const char *tail, size_t count)
 {
-    char content[LIMIT_SECRET_BYTES + 8];
+    char content[LIMIT_SECRET_BYTES];
 
-    memset(content, 's', sizeof content);
-    memcpy(content + len, tail, strlen(tail));
-    file_make_bytes(f, content, len + strlen(tail), 0600);
-    if (error != NULL) {
-        expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, error);
-    } else {
-        expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
-        assert_int_equal(f->config.node.secret_len, len);
-        assert_memory_equal(f->config.secret, content, len);
-    }
+    (void)snprintf(content, sizeof content, "%s%s", text, tail);
+    file_make_bytes(f, content, strlen(content), 0600);
+    expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
+    assert_int_equal(f->config.node.keys.secret_count, count);
+    assert_int_equal(f->config.node.keys.old_secret_len, strlen(text));
+    assert_memory_equal(f->config.node.keys.old_secret, text, strlen(text));
+}
+
+static void bad_secret(struct config_fixture *f, const void *text, size_t len, const char *error)
+{
+    file_make_bytes(f, text, len, 0600);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, error);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "leafd --new-secret");
 }
 
 static void test_secret_file(void **state)
 {
+    static const char nuls[32];
     struct config_fixture *f = *state;
+    char large[LIMIT_SECRET_BYTES + 2];
 
-    secret_case(f, LIMIT_SECRET_MIN_BYTES, "", NULL);
-    secret_case(f, LIMIT_SECRET_MIN_BYTES, "\r\n", NULL);
-    secret_case(f, LIMIT_SECRET_MIN_BYTES - 1, "\n", "is too short: must be 16 to 1024 bytes");
-    secret_case(f, 0, "", "is too short");
-    secret_case(f, 0, "\n", "is too short");
-    secret_case(f, LIMIT_SECRET_BYTES, "", NULL);
-    secret_case(f, LIMIT_SECRET_BYTES, "\n", NULL);
-    secret_case(f, LIMIT_SECRET_BYTES, "\r\n", NULL);
-    secret_case(f, LIMIT_SECRET_BYTES + 1, "", "is too long: must be 16 to 1024 bytes");
-    secret_case(f, LIMIT_SECRET_BYTES + 1, "\n", "is too long");
-    secret_case(f, LIMIT_SECRET_BYTES + 4, "\n", "is too long");
+    good_secret(f, SOME_SECRET, "", 1);
+    good_secret(f, SOME_SECRET, "\n", 1);
+    good_secret(f, SOME_SECRET, "\r\n", 1);
+    good_secret(f, HEX_SECRET, "\n", 1);
+    good_secret(f, SOME_SECRET "\n" HEX_SECRET, "\n", 2);
+    bad_secret(f, nuls, sizeof nuls, "a secret is 32 random bytes, as 64 hex digits or in base64");
+    bad_secret(f, "", 0, "there is no secret in it");
+    bad_secret(f, "0123456789abcdef\n", 17, "line 1: a secret is 32 random bytes");
+    memset(large, '\n', sizeof large);
+    bad_secret(f, large, LIMIT_SECRET_BYTES, "there is no secret in it");
+    bad_secret(f, large, LIMIT_SECRET_BYTES + 1, "there is more in it than 1024 bytes");
+    bad_secret(f, large, LIMIT_SECRET_BYTES + 2, "there is more in it than 1024 bytes");
 
-    file_make_bytes(f, "0123456789abcdef", 16, 0400);
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0400);
     expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
-    file_make_bytes(f, "0123456789abcdef", 16, 0640);
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0640);
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV,
                  "has mode 0640, so others than its owner can use it: chmod 600 it");
-    file_make_bytes(f, "0123456789abcdef", 16, 0602);
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0602);
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0602");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->dir), NO_ENV, "is not a regular file");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", "/nonexistent"), NO_ENV,
                  "cluster.secret-file /nonexistent: cannot open: No such file or directory");
+}
+
+static void test_certificate_files(void **state)
+{
+    struct config_fixture *f = *state;
+
+    file_make_bytes(f, "a key\n", 6, 0640);
+    expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem"), NO_ENV,
+                 "peer.tls-cert, peer.tls-key and peer.tls-ca belong together");
+    expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem"), NO_ENV,
+                 "belong together");
+    expect_error(f,
+                 ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
+                      "--peer-tls-key", f->path),
+                 NO_ENV, "has mode 0640");
+    file_make_bytes(f, "a key\n", 6, 0600);
+    expect_ok(f,
+              ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
+                   "--peer-tls-key", f->path, "--peer-listen", "0.0.0.0:7081"),
+              NO_ENV);
+    assert_string_equal(f->config.node.keys.cert_file, "/c.pem");
 }
 
 /* What --print-config prints can be read again, and gives the same; the secret is not in it. */
@@ -215,7 +223,7 @@ static void test_print_round_trip(void **state)
     (void)snprintf(secret_path, sizeof secret_path, "%s/secret", f->dir);
     file = fopen(secret_path, "w");
     assert_non_null(file);
-    assert_true(fputs("do-not-show-this-secret\n", file) >= 0);
+    assert_true(fputs(SOME_SECRET "\n", file) >= 0);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(secret_path, 0600), 0);
 
@@ -223,9 +231,9 @@ static void test_print_round_trip(void **state)
               ENV("LEAFD_HTTP_LOOPS=3"));
     config_print(&f->config, &first);
     buf_put_u8(&first, '\0');
-    assert_null(strstr((char *)first.data, "do-not-show"));
+    assert_null(strstr((char *)first.data, SOME_SECRET));
     assert_non_null(
-        strstr((char *)first.data, "# --cluster-secret-file, holds 23 bytes, not shown"));
+        strstr((char *)first.data, "# --cluster-secret-file, holds 1 secret, not shown"));
     assert_non_null(strstr((char *)first.data, "data.dir = \" /a #1\" "));
     assert_non_null(strstr((char *)first.data, "# LEAFD_HTTP_LOOPS\n"));
 
@@ -233,7 +241,7 @@ static void test_print_round_trip(void **state)
     expect_ok(f, ARGS("--config", f->path), NO_ENV);
     assert_string_equal(f->config.data.dir, " /a #1");
     assert_int_equal(f->config.http.loops, 3);
-    assert_int_equal(f->config.node.secret_len, 23);
+    assert_int_equal(f->config.node.keys.secret_count, 1);
     for (size_t i = 0; i < setting_count; i++) {
         assert_int_equal(f->config.origins[i].source, CONFIG_FROM_FILE);
     }
@@ -321,17 +329,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_fifos),
-        TEST(test_endless_files),
-        TEST(test_file_syntax),
-        TEST(test_file_errors),
-        TEST(test_file_size),
-        TEST(test_file_garbage),
-        TEST(test_secret_file),
-        TEST(test_print_round_trip),
-        TEST(test_help_names_all),
-        TEST(test_documentation),
-        TEST(test_documentation_example),
+        TEST(test_files_that_are_none), TEST(test_file_syntax),           TEST(test_file_errors),
+        TEST(test_file_size),           TEST(test_file_garbage),          TEST(test_secret_file),
+        TEST(test_certificate_files),   TEST(test_print_round_trip),      TEST(test_help_names_all),
+        TEST(test_documentation),       TEST(test_documentation_example),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

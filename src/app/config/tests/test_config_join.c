@@ -72,7 +72,7 @@ static void test_the_own_address(void **state)
     assert_int_equal(origin(f, "peer.advertise")->source, CONFIG_FROM_FLAG);
     expect_error(f, ARGS(NODE_4, "--peer-advertise", "node4.example"), NO_ENV, "peer.advertise: ");
     /* Nobody can dial a wildcard. */
-    file_make(f, "0123456789abcdef\n");
+    file_make(f, SOME_SECRET "\n");
     expect_error(f,
                  ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "0.0.0.0:7084",
                       "--cluster-secret-file", f->path),

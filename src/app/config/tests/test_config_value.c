@@ -61,6 +61,21 @@ static void test_fields_are_distinct(void **state)
     }
 }
 
+static void test_sandbox_words(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_flag_ok(f, "--sandbox", "auto");
+    assert_int_equal(f->config.process.sandbox, CONFIG_SANDBOX_AUTO);
+    expect_flag_ok(f, "--sandbox", "on");
+    assert_int_equal(f->config.process.sandbox, CONFIG_SANDBOX_ON);
+    expect_flag_ok(f, "--sandbox", "off");
+    assert_int_equal(f->config.process.sandbox, CONFIG_SANDBOX_OFF);
+    expect_flag_error(f, "--sandbox", "true",
+                      "sandbox: \"true\" is not valid: must be auto, on or off");
+    expect_flag_error(f, "--sandbox", "", "is not valid: must be auto, on or off");
+}
+
 static void test_uint_syntax(void **state)
 {
     static const char *const bad[] = {"",
@@ -284,9 +299,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_uint_bounds),  TEST(test_fields_are_distinct), TEST(test_uint_syntax),
-        TEST(test_bytes),        TEST(test_bool_level),          TEST(test_texts),
-        TEST(test_value_length), TEST(test_addresses),           TEST(test_members),
+        TEST(test_uint_bounds),   TEST(test_fields_are_distinct), TEST(test_uint_syntax),
+        TEST(test_bytes),         TEST(test_bool_level),          TEST(test_texts),
+        TEST(test_value_length),  TEST(test_addresses),           TEST(test_members),
+        TEST(test_sandbox_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,20 +200,20 @@ static void test_digest_is_compared_at_its_index(void **state)
     check_digest(a, 0, 1, 0);
 }
 
-static void test_digest_memory_is_1024_entries(void **state)
+static void test_digest_memory_is_8192_entries(void **state)
 {
     struct id_apply *a = *state;
 
     make(a, "a"); /* index 1 */
-    while (a->index < 1024) {
+    while (a->index < 8192) {
         struct buf command = BUF_INIT;
 
         command_put(&command, COMMAND_NOOP, NULL);
         assert_int_equal(apply_status(a, &command, 0), 0);
     }
-    check_digest(a, 1, 12345, ERR_DIVERGED); /* this is entry 1025, and takes 1's place */
+    check_digest(a, 1, 12345, ERR_DIVERGED); /* this is entry 8193, and takes 1's place */
     check_digest(a, 1, 12345, 0);
-    check_digest(a, 1025, 12345, ERR_DIVERGED);
+    check_digest(a, 8193, 12345, ERR_DIVERGED);
 }
 
 static void test_digest_undoes_changes(void **state)
@@ -610,7 +610,7 @@ int main(void)
         TEST(test_row_keys_are_golden),
         TEST(test_noop_changes_nothing),
         TEST(test_digest_is_compared_at_its_index),
-        TEST(test_digest_memory_is_1024_entries),
+        TEST(test_digest_memory_is_8192_entries),
         TEST(test_digest_undoes_changes),
         TEST(test_load_replaces_everything),
         TEST(test_load_refuses_damage),

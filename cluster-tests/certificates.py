@@ -1,0 +1,53 @@
+"""CAs and certificates for tests, made by openssl: ECDSA P-256, as an operator would make them.
+
+Each is a pair of files, NAME.pem and NAME.key (mode 0600), in a directory of the test.
+"""
+
+import os
+import ssl
+import subprocess
+
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+
+
+def openssl(*arguments, **options):
+    return subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=30, **options)
+
+
+class Authority:
+    """A CA of the test's own."""
+
+    def __init__(self, directory, name="ca"):
+        self.directory = str(directory)
+        os.makedirs(self.directory, exist_ok=True)
+        self.pem = self.path(f"{name}.pem")
+        self.key = self.path(f"{name}.key")
+        openssl("req", "-x509", *NEW_KEY, "-keyout", self.key, "-out", self.pem, "-days", 365,
+                "-subj", f"/CN={name}")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def issue(self, name, names="DNS:localhost,IP:127.0.0.1", use="serverAuth", days=90):
+        """A certificate and its key; their paths. Files of the name are replaced at once."""
+        request, extensions = self.path("request"), self.path("extensions")
+        pem, key = self.path(f"{name}.pem"), self.path(f"{name}.key")
+        openssl("req", *NEW_KEY, "-keyout", f"{key}.new", "-out", request, "-subj", f"/CN={name}")
+        with open(extensions, "w", encoding="ascii") as file:
+            file.write(f"subjectAltName={names}\nkeyUsage=digitalSignature\n"
+                       f"extendedKeyUsage={use}\nbasicConstraints=CA:FALSE\n"
+                       "crlDistributionPoints=URI:http://ca.invalid/list\n")
+        openssl("x509", "-req", "-in", request, "-CA", self.pem, "-CAkey", self.key,
+                "-CAcreateserial", "-days", days, "-extfile", extensions, "-out", f"{pem}.new")
+        os.chmod(f"{key}.new", 0o600)
+        os.replace(f"{key}.new", key)
+        os.replace(f"{pem}.new", pem)
+        return pem, key
+
+    def client(self, certificate=None):
+        """An SSLContext that trusts this CA, and shows a certificate (pem, key)."""
+        context = ssl.create_default_context(cafile=self.pem)
+        if certificate is not None:
+            context.load_cert_chain(*certificate)
+        return context

@@ -1,0 +1,377 @@
+"""Who may ask: tokens and roles, two doors, web pages, and the audit, on real processes."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from client import ConnectionLost, once
+from cluster import FAST, Cluster
+from node import leafd_path
+from ports import take_port
+from wait import wait_until
+
+
+def new_token():
+    """A token, and the hash that stands in its line."""
+    token, line = subprocess.run(
+        [leafd_path(), "--new-token"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return token, line.split()[1]
+
+
+class Tokens:
+    """A tokens file, and the tokens by name."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.tokens = {}
+        self.lines = {}
+
+    def add(self, name, rest):
+        self.tokens[name], proof = new_token()
+        self.lines[name] = f"{name} {proof} {rest}"
+
+    def write(self):
+        # As an editor does: another file takes its place.
+        handle = os.open(self.path + ".new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write("# who may ask\n" + "".join(line + "\n" for line in self.lines.values()))
+        os.rename(self.path + ".new", self.path)
+
+    def bearer(self, name):
+        return {"Authorization": f"Bearer {self.tokens[name]}"}
+
+
+class Doors:
+    """A node with two doors and tokens."""
+
+    def __init__(self, cluster, tokens):
+        self.cluster = cluster
+        self.node = cluster.nodes[0]
+        self.tokens = tokens
+        self.admin_address = ("127.0.0.1", take_port())
+        host, port = self.admin_address
+        self.node.settings.update({
+            "admin-listen": f"{host}:{port}",
+            "auth-tokens-file": tokens.path,
+            "http-hosts": None,
+        })
+
+    def ids(self, method, target, who=None, body=None, headers=None):
+        return self.ask(self.node.address, method, target, who, body, headers)
+
+    def admin(self, method, target, who=None, body=None, headers=None):
+        return self.ask(self.admin_address, method, target, who, body, headers)
+
+    def ask(self, address, method, target, who, body, headers):
+        head = {"Host": "127.0.0.1", **(self.tokens.bearer(who) if who else {})}
+        head.update(headers or {})
+        return once(address, method, target, body, head)
+
+    def audit(self):
+        answer = self.admin("GET", "/api/audit?limit=1000", "root")
+        assert answer.status == 200, answer
+        return answer.json()["entries"]
+
+    def reload(self):
+        start = len(self.node.log())
+        self.node.process.send_signal(signal.SIGHUP)
+        return self.node.wait_log(r'msg="reloaded"', start=start)
+
+
+@pytest.fixture(name="doors")
+def doors_fixture(tmp_path):
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    tokens.add("shop", "roles=ids,read,tags prefix=shop/,caf%C3%A9/")
+    tokens.add("one", "roles=ids,read,tags prefix=one/")
+    tokens.add("reader", "roles=read,metrics")
+    tokens.write()
+    cluster = Cluster(tmp_path / "cluster", 1, FAST)
+    doors = Doors(cluster, tokens)
+    doors.node.start().wait_ready()
+    yield doors
+    faults = cluster.faults()
+    cluster.end()
+    assert not faults, "\n".join(faults)
+
+
+def test_stranger(doors):
+    """Without a token there is health and nothing else, and the answer says what is missing."""
+    for door in (doors.ids, doors.admin):
+        assert door("GET", "/readyz").status == 200
+        assert door("GET", "/metrics").status == 401
+    for method, target, body in [
+        ("GET", "/api/tags", None), ("PUT", "/api/tags/x", {}), ("DELETE", "/api/tags/x", None),
+        ("POST", "/api/tags", []), ("GET", "/api/backup", None), ("GET", "/api/audit", None),
+        ("GET", "/api/cluster", None), ("POST", "/api/workers", {"name": "x"}),
+        ("POST", "/api/cluster/members", {"id": 9, "peer_address": "127.0.0.1:9"}),
+        ("POST", "/api/cluster/level", {"level": 2}), ("DELETE", "/api/workers/1", None),
+    ]:
+        answer = doors.admin(method, target, body=body)
+        assert (answer.status, answer.code) == (401, "unauthorized"), (target, answer)
+        assert answer.headers["www-authenticate"] == 'Bearer realm="leafd"'
+    for target in ("/api/segment/get/x", "/api/snowflake/get/x"):
+        assert doors.ids("GET", target).status == 401
+
+
+@pytest.mark.parametrize("value", [
+    "Bearer x", "Bearer " + "A" * 43, "Bearer", "Bearer ", "Basic eDp5", "x", "",
+    "Bearer " + "x" * 6000,
+    "Bearer \u00e9",
+])
+def test_wrong_token(doors, value):
+    answer = doors.admin("GET", "/api/tags", headers={"Authorization": value})
+    assert (answer.status, answer.code) == (401, "unauthorized"), answer
+
+
+def test_wrong_token_is_no_way_to_health(doors):
+    """Who shows a token that is none is told so, whatever is asked."""
+    assert doors.ids("GET", "/livez", headers={"Authorization": "Bearer x"}).status == 401
+
+
+def test_roles(doors):
+    assert doors.admin("PUT", "/api/tags/a", "root", {}).status == 201
+    assert doors.admin("GET", "/api/tags/a", "reader").status == 200
+    assert doors.admin("GET", "/metrics", "reader").status == 200
+    answer = doors.admin("PUT", "/api/tags/a", "reader", {})
+    assert (answer.status, answer.code) == (403, "forbidden")
+    assert "needs the role tags, and reader has read, metrics" in answer.json()["message"]
+    answer = doors.ids("GET", "/api/segment/get/a", "reader")
+    assert (answer.status, answer.code) == (403, "forbidden")
+    assert doors.admin("GET", "/api/backup", "shop").status == 403
+    assert doors.admin("GET", "/api/audit", "shop").status == 403
+
+
+def test_other_door(doors):
+    """Each door says which one has the route."""
+    answer = doors.ids("GET", "/api/tags", "root")
+    assert (answer.status, answer.code) == (404, "other_door")
+    assert "admin.listen, %s:%d" % doors.admin_address in answer.json()["message"]
+    answer = doors.admin("GET", "/api/segment/get/a", "root")
+    assert (answer.status, answer.code) == (404, "other_door")
+    assert "http.listen, " + doors.node.http_address in answer.json()["message"]
+
+
+def test_prefixes(doors):
+    """A tenant sees and changes its own tags, whatever way it asks."""
+    for tag in ("shop%2Fa", "caf%C3%A9%2Fb", "one%2Fc", "bank%2Fd"):
+        assert doors.admin("PUT", "/api/tags/" + tag, "root", {}).status == 201
+    assert doors.ids("GET", "/api/segment/get/shop%2Fa", "shop").status == 200
+    assert doors.ids("GET", "/api/segment/get/caf%c3%a9%2fb", "shop").status == 200
+    assert doors.ids("GET", "/api/segment/get/%73hop%2Fa/", "shop").status == 200
+    for tag in ("bank%2Fd", "shop", "Shop%2Fa", "bank%2Fnone"):
+        for answer in (doors.ids("GET", "/api/segment/get/" + tag, "shop"),
+                       doors.admin("GET", "/api/tags/" + tag, "shop"),
+                       doors.admin("PUT", "/api/tags/" + tag, "shop", {}),
+                       doors.admin("DELETE", "/api/tags/" + tag, "shop")):
+            assert (answer.status, answer.code) == (403, "forbidden_tag"), (tag, answer)
+    answer = doors.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}, {"tag": "bank/d"}])
+    assert (answer.status, answer.code) == (403, "forbidden_tag")
+    assert doors.admin("GET", "/api/tags/shop%2Fx", "root").status == 404
+    assert doors.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}]).status == 200
+    for listed in ("/api/tags", "/api/node/segments"):
+        assert doors.admin("GET", listed, "shop").code == "forbidden_tag"
+        assert doors.admin("GET", listed + "?prefix=sho", "shop").code == "forbidden_tag"
+        assert doors.admin("GET", listed + "?prefix=shop/", "shop").status == 200
+    names = [tag["tag"] for tag in doors.admin("GET", "/api/tags", "one").json()["tags"]]
+    assert names == ["one/c"]
+    assert doors.admin("GET", "/api/tags?prefix=", "one").code == "forbidden_tag"
+
+
+def test_web_pages(doors):
+    """What a page in somebody's browser can send: to a name of its own that means this address,
+    from a foreign origin, and of the types that need no leave."""
+    put = ("PUT", "/api/tags/w", "root", {})
+    for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.", "",
+                 "[::2]", "128.0.0.1"):
+        answer = doors.admin(*put, {"Host": host})
+        assert (answer.status, answer.code) == (421, "misdirected"), (host, answer)
+        assert doors.admin("GET", "/api/backup", "root", headers={"Host": host}).status == 421
+    for origin in ("http://evil.example", "null", "", "http://127.0.0.1:1",
+                   "https://127.0.0.1.evil"):
+        answer = doors.admin(*put, {"Origin": origin})
+        assert (answer.status, answer.code) == (403, "foreign_origin"), (origin, answer)
+        reply = doors.ids("GET", "/api/segment/get/w", "root", headers={"Origin": origin})
+        assert reply.status == 403
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "",
+                 "application/jsonp", "text/plain;application/json"):
+        answer = doors.admin(*put, {"Content-Type": kind})
+        assert (answer.status, answer.code) == (415, "bad_content_type"), (kind, answer)
+    assert doors.admin("GET", "/api/tags/w", "root").status == 404
+    for host in ("127.0.0.1:8080", "LOCALHOST", "[::1]:1", "127.9.9.9"):
+        assert doors.admin(*put, {"Host": host}).status in (200, 201), host
+    same = {"Host": "localhost:99", "Origin": "http://localhost:99",
+            "Content-Type": "application/json; charset=utf-8"}
+    assert doors.admin(*put, same).status == 200
+    # Whoever asks for ids may know the node by any name.
+    reply = doors.ids("GET", "/api/segment/get/w", "root", headers={"Host": "ids.example"})
+    assert reply.status == 200
+
+
+def test_leaf_clients_go_on(tmp_path):
+    """auth.anonymous = ids,health: a plain GET has its ids, and nobody changes a tag."""
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    tokens.write()
+    cluster = Cluster(tmp_path / "cluster", 1, {**FAST, "auth-anonymous": "ids,health"})
+    doors = Doors(cluster, tokens)
+    doors.node.start().wait_ready()
+    assert doors.admin("PUT", "/api/tags/t", "root", {}).status == 201
+    assert doors.ids("GET", "/api/segment/get/t").status == 200
+    assert doors.ids("GET", "/api/snowflake/get/t").status == 200
+    assert doors.admin("DELETE", "/api/tags/t").status == 401
+    assert not cluster.faults()
+    cluster.end()
+
+
+def test_reload(doors):
+    """A token that is added works, one that is taken away does not, on open connections too; a file
+    that is wrong changes nothing."""
+    assert doors.admin("PUT", "/api/tags/r", "root", {}).status == 201
+    tokens = doors.tokens
+    with doors.node.connect() as connection:
+        request = ("GET", "/api/segment/get/r", None,
+                   {"Host": "127.0.0.1", **tokens.bearer("root")})
+        shop = ("GET", "/api/segment/get/shop%2Fr", None,
+                {"Host": "127.0.0.1", **tokens.bearer("shop")})
+        assert [connection.request(*request).status for _ in range(3)] == [200] * 3
+        assert connection.request(*shop).status == 404
+        tokens.add("new", "roles=ids")
+        gone = tokens.lines.pop("shop")
+        tokens.write()
+        doors.reload()
+        assert connection.request(*shop).status == 401
+        assert connection.request(*request).status == 200
+        assert doors.ids("GET", "/api/segment/get/r", "new").status == 200
+        # A line that breaks a rule: the whole file is refused, and the old tokens hold.
+        tokens.lines["bad"] = "bad sha256:12 roles=ids"
+        tokens.lines["shop"] = gone
+        tokens.write()
+        start = len(doors.node.log())
+        doors.node.expect_log("the reload was refused")
+        doors.node.process.send_signal(signal.SIGHUP)
+        doors.node.wait_log(r"line \d+: the hash .*12.* must be 64 hex digits", start=start)
+        assert connection.request(*shop).status == 401
+        assert connection.request(*request).status == 200
+        assert doors.ids("GET", "/api/segment/get/r", "new").status == 200
+
+
+def test_audit(doors):
+    """Each change, with who, from where, what was before and after; and the refusals."""
+    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"step": 7}).status == 201
+    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 500}).status == 200
+    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 5}).status == 409
+    assert doors.admin("PUT", "/api/tags/shop%2Fa?f%6frce=1", "root", {"max_id": 5}).status == 200
+    assert doors.admin("DELETE", "/api/tags/shop%2Fa", "shop").status == 204
+    assert doors.admin("DELETE", "/api/tags/bank", "shop").status == 403
+    assert doors.admin("GET", "/api/backup", "root").status == 200
+    entries = doors.audit()
+    assert [(e["who"], e["outcome"], e["status"], e["force"]) for e in entries] == [
+        ("shop", "done", 201, False), ("shop", "done", 200, False), ("root", "done", 200, True),
+        ("shop", "done", 204, False), ("shop", "refused", 403, False), ("root", "done", 200, False),
+    ], entries
+    assert entries[0]["before"] is None
+    assert json.loads(entries[0]["asked"]) == {"step": 7}
+    assert json.loads(entries[1]["before"])["max_id"] == "1"
+    assert json.loads(entries[1]["answer"])["max_id"] == "500"
+    assert json.loads(entries[2]["before"])["max_id"] == "500"
+    assert json.loads(entries[3]["before"])["max_id"] == "5"
+    assert all(e["address"].startswith("127.0.0.1:") for e in entries)
+    assert [e["number"] for e in entries] == list(range(1, 7))
+    page = doors.admin("GET", "/api/audit?after=2&limit=2", "root").json()
+    assert [e["number"] for e in page["entries"]] == [3, 4] and page["next"] == 4
+    log = doors.node.log()
+    for entry in entries:
+        line = f'at=audit msg="{"refused" if entry["outcome"] == "refused" else "change"}"'
+        shown = f"number={entry['number']} outcome={entry['outcome']} who={entry['who']} "
+        assert f"{line} {shown}" in log
+    # A value that a client chose cannot forge a line.
+    evil = 'x" number=1 who=root\nlevel=info at=audit'
+    reply = doors.admin("PUT", "/api/tags/e", "root", {"description": evil.replace("\n", " ")})
+    assert reply.status == 201
+    assert len(doors.audit()) == 7
+
+
+def test_refusals_do_not_drown_changes(doors):
+    """A stranger who is refused again and again pushes nobody's change out."""
+    assert doors.admin("PUT", "/api/tags/kept", "root", {}).status == 201
+    for _ in range(200):
+        assert doors.admin("DELETE", "/api/tags/kept").status == 401
+    answer = doors.admin("GET", "/api/audit?limit=1000", "root").json()
+    assert answer["entries"][0]["who"] == "root"
+    assert len(answer["entries"]) < 150
+    assert len(answer["entries"]) + answer["refusals_not_kept"] <= 201
+
+
+@pytest.mark.parametrize("setting", ["http-listen", "admin-listen"])
+def test_refuses_to_listen_openly(tmp_path, setting):
+    """An address that others reach needs tokens, or somebody who says that it does not."""
+    cluster = Cluster(tmp_path / "cluster", 1, FAST)
+    node = cluster.nodes[0]
+    node.settings.update({setting: f"0.0.0.0:{take_port()}"})
+    if setting == "admin-listen":
+        node.settings["auth-anonymous"] = "all"
+    node.start()
+    assert node.wait_exit() == 64
+    assert "auth.tokens-file is not set: anybody could" in node.log()
+    assert "--insecure-open" in node.log()
+    if setting == "admin-listen":
+        node.settings["insecure-open"] = "true"
+        node.start().wait_ready()
+        assert "there are no tokens: other machines may do everything" in node.log()
+        node.stop()
+    cluster.end()
+
+
+def test_joined_doors_say_so(tmp_path):
+    cluster = Cluster(tmp_path / "cluster", 1, FAST)
+    cluster.start()
+    assert "one door: tags, members and all else are served with the ids" in cluster.nodes[0].log()
+    cluster.end()
+
+
+def test_admin_door_is_on_loopback_by_default(tmp_path):
+    cluster = Cluster(tmp_path / "cluster", 1, {**FAST, "admin-listen": None})
+    node = cluster.nodes[0]
+    node.start().wait_ready()
+    port = node.http_port + (1000 if node.http_port + 1000 <= 65535 else -1000)
+    assert f"admin.listen=127.0.0.1:{port}" in node.log()
+    assert once(("127.0.0.1", port), "PUT", "/api/tags/a", {}).status == 201
+    assert node.http("PUT", "/api/tags/a", {}).code == "other_door"
+    node.stop()
+    cluster.end()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_tokens_file_of_others(tmp_path, mode):
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    tokens.write()
+    os.chmod(tokens.path, mode)
+    cluster = Cluster(tmp_path / "cluster", 1, FAST)
+    doors = Doors(cluster, tokens)
+    doors.node.start()
+    assert doors.node.wait_exit() == 64
+    assert f"has mode {mode:04o}" in doors.node.log()
+    cluster.end()
+
+
+def test_doors_have_limits_of_their_own(doors):
+    """The admin door full of connections, the ids are served."""
+    assert doors.admin("PUT", "/api/tags/l", "root", {}).status == 201
+    held = []
+    try:
+        with pytest.raises((ConnectionLost, OSError, AssertionError)):
+            for _ in range(400):
+                held.append(doors.node.connect().__class__(doors.admin_address, 5))
+                assert held[-1].request("GET", "/livez").status == 200
+        assert 200 <= len(held) <= 260
+        assert doors.ids("GET", "/api/segment/get/l", "root").status == 200
+    finally:
+        for connection in held:
+            connection.close()
+    wait_until(lambda: doors.admin("GET", "/livez").status == 200, 10, "the admin door is free")

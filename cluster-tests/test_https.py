@@ -1,0 +1,355 @@
+"""HTTP over TLS on real processes: Python's ssl, curl and two scanners as clients."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from certificates import Authority
+from client import Connection, ConnectionLost
+from cluster import FAST
+from wait import wait_until
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path / "certificates")
+
+
+def settings(authority, name="server", **more):
+    pem, key = authority.path(f"{name}.pem"), authority.path(f"{name}.key")
+    return {**FAST, "admin-listen": "same", "http-hosts": "leafd",
+            "http-tls-cert": pem, "http-tls-key": key, **more}
+
+
+@pytest.fixture
+def start(make_cluster, authority):
+    """A cluster that serves over TLS."""
+
+    def make(size=1, client=None, **more):
+        authority.issue("server")
+        cluster = make_cluster(size, settings(authority, **more), start=False)
+        for node in cluster.nodes:
+            node.tls = authority.client(client)
+        return cluster.start().wait_ready()
+
+    return make
+
+
+def run(*command, timeout=120):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=timeout, check=False)
+
+
+def reload(node, wanted):
+    before = len(node.log())
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log(wanted, start=before)
+
+
+def serial(connection):
+    return connection.sock.getpeercert()["serialNumber"]
+
+
+def test_ids_of_three_nodes(start, tag):
+    """The whole API is as over plain HTTP."""
+    cluster = start(3)
+    cluster.create_tag(tag)
+    seen = set()
+    for node in cluster.nodes:
+        with node.connect() as connection:
+            assert connection.sock.version() == "TLSv1.3"
+            for _ in range(50):
+                answer = connection.request("GET", f"/api/segment/get/{tag}")
+                assert answer.status == 200
+                assert answer.body not in seen
+                seen.add(answer.body)
+            answer = connection.request("GET", f"/api/segment/get/{tag}?count=100000")
+            assert len(answer.body.split()) == 100000
+            items = ",".join(f'{{"tag":"{tag}-{i}"}}' for i in range(3000))
+            body = f"[{items}]".encode()
+            answer = connection.request("POST", "/api/tags", body,
+                                        {"Content-Type": "application/json"})
+            assert answer.status in (200, 201), answer
+
+
+def test_metrics(start):
+    """Handshakes are counted: full ones, resumed ones, and those that failed."""
+    node = start().nodes[0]
+
+    def counts():
+        text = node.get("/metrics").body.decode()
+        return [int(re.search(rf'leafd_tls_handshakes_total{{result="{kind}"}} (\d+)', text)[1])
+                for kind in ("full", "resumed", "failed")]
+
+    before = counts()
+    with node.connect() as connection:
+        connection.request("GET", "/livez")
+        session = connection.sock.session
+    with Connection(node.address, tls=node.tls, session=session) as connection:
+        connection.request("GET", "/livez")
+    with pytest.raises(OSError):
+        Connection(node.address, tls=ssl.create_default_context())
+    after = wait_until(lambda: (now := counts())[2] > before[2] and now, 10, "a failure counted")
+    assert after[1] - before[1] == 1
+    assert after[0] - before[0] >= 2  # with those that asked for the metrics
+
+
+def test_curl(start, authority):
+    cluster = start()
+    url = f"https://localhost:{cluster.nodes[0].http_port}/livez"
+    for options in ([], ["--tls-max", "1.2"], ["--http1.1"], ["--http2"]):
+        told = run("curl", "-sS", "--cacert", authority.pem, *options, url)
+        assert told.stdout == '{"status":"alive"}', told
+    told = run("curl", "-sS", url)
+    assert told.returncode == 60, told  # who does not know the CA does not talk to it
+
+
+def test_plain_http_is_told(start):
+    """One who forgot the s gets an answer that he can read."""
+    node = start().nodes[0]
+    with Connection(node.address) as connection:
+        answer = connection.request("GET", "/livez")
+        assert (answer.status, answer.code) == (400, "tls_required")
+        assert answer.headers["connection"] == "close"
+        assert connection.at_end()
+    with socket.create_connection(node.address, timeout=10) as other:
+        other.sendall(b"\x00\x01\x02")
+        assert other.recv(100) == b""
+    assert node.get("/livez").status == 200
+
+
+@pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
+def test_old_versions_are_refused(start, authority, version):
+    node = start().nodes[0]
+    told = run("openssl", "s_client", "-connect", f"localhost:{node.http_port}",
+               "-CAfile", authority.pem, "-" + version.lower().replace("v1", "1"),
+               "-cipher", "DEFAULT@SECLEVEL=0")
+    assert "Cipher is (NONE)" in told.stdout, told
+
+
+def test_h2_alone_is_refused(start, authority):
+    node = start().nodes[0]
+    context = authority.client()
+    context.set_alpn_protocols(["h2"])
+    with pytest.raises(ssl.SSLError):
+        Connection(node.address, tls=context)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with Connection(node.address, tls=context) as connection:
+        assert connection.sock.selected_alpn_protocol() == "http/1.1"
+        assert connection.request("GET", "/livez").status == 200
+
+
+# --- certificates of clients ---
+
+
+def test_client_certificates(start, authority, tmp_path):
+    """Required: who has none, or one of another CA, is not let in."""
+    good = authority.issue("orders", "URI:spiffe://shop/orders", "clientAuth")
+    stranger = Authority(tmp_path / "stranger").issue("orders", "DNS:orders", "clientAuth")
+    node = start(client=good, **{"http-tls-client": "required",
+                                 "http-tls-client-ca": authority.pem}).nodes[0]
+    assert node.get("/livez").status == 200
+    for context in (authority.client(), authority.client(stranger)):
+        with pytest.raises(OSError):
+            with Connection(node.address, tls=context) as connection:
+                connection.request("GET", "/livez")
+    assert node.get("/livez").status == 200
+
+
+# --- settings ---
+
+
+def test_settings_that_are_refused(make_cluster, authority, tmp_path):
+    """Each names the setting and the file, and says why; nothing was made."""
+    pem, key = authority.issue("server")
+    other_pem, _ = authority.issue("other")
+    loose = tmp_path / "loose.key"
+    loose.write_bytes(open(key, "rb").read())
+    os.chmod(loose, 0o640)
+    for number, (more, wanted) in enumerate([
+        ({"http-tls-cert": pem}, "http.tls-cert = "),
+        ({"http-tls-key": key}, "http.tls-key = "),
+        ({"http-tls-cert": pem, "http-tls-key": str(loose)},
+         f"http.tls-key {loose}: has mode 0640"),
+        ({"http-tls-cert": other_pem, "http-tls-key": key},
+         f"{key}: is not the key of the certificate in {other_pem}"),
+        ({"http-tls-cert": key, "http-tls-key": key}, f"{key}: has no certificate"),
+        ({"http-tls-cert": pem + "x", "http-tls-key": key}, f"http.tls-cert {pem}x: cannot open"),
+        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client": "required"},
+         "http.tls-client-ca"),
+        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client-ca": authority.pem},
+         "http.tls-client"),
+        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client": "required",
+          "http-tls-client-ca": pem}, f"{pem}: certificate 1 of the file is not a CA's"),
+    ]):
+        cluster = make_cluster(1, {**FAST, **more}, start=False)
+        node = cluster.nodes[0]
+        told = run(*node.command_line(), "--check-config")
+        assert told.returncode != 0 and wanted in told.stderr, (number, told)
+        assert not os.path.exists(node.data_dir)
+
+
+# --- reload ---
+
+
+def test_reload_under_load(start, authority, tag):
+    """The certificate is renewed ten times while clients ask: no connection is dropped, new ones
+    get the new certificate, and sessions go on across it."""
+    cluster = start()
+    node = cluster.nodes[0]
+    cluster.create_tag(tag)
+    stop = threading.Event()
+    faults, counts = [], []
+
+    def ask(connection):
+        count = 0
+        try:
+            while not stop.is_set():
+                assert connection.request("GET", f"/api/segment/get/{tag}").status == 200
+                count += 1
+        except (OSError, AssertionError, ConnectionLost) as error:
+            faults.append(repr(error))
+        counts.append(count)
+
+    connections = [node.connect() for _ in range(4)]
+    threads = [threading.Thread(target=ask, args=(connection,)) for connection in connections]
+    for thread in threads:
+        thread.start()
+    try:
+        serials = {serial(connections[0])}
+        for _ in range(10):
+            with node.connect() as before:
+                before.request("GET", "/livez")
+                session = before.sock.session
+                authority.issue("server")
+                reload(node, 'msg="reloaded".*CN=server until')
+                assert before.request("GET", "/livez").status == 200
+            with Connection(node.address, tls=node.tls) as fresh:
+                serials.add(serial(fresh))
+            with Connection(node.address, tls=node.tls, session=session) as resumed:
+                assert resumed.sock.session_reused
+                assert resumed.request("GET", "/livez").status == 200
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not faults
+    assert len(serials) == 11
+    assert len(counts) == 4 and min(counts) > 0
+
+
+def test_reload_that_is_refused(start, authority):
+    """Files that do not fit each other change nothing, and the next good ones do."""
+    node = start().nodes[0]
+    with node.connect() as connection:
+        before = serial(connection)
+    node.expect_log("the reload was refused")
+    key = authority.path("server.key")
+    with open(key, encoding="ascii") as file:
+        good = file.read()
+    other = authority.issue("other")[1]
+    os.replace(other, key)
+    reload(node, "the reload was refused.*certificate.*server.key: is not the key of the")
+    with node.connect() as connection:
+        assert serial(connection) == before
+    with open(key, "w", encoding="ascii") as file:
+        file.write(good)
+    reload(node, 'msg="reloaded"')
+    authority.issue("server")
+    reload(node, 'msg="reloaded"')
+    with node.connect() as connection:
+        assert serial(connection) != before
+
+
+# --- ends ---
+
+
+def test_drain(start, tag):
+    """A node that stops says so to its idle connections, by close_notify."""
+    node = start().nodes[0]
+    connection = node.connect()
+    assert connection.request("GET", "/livez").status == 200
+    node.leaving()
+    node.process.send_signal(signal.SIGTERM)
+    assert connection.sock.recv(100) == b""  # Python's ssl raises where there is no close_notify
+    assert node.wait_exit() == 0
+
+
+def test_half_hellos(start, authority):
+    """Two thousand clients stall in the midst of their hello: others are served, memory stays."""
+    node = start().nodes[0]
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = authority.client().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+
+    def resident():
+        with open(f"/proc/{node.process.pid}/status", encoding="ascii") as status:
+            return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
+    assert node.get("/livez").status == 200
+    before = resident()
+    stalled = []
+    try:
+        for _ in range(2000):
+            stalled.append(socket.create_connection(node.address, timeout=10))
+            stalled[-1].sendall(hello[: len(hello) // 2])
+        for _ in range(20):
+            assert node.get("/livez").status == 200
+        assert resident() - before < 2000 * 8
+        # Then the whole of it: so many are held, the oldest give way, and others are served still.
+        for sock in stalled:
+            try:
+                sock.sendall(hello[len(hello) // 2 :])
+            except OSError:
+                pass
+        for _ in range(20):
+            assert node.get("/livez").status == 200
+        assert resident() - before < 2000 * 8 + 2 * 256 * 60
+    finally:
+        for sock in stalled:
+            sock.close()
+    wait_until(lambda: node.get("/livez").status == 200, 10, "an answer")
+
+
+# --- scanners ---
+
+
+@pytest.mark.bound(120)
+def test_sslscan_finds_nothing(start, authority):
+    node = start().nodes[0]
+    told = run("sslscan", "--no-colour", f"localhost:{node.http_port}").stdout
+    for line in ("SSLv2 disabled", "SSLv3 disabled", "TLSv1.0 disabled", "TLSv1.1 disabled",
+                 "TLSv1.2 enabled", "TLSv1.3 enabled", "Server supports TLS Fallback SCSV",
+                 "Session renegotiation not supported", "TLSv1.3 not vulnerable to heartbleed",
+                 "TLSv1.2 not vulnerable to heartbleed"):
+        assert line in " ".join(told.split()), told
+    ciphers = [line.split() for line in told.splitlines()
+               if line.startswith(("Accepted", "Preferred"))]
+    assert len(ciphers) >= 4
+    for cipher in ciphers:
+        assert cipher[1] in ("TLSv1.2", "TLSv1.3") and int(cipher[2]) >= 128, told
+        assert cipher[1] == "TLSv1.3" or cipher[4].startswith("ECDHE-"), told
+        assert "CBC" not in cipher[4] and ("GCM" in cipher[4] or "CHACHA20" in cipher[4]), told
+
+
+@pytest.mark.bound(400)
+def test_testssl_finds_nothing(start, authority, tmp_path):
+    """Protocols, forward secrecy and known holes; what is above "INFO" would be a finding."""
+    node = start().nodes[0]
+    found = tmp_path / "found.csv"
+    run("testssl", "--color", "0", "--warnings", "off", "--add-ca", authority.pem, "-p", "-f", "-U",
+        "--csvfile", found, f"localhost:{node.http_port}", timeout=380)
+    lines = [line.split('","') for line in found.read_text("utf-8").splitlines()[1:]]
+    assert len(lines) > 20, lines
+    # What it says of itself: that its own openssl lacks what it would try next.
+    lines = [line for line in lines if line[0].strip('"') != "engine_problem"]
+    bad = [line for line in lines if line[3] not in ("OK", "INFO")]
+    assert not bad, bad

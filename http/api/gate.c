@@ -1,0 +1,212 @@
+/*
+ * gate.c - see gate.h. Thread: the loop's.
+ */
+#include "http/api/gate.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "http/api/request.h"
+#include "src/base/assert.h"
+
+#define BEARER "Bearer "
+#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
+
+void gate_begin(struct api_loop *loop)
+{
+    if (loop->api->auth != NULL) {
+        loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
+    }
+}
+
+void gate_end(struct api_loop *loop)
+{
+    tokens_unref(loop->tokens);
+}
+
+/* --- who asks --- */
+
+static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
+{
+    const struct parser_field *field = &conn_head(conn)->authorization;
+    const char *text = conn_at(conn, field->at);
+    size_t len = field->len;
+    struct token_hash hash;
+
+    if (field->count > 1) {
+        return GATE_TWO_TOKENS;
+    }
+    if (len < strlen(BEARER) || strncasecmp(text, BEARER, strlen(BEARER)) != 0) {
+        return GATE_NO_BEARER;
+    }
+    text += strlen(BEARER);
+    len -= strlen(BEARER);
+    while (len > 0 && text[0] == ' ') {
+        text++;
+        len--;
+    }
+    if (len == 0 || len > TOKEN_BYTES_MAX || !token_hash(text, len, &hash)) {
+        return GATE_UNKNOWN;
+    }
+    *ret_identity = tokens_find(api_loop(conn)->tokens, &hash);
+    return *ret_identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
+}
+
+static uint32_t either(uint32_t own, uint32_t other)
+{
+    return own != 0 ? own : other;
+}
+
+/* The bearer's quotas are charged from now on. What its line does not say is as for addresses. */
+static void count_for(struct conn *conn, const struct identity *identity)
+{
+    const struct client_quotas *others = &conn->conns->settings->quotas;
+    const struct client_quotas quotas = {
+        .requests_per_s = either(identity->quotas.requests_per_s, others->requests_per_s),
+        .ids_per_s = either(identity->quotas.ids_per_s, others->ids_per_s),
+        .connections = either(identity->quotas.connections, others->connections),
+        .bodies = either(identity->quotas.bodies, others->bodies)};
+    bool is_named = identity->kind != IDENTITY_ANONYMOUS;
+
+    conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
+}
+
+/* By the token; else by the certificate, if it has a line; else nobody in particular. */
+static enum gate identify(struct conn *conn)
+{
+    const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct identity *identity = NULL;
+    enum gate gate = GATE_OPEN;
+
+    if (tokens_are_used(tokens) && conn_head(conn)->authorization.count > 0) {
+        gate = identify_token(conn, &identity);
+    } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
+        identity = tokens_find_certificate(tokens, conn_certificate(conn));
+    }
+    identity = identity != NULL ? identity : tokens_anonymous(tokens);
+    if (conn->identity != identity) {
+        conn->identity = identity;
+        count_for(conn, identity);
+    }
+    return gate;
+}
+
+const struct identity *gate_identity(struct conn *conn)
+{
+    if (conn->identity == NULL) {
+        (void)identify(conn);
+    }
+    return conn->identity;
+}
+
+/* --- the verdict --- */
+
+/* The tag in the path is the client's to use. A name that cannot be read is refused by its
+ * route. */
+static bool may_use_tag(const struct conn *conn, const struct route *route)
+{
+    const struct request *request = &conn->request;
+    char name[LIMIT_TAG_NAME_BYTES];
+    size_t len;
+
+    if (!route->names_tag || conn->identity->prefix_count == 0) {
+        return true;
+    }
+    return target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
+                         name, sizeof name, &len) != 0 ||
+           identity_may_use(conn->identity, name, len);
+}
+
+static enum gate judge_client(struct conn *conn, const struct route *route)
+{
+    enum gate gate = identify(conn);
+
+    if (gate != GATE_OPEN) {
+        return gate;
+    }
+    if ((conn->identity->roles & (unsigned)route->role) == 0) {
+        return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL
+                   ? GATE_NO_TOKEN
+                   : GATE_ROLE;
+    }
+    return may_use_tag(conn, route) ? GATE_OPEN : GATE_TAG;
+}
+
+static enum gate judge_page(struct conn *conn, const struct route *route)
+{
+    const struct parser_head *head = conn_head(conn);
+    bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
+    /* Ids and health are for whoever reaches the port, by whatever name. */
+    bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0;
+    const struct web_request request = {
+        .head = head, .bytes = conn_at(conn, 0), .guarded = !reads || !is_open, .changes = !reads};
+
+    switch (web_check(&api_loop(conn)->api->auth->settings.web, &request)) {
+    case WEB_FINE:
+        return GATE_OPEN;
+    case WEB_MISDIRECTED:
+        return GATE_MISDIRECTED;
+    case WEB_FOREIGN:
+        return GATE_FOREIGN;
+    case WEB_TYPE:
+        return GATE_TYPE;
+    }
+    UNREACHABLE("a verdict on a page");
+}
+
+void gate_admit(struct conn *conn, const struct route *route)
+{
+    struct api_loop *loop = api_loop(conn);
+    enum gate gate = GATE_OPEN;
+
+    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
+        gate_renew(conn);
+    }
+    if ((route->doors & loop->doors) == 0) {
+        gate = GATE_OTHER_DOOR;
+    } else if (loop->api->auth != NULL) {
+        gate = judge_page(conn, route);
+        gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
+    }
+    conn->request.gate = (uint8_t)gate;
+}
+
+void gate_renew(struct conn *conn)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct token_table *old = loop->tokens;
+    struct conn *other;
+
+    loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
+    TAILQ_FOREACH (other, &loop->conns->all, all_link) {
+        other->identity = NULL;
+        other->last_len = 0; /* its head is judged again */
+    }
+    tokens_unref(old);
+    if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
+        conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
+    }
+}
+
+static const struct {
+    int status;
+    const char *reason;
+} verdicts[] = {
+    [GATE_OPEN] = {200, "none"},
+    [GATE_OTHER_DOOR] = {404, "the other door's"},
+    [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
+    [GATE_FOREIGN] = {403, "foreign Origin"},
+    [GATE_TYPE] = {415, "Content-Type is not application/json"},
+    [GATE_TWO_TOKENS] = {400, "two tokens"},
+    [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
+    [GATE_UNKNOWN] = {401, "unknown token"},
+    [GATE_NO_TOKEN] = {401, "no token"},
+    [GATE_ROLE] = {403, "the role is missing"},
+    [GATE_TAG] = {403, "another's tag"},
+};
+
+const char *gate_reason(const struct conn *conn, int *ret_status)
+{
+    *ret_status = verdicts[conn->request.gate].status;
+    return verdicts[conn->request.gate].reason;
+}

@@ -1,0 +1,62 @@
+/*
+ * gate.h - may this request be made: at this door, by this client?
+ *
+ * The happy path: gate_admit() looks at a head once, when it is read, and keeps its verdict with
+ * the request; a head that repeats it has the same. gate_is_open() is all that the path of an id
+ * sees: two loads. When the tokens were read again, the first request that a loop sees has all of
+ * the loop's connections looked at anew.
+ *
+ * Failure modes: whatever is refused is answered by deny() (denial.h). An api without struct auth
+ * (tests) refuses nothing.
+ *
+ * Thread: the loop's.
+ */
+#ifndef LEAFD_HTTP_API_GATE_H
+#define LEAFD_HTTP_API_GATE_H
+
+#include "http/api/context.h"
+#include "http/api/route.h"
+
+/* conn->request.gate */
+enum gate {
+    GATE_OPEN,
+    GATE_OTHER_DOOR,
+    GATE_MISDIRECTED,
+    GATE_FOREIGN,
+    GATE_TYPE,
+    GATE_TWO_TOKENS,
+    GATE_NO_BEARER, /* Authorization is of another scheme */
+    GATE_UNKNOWN,   /* no such token */
+    GATE_NO_TOKEN,  /* and the role needs one */
+    GATE_ROLE,
+    GATE_TAG
+};
+
+/* The loop begins, and ends. */
+void gate_begin(struct api_loop *loop);
+void gate_end(struct api_loop *loop);
+
+/* A head with this route is there: judge it. */
+void gate_admit(struct conn *conn, const struct route *route);
+
+/* The tokens were read again since this loop looked. */
+COLD void gate_renew(struct conn *conn);
+
+/* The request of a route may be served. */
+static inline bool gate_is_open(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+
+    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
+        gate_renew(conn);
+    }
+    return conn->request.gate == GATE_OPEN;
+}
+
+/* Why it may not be served, in a few words, and the status that says so. Static. */
+const char *gate_reason(const struct conn *conn, int *ret_status);
+
+/* Who asks, by the tokens in force; never NULL. Only where there is struct auth. */
+const struct identity *gate_identity(struct conn *conn);
+
+#endif

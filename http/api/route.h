@@ -1,0 +1,41 @@
+/*
+ * route.h - a route: what may be said to it, by whom, at which door, and what serves it.
+ *
+ * The table of routes is router.c's.
+ *
+ * Thread: constant.
+ */
+#ifndef LEAFD_HTTP_API_ROUTE_H
+#define LEAFD_HTTP_API_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/auth/identity.h"
+#include "src/base/limits.h"
+
+struct conn;
+
+struct route {
+    const char *path;    /* whole path, or its beginning when takes_name */
+    unsigned methods;    /* bits of enum method */
+    bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
+    bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
+    bool takes_options;  /* the handler reads the query; else there must be none */
+    bool names_tag;      /* the name is that of a tag */
+    bool audited;        /* it changes something, or shows everything */
+    unsigned doors;      /* bits of enum door: where it is served */
+    enum role role;      /* who may ask it */
+    bool takes_body;     /* bodies are kept for the handler; else read and dropped */
+    bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    int (*handle)(struct conn *conn); /* see handlers.h */
+};
+
+/* The largest body that it takes; NULL: no route. */
+static inline uint32_t route_body_max(const struct route *route)
+{
+    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
+}
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * audit.c - see audit.h. Thread: any.
+ */
+#include "http/auth/audit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static void lock(struct audit *audit)
+{
+    ASSERT(pthread_mutex_lock(&audit->lock) == 0);
+}
+
+static void unlock(struct audit *audit)
+{
+    ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
+}
+
+void audit_init(struct audit *audit)
+{
+    *audit = (struct audit){
+        .rings = {[AUDIT_CHANGE] = {.room = LIMIT_AUDIT_ENTRIES - LIMIT_AUDIT_REFUSALS,
+                                    .bytes_max = LIMIT_AUDIT_BYTES / 10 * 9},
+                  [AUDIT_REFUSAL] = {.room = LIMIT_AUDIT_REFUSALS,
+                                     .bytes_max = LIMIT_AUDIT_BYTES / 10}},
+    };
+    ASSERT(pthread_mutex_init(&audit->lock, NULL) == 0);
+}
+
+static struct audit_entry *at(const struct audit_ring *ring, size_t index)
+{
+    ASSERT(index < ring->count);
+    return &ring->entries[(ring->first + index) % ring->room];
+}
+
+static void drop_oldest(struct audit_ring *ring)
+{
+    struct audit_entry *entry = at(ring, 0);
+
+    ring->bytes -= entry->len;
+    free(entry->json);
+    *entry = (struct audit_entry){0};
+    ring->first = (ring->first + 1) % ring->room;
+    ring->count--;
+}
+
+void audit_free(struct audit *audit)
+{
+    for (size_t i = 0; i < AUDIT_KINDS; i++) {
+        while (audit->rings[i].count > 0) {
+            drop_oldest(&audit->rings[i]);
+        }
+        free(audit->rings[i].entries);
+    }
+    ASSERT(pthread_mutex_destroy(&audit->lock) == 0);
+}
+
+bool audit_takes_refusal(struct audit *audit, uint64_t wall_ms, uint64_t *ret_over)
+{
+    bool takes;
+
+    lock(audit);
+    if (audit->second != wall_ms / 1000) {
+        audit->second = wall_ms / 1000;
+        audit->in_second = 0;
+    }
+    takes = audit->in_second < LIMIT_AUDIT_REFUSALS_PER_S;
+    audit->in_second += takes;
+    audit->refusals_over += !takes;
+    *ret_over = audit->refusals_over;
+    audit->refusals_over = takes ? 0 : audit->refusals_over;
+    unlock(audit);
+    return takes;
+}
+
+uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, size_t len)
+{
+    struct audit_ring *ring = &audit->rings[kind];
+    char *copy = malloc(len);
+    uint64_t number;
+
+    ASSERT(len > 0 && len <= LIMIT_AUDIT_ENTRY_BYTES);
+    ASSERT(copy != NULL);
+    memcpy(copy, json, len);
+    lock(audit);
+    if (ring->entries == NULL) {
+        ring->entries = calloc(ring->room, sizeof *ring->entries);
+        ASSERT(ring->entries != NULL);
+    }
+    while (ring->count == ring->room || ring->bytes + len > ring->bytes_max) {
+        drop_oldest(ring);
+        audit->lost++;
+    }
+    number = ++audit->last_number;
+    ring->count++;
+    *at(ring, ring->count - 1) = (struct audit_entry){number, len, copy};
+    ring->bytes += len;
+    unlock(audit);
+    return number;
+}
+
+/* The first of a ring above `after`; its count: there is none. */
+static size_t first_above(const struct audit_ring *ring, uint64_t after)
+{
+    size_t low = 0;
+    size_t high = ring->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (at(ring, middle)->number > after) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+/* The oldest that is left in either ring; NULL: none. */
+static const struct audit_entry *next_entry(struct audit *audit, size_t places[AUDIT_KINDS])
+{
+    const struct audit_entry *next = NULL;
+    size_t from = 0;
+
+    for (size_t i = 0; i < AUDIT_KINDS; i++) {
+        const struct audit_ring *ring = &audit->rings[i];
+
+        if (places[i] < ring->count &&
+            (next == NULL || at(ring, places[i])->number < next->number)) {
+            next = at(ring, places[i]);
+            from = i;
+        }
+    }
+    places[from] += next != NULL;
+    return next;
+}
+
+void audit_list(struct audit *audit, uint64_t after, size_t limit, struct buf *out)
+{
+    const struct audit_entry *entry = NULL;
+    size_t places[AUDIT_KINDS];
+    uint64_t last = 0;
+
+    lock(audit);
+    for (size_t i = 0; i < AUDIT_KINDS; i++) {
+        places[i] = first_above(&audit->rings[i], after);
+    }
+    buf_printf(out, "{\"entries\":[");
+    for (size_t i = 0; i < limit && (entry = next_entry(audit, places)) != NULL; i++) {
+        buf_printf(out, "%s{\"number\":%" PRIu64 ",", i > 0 ? "," : "", entry->number);
+        buf_put(out, entry->json, entry->len);
+        buf_printf(out, "}");
+        last = entry->number;
+    }
+    buf_printf(out, "],\"next\":");
+    if (last > 0 && next_entry(audit, places) != NULL) {
+        buf_printf(out, "%" PRIu64, last);
+    } else {
+        buf_printf(out, "null");
+    }
+    buf_printf(out, ",\"lost\":%" PRIu64 ",\"refusals_not_kept\":%" PRIu64 "}", audit->lost,
+               audit->refusals_over);
+    unlock(audit);
+}

@@ -1,0 +1,532 @@
+/*
+ * tokens.c - see tokens.h. Thread: see there.
+ */
+#include "http/auth/tokens.h"
+
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "http/proto/target.h"
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+
+#define HASH_FIELD "sha256:"
+#define CERT_FIELD "cert:"
+#define SHOWN_BYTES 80
+
+struct entry {
+    struct token_hash hash; /* of a token; else zeros, which no token has */
+    const char *subject;    /* of a certificate; NULL: it is a token */
+};
+
+struct token_table {
+    _Atomic uint32_t refs;
+    bool is_used;
+    size_t count; /* of identities, and of entries of the same index */
+    struct identity *identities;
+    struct entry *entries;
+    struct identity_prefix *prefixes; /* of all */
+    size_t prefix_count;
+    char *text; /* decoded prefixes and subjects; never moves */
+    size_t text_len;
+};
+
+/* What is being read. */
+struct tokens_reader {
+    struct token_table *table;
+    struct identity *identity;
+    struct entry *entry;
+    unsigned line;
+    char *why;
+};
+
+/* A field of a line, or a part of one. */
+struct field {
+    const char *at;
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static int refuse(struct tokens_reader *reader,
+                                                        const char *format, ...)
+{
+    int used = snprintf(reader->why, TOKENS_WHY_BYTES, "line %u: ", reader->line);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(reader->why + used, TOKENS_WHY_BYTES - (size_t)used, format, args);
+    va_end(args);
+    return ERR_INVALID;
+}
+
+#define SHOW(field) text_show((field)->at, (field)->len, (char[SHOWN_BYTES]){0}, SHOWN_BYTES)
+
+static bool begins(const struct field *field, const char *word)
+{
+    return field->len >= strlen(word) && memcmp(field->at, word, strlen(word)) == 0;
+}
+
+static struct field behind(const struct field *field, const char *word)
+{
+    return (struct field){field->at + strlen(word), field->len - strlen(word)};
+}
+
+/* Cut the next piece off, at any of the bytes. False: there is none. */
+static bool cut(struct field *rest, const char *at, struct field *ret_piece)
+{
+    size_t len = 0;
+
+    if (rest->at == NULL) {
+        return false;
+    }
+    /* A NUL would be found at the end of every text. */
+    while (len < rest->len && (rest->at[len] == '\0' || strchr(at, rest->at[len]) == NULL)) {
+        len++;
+    }
+    *ret_piece = (struct field){rest->at, len};
+    if (len == rest->len) {
+        rest->at = NULL;
+    } else {
+        rest->at += len + 1;
+        rest->len -= len + 1;
+    }
+    return true;
+}
+
+/* --- the fields --- */
+
+static int read_name(struct tokens_reader *reader, const struct field *field)
+{
+    struct identity *identity = reader->identity;
+    bool fits = field->len >= 1 && field->len <= LIMIT_TOKEN_NAME_BYTES;
+
+    for (size_t i = 0; i < field->len && fits; i++) {
+        char c = field->at[i];
+
+        fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '.' || c == '_' || c == '-';
+    }
+    if (!fits) {
+        return refuse(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -", SHOW(field),
+                      LIMIT_TOKEN_NAME_BYTES);
+    }
+    memcpy(identity->name, field->at, field->len);
+    for (size_t i = 0; i < reader->table->count - 1; i++) {
+        if (strcmp(reader->table->identities[i].name, identity->name) == 0) {
+            return refuse(reader,
+                          i == 0 ? "the name %s is taken by those who have no token"
+                                 : "the name %s is given twice",
+                          SHOW(field));
+        }
+    }
+    return 0;
+}
+
+static int read_hash(struct tokens_reader *reader, const struct field *hex)
+{
+    struct token_hash *hash = &reader->entry->hash;
+    uint8_t bytes[TOKEN_HASH_BYTES];
+    bool fits = hex->len == sizeof bytes * 2;
+
+    for (size_t i = 0; i < sizeof bytes && fits; i++) {
+        int high = text_hex_digit(hex->at[2 * i]);
+        int low = text_hex_digit(hex->at[2 * i + 1]);
+
+        fits = high >= 0 && low >= 0;
+        bytes[i] = (uint8_t)(fits ? high << 4 | low : 0);
+    }
+    if (!fits) {
+        return refuse(reader, "the hash %s must be %zu hex digits: leafd --new-token makes one",
+                      SHOW(hex), sizeof bytes * 2);
+    }
+    memcpy(hash->words, bytes, sizeof bytes);
+    for (size_t i = 0; i < reader->table->count - 1; i++) {
+        if (memcmp(&reader->table->entries[i].hash, hash, sizeof *hash) == 0) {
+            return refuse(reader, i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
+                          SHOW(hex));
+        }
+    }
+    reader->identity->kind = IDENTITY_TOKEN;
+    return 0;
+}
+
+/* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
+static int keep(struct tokens_reader *reader, const struct field *field, size_t most,
+                const char **ret_text, size_t *ret_len)
+{
+    struct token_table *table = reader->table;
+    char *to = table->text + table->text_len;
+
+    if (target_decode(field->at, field->len, TARGET_PLUS_IS_PLUS, to, most, ret_len) != 0 ||
+        *ret_len == 0 || memchr(to, '\0', *ret_len) != NULL || !text_is_utf8(to, *ret_len)) {
+        return refuse(reader, "%s must be 1 to %zu bytes of UTF-8, with %%XX for bytes",
+                      SHOW(field), most);
+    }
+    to[*ret_len] = '\0';
+    table->text_len += *ret_len + 1;
+    *ret_text = to;
+    return 0;
+}
+
+static int read_certificate(struct tokens_reader *reader, const struct field *subject)
+{
+    size_t len;
+    int rv = keep(reader, subject, LIMIT_TOKEN_SUBJECT_BYTES, &reader->entry->subject, &len);
+
+    for (size_t i = 0; i < reader->table->count - 1 && rv == 0; i++) {
+        const char *other = reader->table->entries[i].subject;
+
+        if (other != NULL && strcmp(other, reader->entry->subject) == 0) {
+            rv = refuse(reader, "the certificate %s is given twice", SHOW(subject));
+        }
+    }
+    reader->identity->kind = IDENTITY_CERTIFICATE;
+    return rv;
+}
+
+static int read_proof(struct tokens_reader *reader, const struct field *field)
+{
+    struct field rest;
+
+    if (begins(field, HASH_FIELD)) {
+        rest = behind(field, HASH_FIELD);
+        return read_hash(reader, &rest);
+    }
+    if (begins(field, CERT_FIELD)) {
+        rest = behind(field, CERT_FIELD);
+        return read_certificate(reader, &rest);
+    }
+    return refuse(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME", SHOW(field));
+}
+
+static int read_roles(struct tokens_reader *reader, struct field value)
+{
+    struct field item;
+
+    while (cut(&value, ",", &item)) {
+        unsigned role = role_named(item.at, item.len);
+
+        if (role == 0) {
+            return refuse(reader, "%s is no role; roles are %s, and all", SHOW(&item),
+                          roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+        }
+        reader->identity->roles |= role;
+    }
+    return 0;
+}
+
+static int read_prefixes(struct tokens_reader *reader, struct field value)
+{
+    struct token_table *table = reader->table;
+    struct identity *identity = reader->identity;
+    struct field item;
+
+    identity->prefixes = table->prefixes + table->prefix_count;
+    while (cut(&value, ",", &item)) {
+        struct identity_prefix *prefix = &table->prefixes[table->prefix_count];
+
+        if (identity->prefix_count == LIMIT_TOKEN_PREFIXES) {
+            return refuse(reader, "more than %d prefixes", LIMIT_TOKEN_PREFIXES);
+        }
+        if (keep(reader, &item, LIMIT_TAG_NAME_BYTES, &prefix->text, &prefix->len) != 0) {
+            return ERR_INVALID;
+        }
+        table->prefix_count++;
+        identity->prefix_count++;
+    }
+    return 0;
+}
+
+/* A quota; false: the field is none. */
+static bool read_quota(struct tokens_reader *reader, const struct field *key,
+                       const struct field *value, int *ret_rv)
+{
+    struct identity_quotas *quotas = &reader->identity->quotas;
+    const struct {
+        const char *key;
+        uint32_t *to;
+    } rows[] = {{"requests-per-s", &quotas->requests_per_s},
+                {"ids-per-s", &quotas->ids_per_s},
+                {"connections", &quotas->connections},
+                {"bodies", &quotas->bodies},
+                {"keys", &quotas->keys},
+                {"workers", &quotas->workers}};
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strlen(rows[i].key) != key->len || memcmp(rows[i].key, key->at, key->len) != 0) {
+            continue;
+        }
+        *ret_rv = 0;
+        if (text_parse_decimal(value->at, value->len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
+            *ret_rv = refuse(reader, "%s=%s must be a whole number from 1 to %d", rows[i].key,
+                             SHOW(value), LIMIT_TOKEN_QUOTA);
+        } else if (*rows[i].to != 0) {
+            *ret_rv = refuse(reader, "%s is given twice", rows[i].key);
+        }
+        *rows[i].to = (uint32_t)number;
+        return true;
+    }
+    return false;
+}
+
+/* "key=value". */
+static int read_pair(struct tokens_reader *reader, const struct field *field)
+{
+    struct identity *identity = reader->identity;
+    struct field rest = *field;
+    struct field key;
+    int rv;
+
+    if (!cut(&rest, "=", &key) || rest.at == NULL) {
+        return refuse(reader, "%s must be a key, =, and a value", SHOW(field));
+    }
+    if (begins(field, "roles=")) {
+        return identity->roles == 0 ? read_roles(reader, rest)
+                                    : refuse(reader, "roles is given twice");
+    }
+    if (begins(field, "prefix=")) {
+        return identity->prefix_count == 0 ? read_prefixes(reader, rest)
+                                           : refuse(reader, "prefix is given twice");
+    }
+    if (read_quota(reader, &key, &rest, &rv)) {
+        return rv;
+    }
+    return refuse(reader,
+                  "%s is no key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
+                  "keys, workers",
+                  SHOW(&key));
+}
+
+/* --- lines --- */
+
+/* What no single field shows. */
+static int check_line(struct tokens_reader *reader, unsigned fields)
+{
+    const struct identity *identity = reader->identity;
+
+    if (fields < 2 || identity->roles == 0) {
+        return refuse(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
+    }
+    if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
+        return refuse(reader, "%s has the role admin, which sees all tags, and a prefix",
+                      identity->name);
+    }
+    return 0;
+}
+
+static int read_line(struct tokens_reader *reader, struct field line)
+{
+    struct token_table *table = reader->table;
+    struct field field;
+    unsigned fields = 0;
+    int rv = 0;
+
+    if (line.len > LIMIT_TOKEN_LINE_BYTES) {
+        return refuse(reader, "longer than %d bytes", LIMIT_TOKEN_LINE_BYTES);
+    }
+    if (tokens_count(table) == LIMIT_TOKENS) {
+        return refuse(reader, "more than %d tokens", LIMIT_TOKENS);
+    }
+    reader->identity = &table->identities[table->count];
+    reader->entry = &table->entries[table->count];
+    reader->identity->index = (uint32_t)table->count;
+    table->count++;
+    while (rv == 0 && cut(&line, " \t", &field)) {
+        if (field.len == 0) {
+            continue;
+        }
+        rv = fields == 0   ? read_name(reader, &field)
+             : fields == 1 ? read_proof(reader, &field)
+                           : read_pair(reader, &field);
+        fields++;
+    }
+    return rv == 0 ? check_line(reader, fields) : rv;
+}
+
+static int read_all(struct tokens_reader *reader, struct field text)
+{
+    struct field line;
+    int rv = 0;
+
+    while (rv == 0 && cut(&text, "\n", &line)) {
+        reader->line++;
+        if (line.len > 0 && line.at[line.len - 1] == '\r') {
+            line.len--;
+        }
+        while (line.len > 0 && (line.at[0] == ' ' || line.at[0] == '\t')) {
+            line = (struct field){line.at + 1, line.len - 1};
+        }
+        if (memchr(line.at, '\0', line.len) != NULL) {
+            return refuse(reader, "has a NUL byte");
+        }
+        if (line.len > 0 && line.at[0] != '#') {
+            rv = read_line(reader, line);
+        }
+    }
+    if (rv == 0 && tokens_count(reader->table) == 0) {
+        (void)snprintf(reader->why, TOKENS_WHY_BYTES, "has no token: leafd --new-token makes one");
+        rv = ERR_INVALID;
+    }
+    return rv;
+}
+
+static void *zeroed(size_t count, size_t bytes)
+{
+    void *made = calloc(count, bytes);
+
+    ASSERT(made != NULL);
+    return made;
+}
+
+/* Room for as many lines, prefixes and bytes as the text can have. */
+static struct token_table *table_new(const char *text, size_t len)
+{
+    struct token_table *table = zeroed(1, sizeof *table);
+    size_t lines = 2;
+    size_t items = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+        items += text[i] == '=' || text[i] == ',';
+    }
+    lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
+    table->refs = 1;
+    table->identities = zeroed(lines, sizeof *table->identities);
+    table->entries = zeroed(lines, sizeof *table->entries);
+    table->prefixes = zeroed(items, sizeof *table->prefixes);
+    /* target_decode() may fill all of its space before it finds the text too long. */
+    table->text = zeroed(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1);
+    table->count = 1;
+    return table;
+}
+
+int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
+                 struct token_table **ret_table, char why[TOKENS_WHY_BYTES])
+{
+    struct token_table *table;
+    struct tokens_reader reader = {.why = why};
+    int rv = 0;
+
+    why[0] = '\0';
+    if (len > LIMIT_TOKENS_FILE_BYTES) {
+        (void)snprintf(why, TOKENS_WHY_BYTES, "larger than %d bytes", LIMIT_TOKENS_FILE_BYTES);
+        return ERR_INVALID;
+    }
+    table = table_new(text, len);
+    (void)snprintf(table->identities[0].name, sizeof table->identities[0].name, "anonymous");
+    table->identities[0].roles = anonymous_roles;
+    if (text != NULL) {
+        table->is_used = true;
+        reader.table = table;
+        rv = read_all(&reader, (struct field){text, len});
+    }
+    if (rv != 0) {
+        tokens_unref(table);
+        return rv;
+    }
+    *ret_table = table;
+    return 0;
+}
+
+/* --- tables --- */
+
+void tokens_ref(struct token_table *table)
+{
+    atomic_fetch_add(&table->refs, 1);
+}
+
+void tokens_unref(struct token_table *table)
+{
+    if (table == NULL || atomic_fetch_sub(&table->refs, 1) > 1) {
+        return;
+    }
+    free(table->identities);
+    free(table->entries);
+    free(table->prefixes);
+    free(table->text);
+    free(table);
+}
+
+bool tokens_are_used(const struct token_table *table)
+{
+    return table->is_used;
+}
+
+size_t tokens_count(const struct token_table *table)
+{
+    return table->count - 1;
+}
+
+const struct identity *tokens_anonymous(const struct token_table *table)
+{
+    return &table->identities[0];
+}
+
+const struct identity *tokens_find(const struct token_table *table, const struct token_hash *hash)
+{
+    size_t found = 0;
+
+    /* All are looked at, each in full, without a branch. */
+    for (size_t i = 1; i < table->count; i++) {
+        const uint64_t *words = table->entries[i].hash.words;
+        uint64_t differs = (words[0] ^ hash->words[0]) | (words[1] ^ hash->words[1]) |
+                           (words[2] ^ hash->words[2]) | (words[3] ^ hash->words[3]);
+        size_t mask = ((size_t)((differs | (0 - differs)) >> 63)) - 1; /* all ones: the same */
+
+        found |= i & mask;
+    }
+    return found > 0 ? &table->identities[found] : NULL;
+}
+
+const struct identity *tokens_find_certificate(const struct token_table *table, const char *name)
+{
+    for (size_t i = 1; i < table->count; i++) {
+        if (table->entries[i].subject != NULL && strcmp(table->entries[i].subject, name) == 0) {
+            return &table->identities[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- tokens --- */
+
+bool token_hash(const char *token, size_t len, struct token_hash *ret_hash)
+{
+    size_t bytes = 0;
+
+    return EVP_Q_digest(NULL, "SHA256", NULL, token, len, (unsigned char *)ret_hash->words,
+                        &bytes) == 1 &&
+           bytes == sizeof ret_hash->words;
+}
+
+int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint8_t random[TOKEN_HASH_BYTES + 1] = {0}; /* and bits to fill up the last digit */
+    struct token_hash hash;
+    char hex[2 * TOKEN_HASH_BYTES + 1];
+
+    if (getrandom(random, TOKEN_HASH_BYTES, 0) != TOKEN_HASH_BYTES) {
+        return ERR_IO;
+    }
+    for (size_t i = 0; i < TOKEN_TEXT_BYTES - 1; i++) {
+        size_t bit = 6 * i;
+        unsigned pair = (unsigned)random[bit / 8] << 8 | random[bit / 8 + 1];
+
+        ret_token[i] = digits[pair >> (10 - bit % 8) & 63];
+    }
+    ret_token[TOKEN_TEXT_BYTES - 1] = '\0';
+    if (!token_hash(ret_token, TOKEN_TEXT_BYTES - 1, &hash)) {
+        return ERR_IO;
+    }
+    for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)hash.words)[i]);
+    }
+    (void)snprintf(ret_line, TOKEN_LINE_BYTES, "token-%.8s " HASH_FIELD "%s roles=ids", hex, hex);
+    return 0;
+}

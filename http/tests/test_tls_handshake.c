@@ -1,0 +1,516 @@
+/*
+ * test_tls_handshake.c - who is let in over TLS, and as whom; certificates that are replaced while
+ * it runs; and how much handshakes may take.
+ */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "http/tests/tls_world.h"
+#include "http/tls/certificate.h"
+#include "src/base/assert.h"
+
+#define ASK "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define ASK_LEN (sizeof ASK - 1)
+#define ANSWER "{\"status\":\"alive\"}"
+
+static struct made ca;
+static struct made server;
+static struct tls *tls;
+static struct conn_world world;
+
+static int setup(void **state)
+{
+    (void)state;
+    made_make(&ca, "a CA", NULL, 90, NULL);
+    made_make(&server, "localhost", "DNS:localhost", 90, &ca);
+    tls = made_tls(&server, NULL, TLS_CLIENT_NONE);
+    conn_world_start_tls(&world, tls);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    conn_world_stop(&world);
+    tls_free(tls);
+    made_release(&server);
+    made_release(&ca);
+    return 0;
+}
+
+/* Each begins with the same certificate, and clients are not asked for any. */
+static int begin(void **state)
+{
+    (void)state;
+    made_commit(tls, &server, NULL, TLS_CLIENT_NONE);
+    conn_world_reset(&world);
+    return 0;
+}
+
+static bool has(const struct buf *text, const char *what)
+{
+    return memmem(text->data, text->len, what, strlen(what)) != NULL;
+}
+
+static void expect_answer(struct tls_user *client)
+{
+    client->plain.len = 0;
+    tls_user_ask(client, ASK, ASK_LEN);
+    assert_true(has(&client->plain, ANSWER));
+}
+
+/* Is one with these options served? */
+static bool is_served(const struct tls_options *options)
+{
+    struct tls_user client;
+    bool open = tls_user_open(&client, &world, &ca, options);
+
+    if (open) {
+        expect_answer(&client);
+    }
+    tls_user_close(&client);
+    return open;
+}
+
+/* --- versions and protocols --- */
+
+static void test_versions(void **state)
+{
+    const uint64_t failed = world.loop->conns.tls->counts.failed;
+
+    (void)state;
+    assert_true(is_served(&(struct tls_options){.min_version = TLS1_3_VERSION}));
+    assert_true(is_served(&(struct tls_options){.max_version = TLS1_2_VERSION}));
+    assert_int_equal(world.loop->conns.tls->counts.failed, failed);
+    assert_false(is_served(
+        &(struct tls_options){.min_version = TLS1_VERSION, .max_version = TLS1_1_VERSION}));
+    assert_int_equal(world.loop->conns.tls->counts.failed, failed + 1);
+}
+
+static void test_alpn(void **state)
+{
+    static const unsigned char both[] = "\x02h2\x08http/1.1";
+    static const unsigned char h2[] = "\x02h2";
+    struct tls_options options = {.alpn = both, .alpn_len = sizeof both - 1};
+    const unsigned char *chosen;
+    struct tls_user client;
+    unsigned len;
+
+    (void)state;
+    assert_true(tls_user_open(&client, &world, &ca, &options));
+    SSL_get0_alpn_selected(client.ssl, &chosen, &len);
+    assert_int_equal(len, 8);
+    assert_memory_equal(chosen, "http/1.1", 8);
+    expect_answer(&client);
+    tls_user_close(&client);
+    assert_false(is_served(&(struct tls_options){.alpn = h2, .alpn_len = sizeof h2 - 1}));
+}
+
+/* A client of TLS 1.2 that wants to negotiate anew is told no, and served on; not for ever. */
+static void test_renegotiation(void **state)
+{
+    struct tls_options options = {.max_version = TLS1_2_VERSION};
+    struct tls_user client;
+    unsigned asked = 0;
+
+    (void)state;
+    assert_true(tls_user_open(&client, &world, &ca, &options));
+    expect_answer(&client);
+    while (!world.ended && asked < 4 * LIMIT_TLS_CONTROL) {
+        (void)SSL_renegotiate(client.ssl);
+        (void)SSL_do_handshake(client.ssl);
+        tls_user_flush(&client);
+        tls_user_take(&client);
+        asked++;
+    }
+    assert_true(world.ended);
+    tls_user_close(&client);
+}
+
+/* --- what is no TLS --- */
+
+static void test_plain_http(void **state)
+{
+    (void)state;
+    conn_world_connect(&world);
+    conn_world_send(&world, ASK, ASK_LEN);
+    assert_true(has(&world.replies, "HTTP/1.1 400 Bad Request\r\n"));
+    assert_true(has(&world.replies, "\"tls_required\""));
+    assert_true(world.ended);
+    conn_world_disconnect(&world);
+
+    conn_world_reset(&world);
+    conn_world_connect(&world);
+    conn_world_send(&world, "\x80\x2e\x01", 3); /* a hello of SSL 2 */
+    assert_int_equal(world.replies.len, 0);
+    assert_true(world.ended);
+    conn_world_disconnect(&world);
+}
+
+static void test_handshake_deadline(void **state)
+{
+    struct buf wire = BUF_INIT;
+    struct tls_user client;
+
+    (void)state;
+    conn_world_connect(&world);
+    tls_user_make(&client, &world, &ca, NULL);
+    tls_user_wire(&client, &wire);
+    conn_world_send(&world, wire.data, 1);
+    /* Another byte does not move it. */
+    conn_world_pass(&world, LIMIT_TLS_HANDSHAKE_MS - 1);
+    conn_world_send(&world, wire.data + 1, 1);
+    assert_false(world.ended);
+    conn_world_pass(&world, 1);
+    assert_true(world.ended);
+    buf_free(&wire);
+    tls_user_close(&client);
+}
+
+/* --- certificates of clients --- */
+
+/* Who a client with this certificate is, or NULL. */
+static char *name_of(const char *names)
+{
+    struct tls_user client;
+    struct made own;
+    struct tls_options options = {.own = &own};
+    char *name = NULL;
+
+    made_make(&own, "a client", names, 90, &ca);
+    if (tls_user_open(&client, &world, &ca, &options)) {
+        const char *certificate = conn_certificate(world.conn);
+
+        expect_answer(&client);
+        name = certificate != NULL ? strdup(certificate) : NULL;
+    }
+    tls_user_close(&client);
+    made_release(&own);
+    return name;
+}
+
+static void expect_name(const char *names, const char *wanted)
+{
+    char *name = name_of(names);
+
+    assert_non_null(name);
+    if (strcmp(wanted, "sha256:") == 0) {
+        assert_memory_equal(name, wanted, 7);
+        assert_int_equal(strspn(name + 7, "0123456789abcdef"), 64);
+        assert_int_equal(strlen(name), 7 + 64);
+    } else {
+        assert_string_equal(name, wanted);
+    }
+    free(name);
+}
+
+static void test_client_names(void **state)
+{
+    char longest[4 + CERTIFICATE_NAME_MAX + 2] = "DNS:";
+    char wanted[sizeof longest] = "dns:";
+
+    (void)state;
+    made_commit(tls, &server, &ca, TLS_CLIENT_REQUIRED);
+    expect_name("URI:spiffe://shop/orders", "uri:spiffe://shop/orders");
+    expect_name("DNS:orders.shop", "dns:orders.shop");
+    expect_name("DNS:orders.shop,email:a@b.c", "dns:orders.shop");
+    expect_name("DNS:a,DNS:b", "sha256:");
+    expect_name("DNS:a,URI:b:c", "sha256:");
+    expect_name("URI:a b", "sha256:");
+    expect_name("email:a@b.c", "sha256:");
+    expect_name(NULL, "sha256:");
+    memset(longest + 4, 'n', CERTIFICATE_NAME_MAX);
+    memset(wanted + 4, 'n', CERTIFICATE_NAME_MAX);
+    expect_name(longest, wanted);
+    longest[4 + CERTIFICATE_NAME_MAX] = 'n';
+    expect_name(longest, "sha256:");
+}
+
+static void test_client_certificates(void **state)
+{
+    struct made other_ca;
+    struct made stranger;
+    struct made late;
+    struct made good;
+
+    (void)state;
+    made_make(&other_ca, "a CA", NULL, 90, NULL);
+    made_make(&stranger, "a client", "DNS:a", 90, &other_ca);
+    made_make(&late, "a client", "DNS:a", -1, &ca);
+    made_make(&good, "a client", "DNS:a", 90, &ca);
+    made_commit(tls, &server, &ca, TLS_CLIENT_REQUIRED);
+    assert_false(is_served(NULL));
+    assert_false(is_served(&(struct tls_options){.own = &stranger}));
+    assert_false(is_served(&(struct tls_options){.own = &late}));
+    assert_true(is_served(&(struct tls_options){.own = &good}));
+    assert_false(is_served(&(struct tls_options){.own = &late, .max_version = TLS1_2_VERSION}));
+    made_commit(tls, &server, &ca, TLS_CLIENT_OPTIONAL);
+    assert_true(is_served(NULL));
+    assert_false(is_served(&(struct tls_options){.own = &stranger}));
+    assert_true(is_served(&(struct tls_options){.own = &good}));
+    made_commit(tls, &server, NULL, TLS_CLIENT_NONE);
+    assert_true(is_served(&(struct tls_options){.own = &stranger}));
+    assert_null(name_of("DNS:a"));
+    made_release(&good);
+    made_release(&late);
+    made_release(&stranger);
+    made_release(&other_ca);
+}
+
+/* --- tickets and reloads --- */
+
+/* A connection that leaves its ticket. The caller frees it. */
+static SSL_SESSION *ticket_of(const struct tls_options *options)
+{
+    struct tls_user client;
+    SSL_SESSION *ticket;
+
+    assert_true(tls_user_open(&client, &world, &ca, options));
+    expect_answer(&client);
+    ticket = client.ticket;
+    client.ticket = NULL;
+    assert_non_null(ticket);
+    tls_user_close(&client);
+    return ticket;
+}
+
+/* Is it taken up again? It is served in any case. */
+static bool is_resumed(SSL_SESSION *ticket, const struct made *own)
+{
+    struct tls_options options = {
+        .resume = ticket, .own = own, .max_version = SSL_SESSION_get_protocol_version(ticket)};
+    struct tls_user client;
+    bool resumed;
+
+    if (!tls_user_open(&client, &world, &ca, &options)) {
+        tls_user_close(&client);
+        return false;
+    }
+    resumed = SSL_session_reused(client.ssl);
+    expect_answer(&client);
+    tls_user_close(&client);
+    return resumed;
+}
+
+/* While a connection is open the certificate is replaced: it goes on, new ones get the new one, and
+ * tickets stay good. */
+static void test_reload(void **state)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    struct made renewed;
+    struct tls_user open;
+    struct tls_user new;
+
+    (void)state;
+    made_make(&renewed, "renewed", "DNS:localhost", 90, &ca);
+    for (unsigned i = 0; i < 2; i++) {
+        struct tls_options options = {.max_version = versions[i]};
+        SSL_SESSION *ticket = ticket_of(&options);
+
+        assert_true(tls_user_open(&open, &world, &ca, &options));
+        made_commit(tls, &renewed, NULL, TLS_CLIENT_NONE);
+        expect_answer(&open);
+        tls_user_close(&open);
+        assert_true(is_resumed(ticket, NULL));
+        SSL_SESSION_free(ticket);
+        assert_true(tls_user_open(&new, &world, &ca, &options));
+        assert_int_equal(X509_cmp(SSL_get0_peer_certificate(new.ssl), renewed.certificate), 0);
+        tls_user_close(&new);
+        made_commit(tls, &server, NULL, TLS_CLIENT_NONE);
+    }
+    made_release(&renewed);
+}
+
+/* A ticket of other rules for clients' certificates is worth nothing: its client may not be one any
+ * more. */
+static void test_reload_of_client_ca(void **state)
+{
+    struct made other_ca;
+    struct made good;
+    struct tls_options options = {.own = &good};
+    SSL_SESSION *anonymous = ticket_of(NULL);
+    SSL_SESSION *ticket;
+
+    (void)state;
+    made_make(&other_ca, "another CA", NULL, 90, NULL);
+    made_make(&good, "a client", "DNS:a", 90, &ca);
+    made_commit(tls, &server, &ca, TLS_CLIENT_REQUIRED);
+    assert_false(is_resumed(anonymous, NULL));
+    ticket = ticket_of(&options);
+    assert_true(is_resumed(ticket, &good));
+    made_commit(tls, &server, &other_ca, TLS_CLIENT_REQUIRED);
+    assert_false(is_resumed(ticket, &good));
+    made_commit(tls, &server, &ca, TLS_CLIENT_OPTIONAL);
+    assert_false(is_resumed(ticket, &good));
+    SSL_SESSION_free(ticket);
+    SSL_SESSION_free(anonymous);
+    made_release(&good);
+    made_release(&other_ca);
+}
+
+/* A resumed session has the name of its first handshake. */
+static void test_resumed_name(void **state)
+{
+    struct made good;
+    struct tls_options options = {.own = &good};
+    struct tls_user client;
+    SSL_SESSION *ticket;
+
+    (void)state;
+    made_make(&good, "a client", "DNS:a", 90, &ca);
+    made_commit(tls, &server, &ca, TLS_CLIENT_OPTIONAL);
+    ticket = ticket_of(&options);
+    assert_true(tls_user_open(&client, &world, &ca, &(struct tls_options){.resume = ticket}));
+    assert_true(SSL_session_reused(client.ssl));
+    assert_string_equal(conn_certificate(world.conn), "dns:a");
+    tls_user_close(&client);
+    SSL_SESSION_free(ticket);
+    made_release(&good);
+}
+
+/* --- how much handshakes may take --- */
+
+#define HALVES 2000
+
+/* Give the loop what is to be done. */
+static void turn(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        (void)uv_run(&world.loop->uv, UV_RUN_NOWAIT);
+    }
+}
+
+static void connect_and_send(int *fd, const void *data, size_t len)
+{
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    conns_take(&world.loop->conns, fds[0], &nobody);
+    *fd = fds[1];
+    assert_int_equal(send(fds[1], data, len, MSG_NOSIGNAL), len);
+}
+
+static void close_all(int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        close(fds[i]);
+    }
+    while (world.loop->conns.counts.conns > 0) {
+        turn();
+    }
+}
+
+/* Clients that send half of a hello cost little more than what they sent. */
+static void test_half_hellos(void **state)
+{
+    static int fds[HALVES];
+    struct rlimit files = {2 * HALVES + 100, 2 * HALVES + 100};
+    struct buf wire = BUF_INIT;
+    struct tls_user client;
+    size_t before;
+
+    (void)state;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    tls_user_make(&client, &world, &ca, NULL);
+    tls_user_wire(&client, &wire);
+    before = mallinfo2().uordblks;
+    for (unsigned i = 0; i < HALVES; i++) {
+        connect_and_send(&fds[i], wire.data, wire.len / 2);
+        turn();
+    }
+    assert_int_equal(world.loop->conns.counts.conns, HALVES);
+    assert_int_equal(world.loop->conns.tls->handshake_count, 0);
+    assert_true(mallinfo2().uordblks - before < HALVES * (4096 + wire.len));
+    close_all(fds, HALVES);
+    buf_free(&wire);
+    tls_user_free(&client);
+}
+
+/* Of those that send a whole one and then nothing so many are kept, the newest, and somebody who
+ * does finish is served. */
+static void test_handshakes_under_way(void **state)
+{
+    static int fds[LIMIT_TLS_HANDSHAKES + 1];
+    struct buf wire = BUF_INIT;
+    struct tls_user client;
+    char byte[4096];
+
+    (void)state;
+    tls_user_make(&client, &world, &ca, NULL);
+    tls_user_wire(&client, &wire);
+    for (unsigned i = 0; i < LIMIT_TLS_HANDSHAKES; i++) {
+        connect_and_send(&fds[i], wire.data, wire.len);
+        turn();
+    }
+    assert_int_equal(world.loop->conns.tls->handshake_count, LIMIT_TLS_HANDSHAKES);
+    assert_int_equal(world.loop->conns.counts.conns, LIMIT_TLS_HANDSHAKES);
+    connect_and_send(&fds[LIMIT_TLS_HANDSHAKES], wire.data, wire.len);
+    turn();
+    assert_int_equal(world.loop->conns.tls->handshake_count, LIMIT_TLS_HANDSHAKES);
+    assert_int_equal(world.loop->conns.counts.conns, LIMIT_TLS_HANDSHAKES);
+    while (recv(fds[0], byte, sizeof byte, 0) > 0) {
+    }
+    assert_int_equal(recv(fds[0], byte, sizeof byte, 0), 0); /* it is the oldest that went */
+    assert_true(recv(fds[1], byte, sizeof byte, 0) > 0);
+    close_all(fds, LIMIT_TLS_HANDSHAKES + 1);
+    assert_true(is_served(NULL));
+    buf_free(&wire);
+    tls_user_free(&client);
+}
+
+/* So many begin in one turn; the others in the next one. */
+static void test_handshakes_per_turn(void **state)
+{
+    enum { COUNT = 2 * LIMIT_TLS_STARTS_PER_TURN + 1 };
+    static int fds[COUNT];
+    struct buf wire = BUF_INIT;
+    struct tls_user client;
+
+    (void)state;
+    tls_user_make(&client, &world, &ca, NULL);
+    tls_user_wire(&client, &wire);
+    for (unsigned i = 0; i < COUNT; i++) {
+        connect_and_send(&fds[i], wire.data, wire.len);
+    }
+    for (unsigned i = 1; i <= 3; i++) {
+        unsigned most = i * LIMIT_TLS_STARTS_PER_TURN;
+
+        (void)uv_run(&world.loop->uv, UV_RUN_NOWAIT);
+        assert_int_equal(world.loop->conns.tls->handshake_count, most < COUNT ? most : COUNT);
+    }
+    close_all(fds, COUNT);
+    buf_free(&wire);
+    tls_user_free(&client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_versions, begin),
+        cmocka_unit_test_setup(test_alpn, begin),
+        cmocka_unit_test_setup(test_renegotiation, begin),
+        cmocka_unit_test_setup(test_plain_http, begin),
+        cmocka_unit_test_setup(test_handshake_deadline, begin),
+        cmocka_unit_test_setup(test_client_names, begin),
+        cmocka_unit_test_setup(test_client_certificates, begin),
+        cmocka_unit_test_setup(test_reload, begin),
+        cmocka_unit_test_setup(test_reload_of_client_ca, begin),
+        cmocka_unit_test_setup(test_resumed_name, begin),
+        cmocka_unit_test_setup(test_half_hellos, begin),
+        cmocka_unit_test_setup(test_handshakes_under_way, begin),
+        cmocka_unit_test_setup(test_handshakes_per_turn, begin),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,424 @@
+/*
+ * net_keys.c - see net_keys.h.
+ *
+ * The contexts are made once and never changed: a connection holds the keys that it began with.
+ *
+ * Thread: one owner at a time.
+ */
+#include "raft/transport/net_keys.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/core_names.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include "src/base/assert.h"
+#include "src/base/tls_init.h"
+
+#define IDENTITY_NAME "leafd4" /* the protocol, and its version */
+#define NAME_PREFIX "leafd:"
+#define SALT_KEY_ID "leafd 4 key id"
+#define SALT_CLUSTER "leafd 4 cluster"
+#define SALT_PSK "leafd 4 psk"
+#define HEX_BYTES (2 * NET_WAY_ID_BYTES)
+
+/* --- derived from the secret --- */
+
+static void derive(const uint8_t secret[NET_SECRET_BYTES], const char *salt, const void *info,
+                   size_t info_len, uint8_t *out, size_t out_len)
+{
+    EVP_KDF *hkdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+    EVP_KDF_CTX *ctx = EVP_KDF_CTX_new(hkdf);
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, (char *)"SHA256", 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)secret, NET_SECRET_BYTES),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)salt, strlen(salt)),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)info, info_len),
+        OSSL_PARAM_construct_end(),
+    };
+
+    ASSERT(ctx != NULL && EVP_KDF_derive(ctx, out, out_len, params) == 1);
+    EVP_KDF_CTX_free(ctx);
+    EVP_KDF_free(hkdf);
+}
+
+static void cluster_digest(const struct net_keys *keys, const struct net_way *way,
+                           uint8_t ret_digest[NET_WAY_ID_BYTES])
+{
+    derive(way->secret, SALT_CLUSTER, keys->cluster_id, strlen(keys->cluster_id), ret_digest,
+           NET_WAY_ID_BYTES);
+}
+
+static void put_hex(char text[HEX_BYTES + 1], const uint8_t bytes[NET_WAY_ID_BYTES])
+{
+    for (size_t i = 0; i < NET_WAY_ID_BYTES; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+size_t net_identity_put(const struct net_keys *keys, const struct net_way *way, uint64_t dialler,
+                        uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES])
+{
+    uint8_t digest[NET_WAY_ID_BYTES];
+    char key_hex[HEX_BYTES + 1];
+    char cluster_hex[HEX_BYTES + 1];
+    int len;
+
+    ASSERT(!way->certificate);
+    cluster_digest(keys, way, digest);
+    put_hex(key_hex, way->id);
+    put_hex(cluster_hex, digest);
+    len = snprintf(ret_identity, NET_IDENTITY_BYTES, "%s/%s/%s/%" PRIu64 "/%" PRIu64, IDENTITY_NAME,
+                   key_hex, cluster_hex, dialler, wanted);
+    ASSERT(len > 0 && len < NET_IDENTITY_BYTES);
+    return (size_t)len;
+}
+
+/* Decimal without a sign or zeros in front, at most LIMIT_NODE_ID. */
+static bool parse_id(const char *text, uint64_t *ret_id)
+{
+    char again[24];
+    char *end;
+
+    *ret_id = strtoull(text, &end, 10);
+    (void)snprintf(again, sizeof again, "%" PRIu64, *ret_id);
+    return *end == '\0' && strcmp(again, text) == 0 && *ret_id <= LIMIT_NODE_ID;
+}
+
+/* "<name>/<key>/<cluster>/<dialler>/<wanted>" in parts; false: other than five. */
+static bool split(char *text, char *ret_parts[5])
+{
+    for (unsigned i = 0; i < 5; i++) {
+        char *slash = strchr(text, '/');
+
+        ret_parts[i] = text;
+        if ((slash == NULL) != (i == 4)) {
+            return false;
+        }
+        if (slash != NULL) {
+            *slash = '\0';
+            text = slash + 1;
+        }
+    }
+    return true;
+}
+
+static const struct net_way *find_hex(const struct net_keys *keys, const char *hex)
+{
+    for (unsigned i = 0; i < keys->way_count; i++) {
+        char own[HEX_BYTES + 1];
+
+        put_hex(own, keys->ways[i].id);
+        if (!keys->ways[i].certificate && strcmp(own, hex) == 0) {
+            return &keys->ways[i];
+        }
+    }
+    return NULL;
+}
+
+bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
+                        struct net_identity *ret_identity)
+{
+    struct net_identity found = {.way = NULL};
+    uint8_t digest[NET_WAY_ID_BYTES];
+    char text[NET_IDENTITY_BYTES];
+    char hex[HEX_BYTES + 1];
+    char *parts[5];
+
+    if (len >= sizeof text || memchr(identity, '\0', len) != NULL) {
+        return false;
+    }
+    memcpy(text, identity, len);
+    text[len] = '\0';
+    if (!split(text, parts) || strcmp(parts[0], IDENTITY_NAME) != 0 ||
+        !parse_id(parts[3], &found.dialler) || !parse_id(parts[4], &found.wanted) ||
+        found.dialler == 0) {
+        return false;
+    }
+    found.way = find_hex(keys, parts[1]);
+    if (found.way == NULL) {
+        return false;
+    }
+    cluster_digest(keys, found.way, digest);
+    put_hex(hex, digest);
+    found.same_cluster = strcmp(hex, parts[2]) == 0;
+    *ret_identity = found;
+    return true;
+}
+
+void net_identity_psk(const struct net_way *way, const void *identity, size_t len,
+                      uint8_t ret_psk[NET_SECRET_BYTES])
+{
+    derive(way->secret, SALT_PSK, identity, len, ret_psk, NET_SECRET_BYTES);
+}
+
+/* --- names in certificates --- */
+
+static bool name_parse(const struct net_keys *keys, const char *name, size_t len,
+                       bool *ret_same_cluster, uint64_t *ret_node_id)
+{
+    const size_t prefix = strlen(NAME_PREFIX);
+    const size_t own_len = strlen(keys->cluster_id);
+    char text[LIMIT_CLUSTER_ID_BYTES + 32];
+    char *slash;
+
+    if (len < prefix || len - prefix >= sizeof text || memchr(name, '\0', len) != NULL) {
+        return false;
+    }
+    memcpy(text, name + prefix, len - prefix);
+    text[len - prefix] = '\0';
+    slash = strrchr(text, '/');
+    if (slash == NULL || !parse_id(slash + 1, ret_node_id) || *ret_node_id == 0) {
+        return false;
+    }
+    *ret_same_cluster =
+        (size_t)(slash - text) == own_len && memcmp(text, keys->cluster_id, own_len) == 0;
+    return true;
+}
+
+bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool *ret_same_cluster,
+                           uint64_t *ret_node_id)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    unsigned found = 0;
+    bool sound = false;
+
+    for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        const char *text;
+        size_t len;
+
+        if (name->type != GEN_URI) {
+            continue;
+        }
+        text = (const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier);
+        len = (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier);
+        if (len >= strlen(NAME_PREFIX) && memcmp(text, NAME_PREFIX, strlen(NAME_PREFIX)) == 0) {
+            found++;
+            sound = name_parse(keys, text, len, ret_same_cluster, ret_node_id);
+        }
+    }
+    GENERAL_NAMES_free(names);
+    ERR_clear_error();
+    return found == 1 && sound;
+}
+
+/* --- contexts --- */
+
+static SSL_CTX *context(const SSL_METHOD *method)
+{
+    SSL_CTX *ctx = SSL_CTX_new(method);
+
+    ASSERT(ctx != NULL);
+    ASSERT(SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1);
+    ASSERT(SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1);
+    ASSERT(SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") == 1);
+    ASSERT(SSL_CTX_set1_groups_list(ctx, "X25519") == 1);
+    (void)SSL_CTX_set_options(ctx,
+                              SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    ASSERT(SSL_CTX_set_num_tickets(ctx, 0) == 1);
+    ASSERT(SSL_CTX_set_max_early_data(ctx, 0) == 1);
+    ASSERT(SSL_CTX_set_recv_max_early_data(ctx, 0) == 1);
+    /* A stranger's certificate would be taken by a dialler that does not ask: with no authority in
+     * the store none is good. */
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    return ctx;
+}
+
+/* The context of those who accept asks nobody for a certificate as long as it has none itself. */
+static void make_contexts(struct net_keys *keys)
+{
+    static const unsigned char name[] = IDENTITY_NAME;
+
+    keys->dial_secret = context(TLS_client_method());
+    keys->accept = context(TLS_server_method());
+    SSL_CTX_set_verify(keys->accept, SSL_VERIFY_NONE, NULL);
+    ASSERT(SSL_CTX_set_session_id_context(keys->accept, name, sizeof name - 1) == 1);
+}
+
+static int file_fail(char why[NET_KEYS_WHY_BYTES], const char *setting, const char *file)
+{
+    const unsigned long error = ERR_peek_last_error();
+    const char *reason = ERR_reason_error_string(error);
+
+    (void)snprintf(why, NET_KEYS_WHY_BYTES, "%s: %s: %s", setting,
+                   reason != NULL ? reason : "it cannot be read", file);
+    ERR_clear_error();
+    return ERR_INVALID;
+}
+
+static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
+                      char why[NET_KEYS_WHY_BYTES])
+{
+    ERR_clear_error();
+    if (SSL_CTX_use_certificate_chain_file(ctx, source->cert_file) != 1) {
+        return file_fail(why, "peer.tls-cert", source->cert_file);
+    }
+    if (SSL_CTX_use_PrivateKey_file(ctx, source->key_file, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(ctx) != 1) {
+        return file_fail(why, "peer.tls-key", source->key_file);
+    }
+    if (SSL_CTX_load_verify_file(ctx, source->ca_file) != 1) {
+        return file_fail(why, "peer.tls-ca", source->ca_file);
+    }
+    return 0;
+}
+
+/* The certificates of the CA file, in a digest: another file, another way. */
+static int digest_ca(const char *file, uint8_t ret_id[NET_WAY_ID_BYTES],
+                     char why[NET_KEYS_WHY_BYTES])
+{
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    BIO *bio = BIO_new_file(file, "r");
+    uint8_t data[4096];
+    int len;
+
+    if (bio == NULL) {
+        EVP_MD_CTX_free(md);
+        return file_fail(why, "peer.tls-ca", file);
+    }
+    ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
+    while ((len = BIO_read(bio, data, sizeof data)) > 0) {
+        ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
+    }
+    ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
+    memcpy(ret_id, digest, NET_WAY_ID_BYTES);
+    EVP_MD_CTX_free(md);
+    (void)BIO_free(bio);
+    return 0;
+}
+
+/* The own certificate, which the other nodes will judge: it names a node, of this cluster. */
+static int check_own(const struct net_keys *keys, const struct net_key_source *source,
+                     char why[NET_KEYS_WHY_BYTES])
+{
+    X509 *own = SSL_CTX_get0_certificate(keys->accept);
+    bool same_cluster = false;
+    uint64_t id;
+
+    if (!net_certificate_names(keys, own, &same_cluster, &id) || !same_cluster) {
+        (void)snprintf(why, NET_KEYS_WHY_BYTES,
+                       "peer.tls-cert: there is not exactly one SAN of the form "
+                       "URI:leafd:%s/<node id>: %s",
+                       keys->cluster_id, source->cert_file);
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
+                           char why[NET_KEYS_WHY_BYTES])
+{
+    struct net_way *way = &keys->ways[keys->way_count++];
+    int rv;
+
+    way->certificate = true;
+    keys->dial_certificate = context(TLS_client_method());
+    SSL_CTX_set_verify(keys->accept, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    rv = load_files(keys->accept, source, why);
+    rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
+    rv = rv != 0 ? rv : digest_ca(source->ca_file, way->id, why);
+    return rv != 0 ? rv : check_own(keys, source, why);
+}
+
+static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BYTES])
+{
+    struct net_way *way = &keys->ways[keys->way_count++];
+
+    memcpy(way->secret, secret, NET_SECRET_BYTES);
+    derive(secret, SALT_KEY_ID, "", 0, way->id, sizeof way->id);
+}
+
+static bool is_set(const char *file)
+{
+    return file != NULL && file[0] != '\0';
+}
+
+static int fill(struct net_keys *keys, const struct net_key_source *source,
+                char why[NET_KEYS_WHY_BYTES])
+{
+    static const uint8_t no_secret[NET_SECRET_BYTES];
+    const bool with_certificate = is_set(source->cert_file);
+    int rv = 0;
+
+    (void)snprintf(keys->cluster_id, sizeof keys->cluster_id, "%s", source->cluster_id);
+    make_contexts(keys);
+    if (with_certificate) {
+        rv = add_certificate(keys, source, why);
+    }
+    for (size_t i = 0; i < source->secret_count; i++) {
+        add_secret(keys, source->secrets[i]);
+    }
+    if (keys->way_count == 0) {
+        add_secret(keys, no_secret);
+    }
+    keys->has_old = source->secret_count > 0 || !with_certificate;
+    keys->old_secret_len = source->old_secret_len;
+    if (source->old_secret_len > 0) {
+        memcpy(keys->old_secret, source->old_secret, source->old_secret_len);
+    }
+    return rv;
+}
+
+int net_keys_make(const struct net_key_source *source, struct net_keys **ret_keys,
+                  char ret_why[NET_KEYS_WHY_BYTES])
+{
+    struct net_keys *keys = calloc(1, sizeof *keys);
+    int rv;
+
+    ASSERT(keys != NULL && source->secret_count <= LIMIT_SECRETS);
+    ASSERT(source->old_secret_len <= LIMIT_SECRET_BYTES);
+    ASSERT(strlen(source->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
+    tls_library_init();
+    keys->ref_count = 1;
+    rv = fill(keys, source, ret_why);
+    if (rv != 0) {
+        net_keys_unref(keys);
+        return rv;
+    }
+    *ret_keys = keys;
+    return 0;
+}
+
+struct net_keys *net_keys_ref(struct net_keys *keys)
+{
+    ASSERT(keys->ref_count > 0);
+    keys->ref_count++;
+    return keys;
+}
+
+void net_keys_unref(struct net_keys *keys)
+{
+    if (keys == NULL) {
+        return;
+    }
+    ASSERT(keys->ref_count > 0);
+    if (--keys->ref_count > 0) {
+        return;
+    }
+    SSL_CTX_free(keys->accept);
+    SSL_CTX_free(keys->dial_secret);
+    SSL_CTX_free(keys->dial_certificate);
+    OPENSSL_cleanse(keys, sizeof *keys);
+    free(keys);
+}
+
+const struct net_way *net_keys_find(const struct net_keys *keys, const uint8_t id[NET_WAY_ID_BYTES])
+{
+    for (unsigned i = 0; i < keys->way_count; i++) {
+        if (memcmp(keys->ways[i].id, id, NET_WAY_ID_BYTES) == 0) {
+            return &keys->ways[i];
+        }
+    }
+    return NULL;
+}

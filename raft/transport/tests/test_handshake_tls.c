@@ -1,0 +1,247 @@
+/*
+ * test_handshake_tls.c - the handshake inside TLS: golden bytes, what TLS has proved, and that all
+ * that it says is told and believed at once.
+ *
+ * Thread: one.
+ */
+#include "raft/transport/handshake.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/transport/tests/net_hex.h"
+#include "raft/wire/frame.h"
+#include "src/base/err.h"
+
+static int store_refused; /* what admit says */
+
+static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+{
+    assert_true(receiver != NULL && peer > 0 && store_id > 0);
+    return store_refused;
+}
+
+static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len)
+{
+    (void)config;
+    assert_int_equal(peer, 1);
+    assert_hex(statement, len, "7361 6964");
+    return true;
+}
+
+static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
+{
+    (void)receiver;
+    buf_put(statement, "said", 4);
+}
+
+static uint16_t level_cb(struct net_receiver *receiver)
+{
+    (void)receiver;
+    return 3;
+}
+
+static struct net_receiver receiver = {
+    .admit = admit_cb, .introduce = introduce_cb, .level = level_cb};
+
+static const struct handshake_config dialler = {.node_id = 1,
+                                                .store_id = 1001,
+                                                .cluster_id = "test",
+                                                .levels = {1, 3},
+                                                .known = known_cb,
+                                                .receiver = &receiver};
+static const struct handshake_config acceptor = {.node_id = 2,
+                                                 .store_id = 1002,
+                                                 .cluster_id = "test",
+                                                 .levels = {1, 3},
+                                                 .known = known_cb,
+                                                 .receiver = &receiver};
+static const struct handshake_way of_dialler = {.peer_id = 2};
+static const struct handshake_way of_acceptor = {.peer_id = 1, .says_wanted = true, .wanted_id = 2};
+
+static int reset(void **state)
+{
+    (void)state;
+    store_refused = 0;
+    return 0;
+}
+
+/* The one frame that is there goes to the other side; its payload is checked. */
+static void pass(struct buf *out, struct handshake *to, enum frame_type type, const char *hex)
+{
+    struct frame_decoder decoder;
+    struct buf answer = BUF_INIT;
+    const uint8_t *data = out->data;
+    size_t len = out->len;
+    struct frame frame;
+
+    frame_decoder_init(&decoder);
+    assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
+    assert_int_equal(len, 0);
+    assert_int_equal(frame.type, type);
+    assert_hex(frame.payload, frame.len, hex);
+    handshake_receive(to, frame.type, frame.payload, frame.len, &answer);
+    buf_free(out);
+    buf_move(out, &answer);
+    frame_decoder_free(&decoder);
+}
+
+#define HELLO "0400 0100 0300 0400 74657374 0100000000000000 0200000000000000 e903000000000000 0300"
+#define CHALLENGE "0400 0100 0300 0400 74657374 0200000000000000 ea03000000000000 0300"
+
+static void test_golden_bytes(void **state)
+{
+    struct handshake a;
+    struct handshake b;
+    struct buf out = BUF_INIT;
+
+    (void)state;
+    handshake_accept(&b, &acceptor, &of_acceptor);
+    handshake_dial(&a, &dialler, 2, &of_dialler, &out);
+    pass(&out, &b, FRAME_HELLO, HELLO);
+    pass(&out, &a, FRAME_CHALLENGE, CHALLENGE);
+    pass(&out, &b, FRAME_PROOF, "7361 6964");
+    assert_int_equal(b.state, HANDSHAKE_DONE);
+    assert_int_equal(b.peer_id, 1);
+    assert_int_equal(b.peer_store_id, 1001);
+    assert_int_equal(b.peer_level, 3);
+    pass(&out, &a, FRAME_WELCOME, "");
+    assert_int_equal(a.state, HANDSHAKE_DONE);
+    assert_int_equal(a.peer_level, 3);
+    assert_int_equal(out.len, 0);
+}
+
+static void rejects_hello(const struct handshake_way *way, enum handshake_reject reject)
+{
+    struct handshake a;
+    struct handshake b;
+    struct buf out = BUF_INIT;
+
+    handshake_accept(&b, &acceptor, way);
+    handshake_dial(&a, &dialler, 2, &of_dialler, &out);
+    pass(&out, &b, FRAME_HELLO, HELLO);
+    assert_int_equal(b.state, HANDSHAKE_FAILED);
+    assert_int_equal(b.reject, reject);
+    buf_free(&out);
+}
+
+static void test_other_than_tls_has_proved(void **state)
+{
+    struct handshake_way way = of_acceptor;
+
+    (void)state;
+    way.peer_id = 3;
+    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
+    way = of_acceptor;
+    way.wanted_id = 3;
+    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
+    way.wanted_id = 0;
+    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
+    way = of_acceptor;
+    way.other_cluster = true;
+    rejects_hello(&way, HANDSHAKE_REJECT_CLUSTER);
+}
+
+/* A joining node takes whom the certificate names, and no other. */
+static void test_a_node_that_joins(void **state)
+{
+    struct handshake a;
+    struct buf out = BUF_INIT;
+
+    (void)state;
+    for (uint64_t named = 2; named <= 3; named++) {
+        const struct handshake_way way = {.peer_id = named};
+        struct buf challenge = BUF_INIT;
+
+        buf_free(&out);
+        handshake_join(&a, &dialler, &way, &out);
+        hex_put(&challenge, CHALLENGE);
+        handshake_receive(&a, FRAME_CHALLENGE, challenge.data, challenge.len, &out);
+        assert_int_equal(a.state, named == 2 ? HANDSHAKE_PROOF_SENT : HANDSHAKE_FAILED);
+        buf_free(&challenge);
+    }
+    buf_free(&out);
+}
+
+/* Who is there belongs here: so each reason comes in words, and ends a node where it must. */
+static void test_a_wiped_store_is_told_at_once(void **state)
+{
+    struct handshake a;
+    struct handshake b;
+    struct buf out = BUF_INIT;
+    struct frame_decoder decoder;
+    const uint8_t *data;
+    struct frame frame;
+    size_t len;
+
+    (void)state;
+    handshake_accept(&b, &acceptor, &of_acceptor);
+    handshake_dial(&a, &dialler, 2, &of_dialler, &out);
+    pass(&out, &b, FRAME_HELLO, HELLO);
+    pass(&out, &a, FRAME_CHALLENGE, CHALLENGE);
+    store_refused = ERR_WRONG_NODE;
+    pass(&out, &b, FRAME_PROOF, "7361 6964");
+    frame_decoder_init(&decoder);
+    data = out.data;
+    len = out.len;
+    assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
+    assert_int_equal(frame.type, FRAME_REJECT);
+    assert_true(frame.len > 4);
+    handshake_receive(&a, frame.type, frame.payload, frame.len, NULL);
+    assert_int_equal(a.reject, HANDSHAKE_REJECT_STORE);
+    assert_true(a.by_peer);
+    frame_decoder_free(&decoder);
+    buf_free(&out);
+}
+
+/* With a copy: the answer is appended to what is read. */
+static void receive_hello(struct handshake *to, struct buf *out)
+{
+    struct buf hello = BUF_INIT;
+
+    buf_move(&hello, out);
+    handshake_receive(to, FRAME_HELLO, hello.data + FRAME_HEADER_BYTES,
+                      hello.len - FRAME_HEADER_BYTES, out);
+    buf_free(&hello);
+}
+
+/* The one of before level 3 gets a number, and is not listened to. */
+static void test_an_old_hello_when_it_is_not_allowed(void **state)
+{
+    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1};
+    struct handshake a;
+    struct handshake b;
+    struct buf out = BUF_INIT;
+
+    (void)state;
+    handshake_accept(&b, &acceptor, &(struct handshake_way){.nonce = nonce});
+    handshake_dial(&a, &dialler, 2, &(struct handshake_way){.nonce = nonce}, &out);
+    receive_hello(&b, &out);
+    assert_int_equal(b.reject, HANDSHAKE_REJECT_VERSION);
+    buf_free(&out);
+    /* nor is one of the old protocol inside TLS */
+    handshake_accept(&b, &acceptor, &of_acceptor);
+    handshake_dial(&a, &dialler, 2, &(struct handshake_way){.nonce = nonce}, &out);
+    receive_hello(&b, &out);
+    assert_int_equal(b.reject, HANDSHAKE_REJECT_VERSION);
+    buf_free(&out);
+}
+
+#define T(test) cmocka_unit_test_setup(test, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_golden_bytes),
+        T(test_other_than_tls_has_proved),
+        T(test_a_node_that_joins),
+        T(test_a_wiped_store_is_told_at_once),
+        T(test_an_old_hello_when_it_is_not_allowed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

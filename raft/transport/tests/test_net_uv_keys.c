@@ -1,0 +1,223 @@
+/*
+ * test_net_uv_keys.c - secrets that are exchanged while links are up, peers of before level 3, and
+ * who says other than what TLS has proved.
+ *
+ * Thread: one.
+ */
+#include "raft/transport/net_uv.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/transport/net_link.h"
+#include "raft/transport/tests/net_hex.h"
+#include "raft/transport/tests/net_lone.h"
+#include "src/base/limits.h"
+
+/* --- two nodes that exchange their secret --- */
+
+struct pair {
+    struct net_world world;
+    struct net_node a; /* id 1 */
+    struct net_node b; /* id 2 */
+};
+
+static int pair_setup(void **state)
+{
+    struct pair *pair = calloc(1, sizeof *pair);
+
+    assert_non_null(pair);
+    net_world_init(&pair->world);
+    net_node_init(&pair->a, &pair->world, 1);
+    net_node_init(&pair->b, &pair->world, 2);
+    *state = pair;
+    return 0;
+}
+
+static int pair_teardown(void **state)
+{
+    struct pair *pair = *state;
+
+    net_node_close(&pair->a);
+    net_node_close(&pair->b);
+    net_world_free(&pair->world);
+    free(pair);
+    return 0;
+}
+
+static void open_both(struct pair *pair)
+{
+    net_node_open(&pair->a);
+    net_node_open(&pair->b);
+    net_node_set_peers(&pair->a, &pair->b, NULL);
+    net_node_set_peers(&pair->b, &pair->a, NULL);
+    RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
+}
+
+static unsigned set_secrets(struct net_node *node, const char *first, const char *second)
+{
+    unsigned renewed = 0;
+
+    assert_true(net_uv_set_keys(node->net, net_fixture_keys("test", first, second), &renewed));
+    return renewed;
+}
+
+/* New and old, then the new one alone: a link breaks only when its secret is good no more, and is
+ * there again at once. */
+static void test_a_secret_is_exchanged(void **state)
+{
+    struct pair *pair = *state;
+    unsigned renewed = 0;
+
+    open_both(pair);
+    assert_int_equal(set_secrets(&pair->a, "new", "secret"), 0);
+    assert_int_equal(set_secrets(&pair->b, "new", "secret"), 0);
+    assert_false(net_uv_set_keys(pair->b.net, net_fixture_keys("test", "new", "secret"), &renewed));
+    assert_int_equal(renewed, 0);
+    assert_int_equal(pair->a.downs + pair->b.downs, 0);
+    assert_int_equal(set_secrets(&pair->a, "new", NULL), 2);
+    RUN_UNTIL(&pair->world, pair->a.ups == 2); /* it dialled again, by the new one */
+    assert_int_equal(pair->b.downs, 0);
+    assert_int_equal(set_secrets(&pair->b, "new", NULL), 1);
+    RUN_UNTIL(&pair->world, pair->b.ups == 2);
+    assert_int_equal(net_node_send(&pair->a, 2, 7, 100), 0);
+    RUN_UNTIL(&pair->world, pair->b.received == 1);
+    assert_int_equal(pair->a.downs + pair->b.downs, 2);
+}
+
+/* It offers the new one, which the other does not know yet, and then the old one. */
+static void test_a_node_that_is_ahead(void **state)
+{
+    struct pair *pair = *state;
+
+    net_node_secret(&pair->a, "new", "secret");
+    open_both(pair);
+    assert_int_equal(net_uv_link(pair->a.net, 2)->conn->offer, 1);
+    assert_int_equal(net_uv_link(pair->b.net, 1)->conn->offer, 0);
+}
+
+/* --- a peer of before level 3 --- */
+
+static void test_an_old_peer_below_level_3(void **state)
+{
+    struct net_lone *h = *state;
+
+    h->node.speaks_old = true;
+    net_client_connect(&h->client, &h->node, 2);
+    net_client_shake_old(&h->client, 1);
+    net_client_write_frame(&h->client, FRAME_RAFT, "honest", 6);
+    RUN_UNTIL(&h->world, h->node.received == 1);
+    /* It is dialled with TLS; closes without a word; is dialled as before; and is up. */
+    net_server_accept(&h->other, &h->world, h->listen_fd, 2);
+    RUN_UNTIL(&h->world, (net_client_ended(&h->other), h->other.input.len > 0));
+    assert_int_equal(h->other.input.data[0], TLS_FIRST_BYTE);
+    net_client_close(&h->other);
+    net_server_accept(&h->other, &h->world, h->listen_fd, 2);
+    net_server_shake_old(&h->other);
+    RUN_UNTIL(&h->world, h->node.up[2]);
+}
+
+/* What is up without TLS is closed when the level rises, and nothing of it comes up again. */
+static void test_the_level_rises(void **state)
+{
+    struct net_lone *h = *state;
+
+    net_lone_reopen(h, 0, 40, 0, 400);
+    h->node.speaks_old = true;
+    net_client_connect(&h->client, &h->node, 2);
+    net_client_shake_old(&h->client, 1);
+    RUN_UNTIL(&h->world, net_uv_link(h->node.net, 2) != NULL);
+    h->node.speaks_old = false;
+    RUN_UNTIL(&h->world, net_client_ended(&h->client));
+    net_client_close(&h->client);
+    for (unsigned i = 0; i < 3; i++) {
+        net_server_accept(&h->other, &h->world, h->listen_fd, 2);
+        RUN_UNTIL(&h->world, (net_client_ended(&h->other), h->other.input.len > 0));
+        assert_int_equal(h->other.input.data[0], TLS_FIRST_BYTE);
+        net_client_close(&h->other); /* an attacker who breaks connections */
+    }
+}
+
+/* A peer says, through TLS, that the level has risen: this node need not have heard of it. */
+static void test_a_peer_tells_the_level(void **state)
+{
+    struct net_lone *h = *state;
+    struct buf payload = BUF_INIT;
+
+    h->node.speaks_old = true;
+    h->client.receiver.level = NULL;
+    net_client_connect(&h->client, &h->node, 2);
+    net_client_secure(&h->client, 1);
+    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
+    assert_int_equal(h->buf.data[h->buf.len - 2], LEVEL_FIRST);
+    h->buf.len = 0;
+    hex_put(&payload, "0400 0100 0900 0400 74657374 0200000000000000 0100000000000000 "
+                      "ea03000000000000 0300");
+    frame_put(&h->buf, FRAME_HELLO, payload.data, payload.len);
+    net_client_write(&h->client, h->buf.data, h->buf.len);
+    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
+    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_CHALLENGE);
+    net_client_connect(&h->other, &h->node, 2);
+    h->buf.len = 0;
+    handshake_dial(&h->other.handshake, &h->other.config, 1, &h->other.way, &h->buf);
+    net_client_write(&h->other, h->buf.data, h->buf.len);
+    RUN_UNTIL(&h->world, net_client_has_frame(&h->other));
+    assert_int_equal(net_client_take_frame(&h->other, &payload), FRAME_REJECT);
+    assert_hex(payload.data, payload.len, "0200 0000");
+    buf_free(&payload);
+}
+
+/* --- other than what was proved --- */
+
+static void reject_of_hello(struct net_lone *h, uint64_t proved, uint64_t wanted, uint64_t said,
+                            const char *reject)
+{
+    struct buf payload = BUF_INIT;
+
+    net_client_connect(&h->client, &h->node, proved);
+    net_client_secure(&h->client, wanted);
+    h->client.config.node_id = said;
+    h->buf.len = 0;
+    handshake_dial(&h->client.handshake, &h->client.config, said == 1 ? 2 : 1, &h->client.way,
+                   &h->buf);
+    net_client_write(&h->client, h->buf.data, h->buf.len);
+    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
+    if (net_client_take_frame(&h->client, &payload) == FRAME_REJECT) {
+        payload.len = 2;
+        assert_hex(payload.data, payload.len, reject);
+    } else {
+        assert_null(reject);
+    }
+    buf_free(&payload);
+    net_client_close(&h->client);
+}
+
+static void test_a_hello_of_another_than_the_identity(void **state)
+{
+    struct net_lone *h = *state;
+
+    reject_of_hello(h, 3, 1, 2, "0400"); /* another node */
+    reject_of_hello(h, 2, 3, 2, "0400"); /* meant for a third one */
+    reject_of_hello(h, 2, 0, 2, "0400"); /* for anybody */
+    reject_of_hello(h, 1, 2, 1, "0400"); /* its own hello, reflected */
+    reject_of_hello(h, 2, 1, 2, NULL);
+    assert_int_equal(h->node.received + h->node.ups, 0);
+}
+
+#define PAIR(test) cmocka_unit_test_setup_teardown(test, pair_setup, pair_teardown)
+#define LONE(test) cmocka_unit_test_setup_teardown(test, net_lone_setup, net_lone_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PAIR(test_a_secret_is_exchanged),     PAIR(test_a_node_that_is_ahead),
+        LONE(test_an_old_peer_below_level_3), LONE(test_the_level_rises),
+        LONE(test_a_peer_tells_the_level),    LONE(test_a_hello_of_another_than_the_identity),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

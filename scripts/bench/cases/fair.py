@@ -1,0 +1,86 @@
+"""A quiet client beside loud ones."""
+
+import subprocess
+import sys
+
+from cases.common import TAG, load_command
+from measure import Procedure, Target, run_load
+from processes import BenchError
+from servers import Leafd
+
+name = "fair"
+title = "a quiet client beside others that ask for 100,000 ids again and again, or change tags"
+text = """
+One connection takes an id 1,000 times a second. Beside it 8, 64 and 512 connections ask for
+`count=100000` as text, over and over, of the same node, while the quiet one is on that node, or on
+another one. And one connection takes strict ids while two others make 10,000 tags with each
+request. The loud clients only count what comes, so that they take as little of the machine as
+can be; all have the same two cores.
+"""
+fair = True
+columns = ("p50", "p99", "p99.9", "max", "others")
+charts = ("p99", "p50")
+told = ("p50", "p99", "others")
+
+LOUD = (8, 64, 512)
+RATE = 1000
+STRICT = "strict"
+BULK = "bulk"
+targets = [
+    Target("p99", "same64", "alone", at_most=5),
+    Target("p99", "other64", "alone", at_most=1.5),
+    Target("p99", "strict_bulk", "strict_alone", at_most=5),
+]
+
+
+def quiet(bench, node, tag, strict=False):
+    """The load of the quiet client."""
+    return load_command(bench, node.http_address, "--rate", RATE, "--expect", "ids:1",
+                        *(("--strict",) if strict else ()), f"/api/segment/get/{tag}",
+                        connections=1)
+
+
+def measured(command, loud):
+    """A function that runs the quiet load beside the loud one (a command, to which the seconds are
+    appended in its place SECONDS; None: nobody is loud)."""
+    def measure(seconds):
+        beside = None
+        if loud:
+            beside = subprocess.Popen([part if part != "SECONDS" else str(seconds + 2)
+                                       for part in loud], stdout=subprocess.PIPE, text=True)
+        try:
+            report, _ = run_load([*command, "--seconds", str(seconds)], seconds)
+        finally:
+            out = beside.communicate()[0] if beside else ""
+        if beside and (beside.returncode != 0 or int(out.split()[0]) == 0):
+            raise BenchError(f"the loud clients failed: {out}")
+        return {**{figure: report["latency_us"][figure] for figure in ("p50", "p99", "p99.9",
+                                                                        "max")},
+                "rate": report["rate"], "others": 0.0}
+
+    return measure
+
+
+def prepare(bench):
+    leafd = bench.start(Leafd(bench.data, bench.leafd))
+    leafd.must_put_tag(TAG)
+    leafd.must_put_tag(BULK, step=1_000_000, max_step=100_000_000)
+    leafd.must_put_tag(STRICT, mode="strict")
+    node, other = leafd.cluster.followers()[:2]
+    loud_py = [sys.executable, f"{sys.path[0]}/loud.py", node.http_address]
+
+    def contender(which, label, command, loud):
+        return Procedure(which, label, [leafd], " ".join(command), measured(command, loud))
+
+    made = [contender("alone", "alone", quiet(bench, node, TAG), None)]
+    for where, place in (("same", node), ("other", other)):
+        for count in LOUD:
+            loud = [*loud_py, str(count), "SECONDS",
+                    f"/api/segment/get/{BULK}?count=100000&timeout_ms=10000"]
+            made.append(contender(f"{where}{count}", f"{count} loud, {where} node",
+                                  quiet(bench, place, TAG), loud))
+    made.append(contender("strict_alone", "strict, alone", quiet(bench, node, STRICT, True), None))
+    made.append(contender("strict_bulk", "strict, beside bulk POST",
+                          quiet(bench, node, STRICT, True),
+                          [*loud_py, "2", "SECONDS", "/api/tags", "--bulk"]))
+    return made

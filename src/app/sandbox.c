@@ -1,0 +1,167 @@
+/*
+ * sandbox.c - see sandbox.h. Thread: main.
+ */
+#include "src/app/sandbox.h"
+
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/app/config/table.h"
+#include "src/app/sandbox_calls.h"
+#include "src/app/sandbox_paths.h"
+#include "src/base/assert.h"
+
+/* Of the system: its settings, libraries (the resolver loads some when it is first asked), and what
+ * is to be known of the machine and of this process. */
+static const char *const of_system[] = {"/etc",
+                                        "/lib",
+                                        "/lib64",
+                                        "/usr/lib",
+                                        "/usr/lib64",
+                                        "/usr/share/zoneinfo",
+                                        "/run/systemd/resolve",
+                                        "/run/resolvconf",
+                                        "/run/NetworkManager",
+                                        "/sys/devices/system/cpu",
+                                        "/sys/fs/cgroup",
+                                        "/proc/self",
+                                        "/proc/meminfo",
+                                        "/proc/sys/net",
+                                        "/dev/null",
+                                        "/dev/urandom"};
+
+#define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
+/* The directory of a file, and the one that its links lead to: of each setting, of the config file
+ * and of /etc/resolv.conf. And the data directory. */
+#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + 2) + 1)
+
+struct paths {
+    struct sandbox_path list[PATHS_MAX];
+    char *owned[PATHS_MAX]; /* NULL: static memory */
+    size_t count;
+};
+
+static void put(struct paths *paths, const char *path, char *owned, bool writable)
+{
+    ASSERT(paths->count < PATHS_MAX);
+    paths->owned[paths->count] = owned;
+    paths->list[paths->count++] = (struct sandbox_path){path, writable};
+}
+
+/* The directory in which a file can be replaced; of one in the root the file alone. path: owned. */
+static void put_directory_of(struct paths *paths, char *path)
+{
+    const char *directory;
+    char *copy;
+
+    if (path == NULL) {
+        return;
+    }
+    copy = strdup(path);
+    ASSERT(copy != NULL);
+    directory = dirname(copy);
+    if (strcmp(directory, "/") == 0) {
+        free(copy);
+        put(paths, path, path, false);
+    } else {
+        free(path);
+        put(paths, directory, copy, false);
+    }
+}
+
+static void put_file(struct paths *paths, const char *path)
+{
+    if (path != NULL && path[0] != '\0') {
+        char *copy = strdup(path);
+
+        ASSERT(copy != NULL);
+        put_directory_of(paths, copy);
+        put_directory_of(paths, realpath(path, NULL)); /* NULL: not there */
+    }
+}
+
+static void collect(struct paths *paths, const struct config *config)
+{
+    size_t data_row = setting_row("data.dir");
+
+    paths->count = 0;
+    put(paths, config->data.dir, NULL, true);
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        put(paths, of_system[i], NULL, false);
+    }
+    put_file(paths, "/etc/resolv.conf");
+    put_file(paths, config->file);
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].type == &setting_path && row != data_row) {
+            put_file(paths, config->origins[row].text);
+        }
+    }
+}
+
+/* Without it there is no sandbox. 0, or ERR_INVALID if there must be one. */
+static int missing(const struct config *config, const char *what, int rv)
+{
+    if (config->process.sandbox == CONFIG_SANDBOX_ON) {
+        log_error("app", "there is no sandbox, and sandbox = on", "missing=%s reason=\"%s\"", what,
+                  strerror(-rv));
+        return ERR_INVALID;
+    }
+    log_warn("app", "a part of the sandbox is off", "missing=%s reason=\"%s\"", what,
+             strerror(-rv));
+    return 0;
+}
+
+static int restrict_paths(const struct config *config)
+{
+    struct paths *paths = malloc(sizeof *paths);
+    unsigned version = 0;
+    char quoted[LIMIT_PATH_BYTES + 77];
+    int rv;
+
+    ASSERT(paths != NULL);
+    collect(paths, config);
+    rv = sandbox_paths_restrict(paths->list, paths->count, &version);
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->owned[i]);
+    }
+    free(paths);
+    if (rv != 0) {
+        return missing(config, "landlock", rv);
+    }
+    log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
+             version, log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+    return 0;
+}
+
+int sandbox_begin(struct sandbox *sandbox, const struct config *config)
+{
+    int rv;
+
+    *sandbox = (struct sandbox){.config = config};
+    if (config->process.sandbox == CONFIG_SANDBOX_OFF) {
+        log_info("app", "there is no sandbox", "sandbox=off");
+        return 0;
+    }
+    if (restrict_paths(config) != 0) {
+        return ERR_INVALID;
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_START);
+    sandbox->has_calls = rv == 0;
+    return rv == 0 ? 0 : missing(config, "seccomp", rv);
+}
+
+int sandbox_complete(struct sandbox *sandbox)
+{
+    int rv;
+
+    if (!sandbox->has_calls) {
+        return 0;
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_SERVE);
+    if (rv != 0) {
+        return missing(sandbox->config, "seccomp", rv);
+    }
+    log_info("app", "only the system calls that are needed can be made", "seccomp=yes");
+    return 0;
+}

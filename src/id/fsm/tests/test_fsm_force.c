@@ -1,0 +1,177 @@
+/*
+ * test_fsm_force.c - how far a max_id is raised without force: each bound, and one beyond; before
+ * level 3, everywhere.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/fsm/fsm.h"
+#include "src/id/tests/id_apply.h"
+
+#define LAST_FREE (TAG_MAX_ID_END - LIMIT_MAX_ID_LEFT) /* leaves just enough */
+
+static void raise_to(struct id_apply *a, uint16_t to)
+{
+    struct buf command = BUF_INIT;
+
+    for (uint16_t level = (uint16_t)(fsm_level(a->fsm) + 1); level <= to; level++) {
+        command.len = 0;
+        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = level, .wall_ms = 1});
+        assert_int_equal(id_apply_bytes(a, &command), 0);
+    }
+    assert_int_equal(fsm_level(a->fsm), to);
+    buf_free(&command);
+}
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    *state = a;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    id_apply_free(*state);
+    free(*state);
+    return 0;
+}
+
+/* A put of max_id, and of max unless it is 0. The strings of the result are gone. */
+static struct put_result put(struct id_apply *a, const char *name, uint64_t max_id, uint64_t max,
+                             bool force)
+{
+    enum command_type type = max > 0 ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
+    struct buf command = BUF_INIT;
+    struct put_result result;
+
+    command_put(&command, type, &(struct command_list){.wall_ms = 1, .force = force});
+    command_item_put(&command, type,
+                     &(struct tag_put){.name = name,
+                                       .name_len = (uint16_t)strlen(name),
+                                       .fields = TAG_FIELD_MAX_ID | (max > 0 ? TAG_FIELD_MAX : 0),
+                                       .max_id = max_id,
+                                       .max = max});
+    command_items_end(&command);
+    assert_int_equal(id_apply_bytes(a, &command), 0);
+    assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+    buf_free(&command);
+    return result;
+}
+
+static void refused(struct id_apply *a, const char *name, uint64_t max_id, uint64_t max,
+                    uint64_t now, const char *why)
+{
+    uint64_t digest = id_apply_digest(a);
+    struct put_result result = put(a, name, max_id, max, false);
+
+    assert_int_equal(result.status, ERR_NEEDS_FORCE);
+    assert_true(result.asked == max_id && result.max_id == now);
+    assert_string_equal(result.why, why);
+    assert_true(id_apply_digest(a) == digest);
+}
+
+static void taken(struct id_apply *a, const char *name, uint64_t max_id, uint64_t max, bool force)
+{
+    assert_int_equal(put(a, name, max_id, max, force).status, 0);
+    assert_true(id_apply_row(a, name)->max_id == max_id);
+}
+
+static void test_a_jump(void **state)
+{
+    struct id_apply *a = *state;
+    const char *why = "is a jump of more than 281474976710656 (2^48)";
+
+    raise_to(a, 3);
+    refused(a, "new", 2 + LIMIT_MAX_ID_JUMP, 0, 1, why);
+    taken(a, "new", 1 + LIMIT_MAX_ID_JUMP, 0, false);
+    refused(a, "new", 2 + 2 * LIMIT_MAX_ID_JUMP, 0, 1 + LIMIT_MAX_ID_JUMP, why);
+    taken(a, "new", 1 + 2 * LIMIT_MAX_ID_JUMP, 0, false);
+    taken(a, "new", LAST_FREE, 0, true);
+    /* A deleted tag goes on from what it had. */
+    assert_int_equal(id_apply_delete(a, "new"), 0);
+    taken(a, "new", LAST_FREE, 0, false);
+    taken(a, "old", 77, 0, false);
+    assert_int_equal(id_apply_delete(a, "old"), 0);
+    refused(a, "old", 78 + LIMIT_MAX_ID_JUMP, 0, 77, why);
+    taken(a, "old", 77 + LIMIT_MAX_ID_JUMP, 0, false);
+}
+
+static void test_few_are_left(void **state)
+{
+    struct id_apply *a = *state;
+
+    raise_to(a, 3);
+    taken(a, "t", LAST_FREE - 1, 0, true);
+    taken(a, "t", LAST_FREE, 0, false);
+    refused(a, "t", LAST_FREE + 1, 0, LAST_FREE,
+            "leaves 999999 ids below 9223372036854775807, less than 1000000");
+    refused(a, "t", TAG_MAX_ID_END, 0, LAST_FREE,
+            "leaves 0 ids below 9223372036854775807, less than 1000000");
+    taken(a, "t", TAG_MAX_ID_END, 0, true);
+    taken(a, "t", TAG_MAX_ID_END, 0, false); /* it rises no more */
+    /* Below a max of its own. */
+    taken(a, "m", 2000000, 3000000, false);
+    refused(a, "m", 2000001, 0, 2000000, "leaves 999999 ids below 3000000, less than 1000000");
+    taken(a, "m", 2000001, 4000000, false); /* the put brings the room */
+    refused(a, "m", 2000002, 3000000, 2000001,
+            "leaves 999998 ids below 3000000, less than 1000000");
+    assert_int_equal(put(a, "m", 4000001, 0, false).status, ERR_INVALID); /* above its max */
+    assert_int_equal(put(a, "m", 5, 0, false).status, ERR_WOULD_REPEAT);
+    /* A tag may be small from the start. */
+    taken(a, "small", 1, 10, false);
+    taken(a, "none", 0, 10, false);
+    refused(a, "small", 2, 0, 1, "leaves 8 ids below 10, less than 1000000");
+}
+
+/* Of several items one is refused: none is made. */
+static void test_all_or_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put puts[] = {
+        {.name = "a", .fields = TAG_FIELD_MAX_ID, .max_id = 5},
+        {.name = "b", .fields = TAG_FIELD_MAX_ID, .max_id = TAG_MAX_ID_END},
+    };
+    struct put_result result;
+
+    raise_to(a, 3);
+    result = id_apply_puts(a, puts, 2, false);
+    assert_int_equal(result.status, ERR_NEEDS_FORCE);
+    assert_int_equal(result.failed_at, 1);
+    assert_null(fsm_tag(a->fsm, "a", 1));
+    assert_int_equal(id_apply_puts(a, puts, 2, true).status, 0);
+}
+
+static void test_before_level_3(void **state)
+{
+    struct id_apply *a = *state;
+
+    raise_to(a, 2);
+    taken(a, "a", LAST_FREE, 0, false);
+    taken(a, "a", TAG_MAX_ID_END, 0, false);
+    taken(a, "b", 9, 10, false);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_jump),
+        TEST(test_few_are_left),
+        TEST(test_all_or_nothing),
+        TEST(test_before_level_3),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

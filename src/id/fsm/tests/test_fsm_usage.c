@@ -1,0 +1,199 @@
+/*
+ * test_fsm_usage.c - the memory that the state is said to take: after each change that of the rows,
+ * the same when they are loaded, and no less than what the allocator gave.
+ *
+ * Thread: one.
+ */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
+#include "src/id/tests/id_apply.h"
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    a->key_limit = 1000;
+    *state = a;
+    return 0;
+}
+
+/* Loaded, it takes the same. */
+static int teardown(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *other = fsm_new();
+    struct fsm_usage usage;
+    struct fsm_usage loaded;
+
+    id_apply_load(a, other);
+    fsm_usage(a->fsm, &usage);
+    fsm_usage(other, &loaded);
+    assert_memory_equal(&usage, &loaded, sizeof usage);
+    fsm_free(other);
+    id_apply_free(a);
+    free(a);
+    return 0;
+}
+
+static struct fsm_usage usage_of(const struct id_apply *a)
+{
+    struct fsm_usage usage;
+
+    fsm_usage(a->fsm, &usage);
+    return usage;
+}
+
+static uint64_t tags_bytes(const struct id_apply *a)
+{
+    return a->fsm->tags.bytes;
+}
+
+static void put(struct id_apply *a, const char *name, const char *description)
+{
+    struct tag_put put = {
+        .name = name, .description = description, .fields = TAG_FIELD_DESCRIPTION};
+
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
+}
+
+static void test_tags(void **state)
+{
+    struct id_apply *a = *state;
+
+    assert_true(tags_bytes(a) == 0);
+    put(a, "abc", "");
+    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 0, false));
+    put(a, "abc", "0123456789");
+    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 10, false));
+    assert_true(fsm_tag_bytes(3, 10, false) > fsm_tag_bytes(3, 0, false));
+    put(a, "d", "");
+    assert_int_equal(id_apply_delete(a, "abc"), 0);
+    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 10, true) + fsm_tag_bytes(1, 0, false));
+    assert_int_equal(usage_of(a).tags, 1);
+    assert_int_equal(usage_of(a).dead, 1);
+    put(a, "abc", "");
+    assert_int_equal(id_apply_grant(a, "abc", 5).status, 0);
+    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 0, false) + fsm_tag_bytes(1, 0, false));
+    assert_int_equal(usage_of(a).tags, 2);
+    assert_int_equal(usage_of(a).dead, 0);
+}
+
+static void test_keys(void **state)
+{
+    struct id_apply *a = *state;
+    uint64_t before;
+
+    assert_int_equal(id_apply_clock(a, 1000), 0);
+    id_apply_mode(a, "s", TAG_MODE_STRICT);
+    before = a->fsm->keys.bytes;
+    assert_true(before == 0);
+    assert_int_equal(id_apply_take_by(a, "s", "key", 1).status, 0);
+    assert_int_equal(id_apply_take_by(a, "s", "another", 1).status, 0);
+    assert_int_equal(usage_of(a).keys, 2);
+    assert_true(a->fsm->keys.bytes > 2 * 67);
+    assert_int_equal(id_apply_clock(a, 1000 + LIMIT_KEY_LIFE_MS), 0);
+    assert_int_equal(usage_of(a).keys, 0);
+    assert_true(a->fsm->keys.bytes == 0);
+}
+
+/* What a put will add is what it adds. */
+static void test_what_a_put_adds(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put items[] = {
+        {.name = "new",
+         .name_len = 3,
+         .description = "x",
+         .description_len = 1,
+         .fields = TAG_FIELD_DESCRIPTION},
+        {.name = "old", .name_len = 3, .description = "", .fields = TAG_FIELD_STEP, .step = 5},
+        {.name = "dead", .name_len = 4, .description = ""},
+    };
+    struct buf command = BUF_INIT;
+    uint64_t before;
+    uint64_t adds;
+
+    put(a, "old", "d");
+    put(a, "dead", "d");
+    assert_int_equal(id_apply_delete(a, "dead"), 0);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
+        command_item_put(&command, COMMAND_TAGS_PUT, &items[i]);
+    }
+    command_items_end(&command);
+    adds = fsm_adds(a->fsm, command.data, command.len);
+    before = tags_bytes(a);
+    assert_int_equal(id_apply_bytes(a, &command), 0);
+    assert_true(tags_bytes(a) == before + adds);
+    assert_true(adds == fsm_tag_bytes(3, 1, false) + fsm_tag_bytes(4, 0, false) -
+                            fsm_tag_bytes(4, 1, true));
+    /* Once more it adds nothing, nor does a command of another kind. */
+    assert_true(fsm_adds(a->fsm, command.data, command.len) == 0);
+    command.len = 0;
+    command_put(&command, COMMAND_NOOP, NULL);
+    assert_true(fsm_adds(a->fsm, command.data, command.len) == 0);
+    assert_true(fsm_adds(a->fsm, command.data, 1) == 0);
+    buf_free(&command);
+}
+
+/* Rows of all lengths in a state machine of their own: what the allocator gave is not more. */
+static void test_it_is_no_less_than_what_is_taken(void **state)
+{
+    enum { TAGS = 20000 };
+    const struct tag_row like = {.step = 1, .max_step = 1, .created_ms = 1, .updated_ms = 1};
+    char description[LIMIT_TAG_DESCRIPTION_BYTES + 1];
+    struct fsm *fsm = fsm_new();
+    struct buf value = BUF_INIT;
+    struct fsm_usage usage;
+    size_t before = mallinfo2().uordblks;
+
+    (void)state;
+    memset(description, 'd', sizeof description);
+    fsm_load_begin(fsm);
+    for (unsigned i = 0; i < TAGS; i++) {
+        struct tag_row row = like;
+        char key[LIMIT_TAG_NAME_BYTES + 2];
+
+        snprintf(key, sizeof key, "t%0*u", (int)(5 + i % 124), i);
+        row.name = key + 1;
+        row.name_len = (uint16_t)strlen(key + 1);
+        row.description = description;
+        row.description_len = (uint16_t)(i % 257);
+        value.len = 0;
+        row_put(&value, tag_row_format(&row), &row);
+        assert_int_equal(fsm_load_row(fsm, key, 1U + row.name_len, value.data, value.len), 0);
+    }
+    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    fsm_usage(fsm, &usage);
+    assert_int_equal(usage.tags, TAGS);
+    assert_true(mallinfo2().uordblks - before <= usage.bytes);
+    assert_true(usage.bytes / TAGS < 1000);
+    buf_free(&value);
+    fsm_free(fsm);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_tags),
+        TEST(test_keys),
+        TEST(test_what_a_put_adds),
+        TEST(test_it_is_no_less_than_what_is_taken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
