@@ -160,9 +160,13 @@ static void on_deadline(struct timer *timer, uint64_t now_ms)
 {
     struct id_request *request = CONTAINER(timer, struct id_request, deadline);
 
+    struct everywhere *everywhere = request->holder;
+
     (void)now_ms;
     ASSERT(request->kind == ID_REQUEST_EVERYWHERE);
-    leave(request->holder, request, ERR_TIMEOUT);
+    /* Since the last turn the last of them may have answered, or have been removed: then nobody is
+     * missing who could be named. */
+    leave(everywhere, request, request->index <= applied_by_all(everywhere) ? 0 : ERR_TIMEOUT);
 }
 
 /* Into its place: they mostly come in order. */

@@ -579,6 +579,9 @@ static void turn_parts(struct replica *replica)
     announce_turn(&replica->announce);
     differences_turn(&replica->differences);
     upgrade_turn(&replica->upgrade);
+    if (upgrade_is_void(&replica->upgrade)) {
+        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
+    }
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);

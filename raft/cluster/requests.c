@@ -131,18 +131,30 @@ static void on_given_back(struct serving_owner *owner, struct id_request *reques
 }
 
 /* Wherever it is by then. */
+static void give_up(struct requests *requests, struct id_request *request, int status)
+{
+    if (request->work != NULL) {
+        serving_abandon(&requests->serving, request);
+    } else {
+        leave_list(requests, request);
+    }
+    complete(requests, request, status);
+}
+
 static void on_deadline(struct timer *timer, uint64_t now_ms)
 {
     struct id_request *request = CONTAINER(timer, struct id_request, deadline);
     struct requests *requests = request->holder;
 
     ASSERT(request->deadline_ms <= now_ms);
-    if (request->work != NULL) {
-        serving_abandon(&requests->serving, request);
-    } else {
-        leave_list(requests, request);
+    give_up(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
+}
+
+void requests_withdraw(struct requests *requests, struct id_request *request)
+{
+    if (numbers_find(&requests->numbers, request->id) == request) {
+        give_up(requests, request, ERR_NOT_LEADER);
     }
-    complete(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
 }
 
 void requests_submit(struct requests *requests, struct id_request *request)

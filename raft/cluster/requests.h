@@ -65,6 +65,11 @@ void requests_close(struct requests *requests);
 /* Take a request of kind COMMAND, QUERY or MEMBER. */
 void requests_submit(struct requests *requests, struct id_request *request);
 
+/* Await a request of this node no more: it ends with ERR_NOT_LEADER. If it has not been appended
+ * yet, it never is here; an entry that is in the log keeps its place. One that is over already, and
+ * whose answer is on its way, stays as it is. */
+void requests_withdraw(struct requests *requests, struct id_request *request);
+
 /* A request that is done and keeps its number: it needs that no more. */
 void requests_release(struct requests *requests, struct id_request *request);
 

@@ -82,9 +82,18 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
     struct buf payload = BUF_INIT;
 
     if (!upgrade->command.in_flight) {
+        upgrade->raising = to;
         command_put(&payload, COMMAND_LEVEL, &command);
         node_command_send(&upgrade->command, on, &payload, false);
     }
+}
+
+bool upgrade_is_void(const struct upgrade *upgrade)
+{
+    bool reached;
+
+    return upgrade->command.in_flight && (!driver_leads(upgrade->on->driver) ||
+                                          !all_stand(upgrade->on, upgrade->raising, &reached));
 }
 
 /* Does every member run on its data directory for the first time? Then nobody ever ran an older

@@ -11,7 +11,9 @@
  * leader proposes COMMAND_LEVEL. Or somebody asks for it (upgrade_answer()): then at once.
  *
  * Failure modes: a member is in the way: nothing happens, and whoever asks is told its name. A new
- * leader begins to wait anew. A proposal that is lost is made again.
+ * leader begins to wait anew. A proposal that is lost is made again. One that could not be appended
+ * yet when this node lost its lead, or when a member came to be in the way, is withdrawn: by the
+ * time that it could be, another node, whose leafd is too old, may be a member.
  *
  * Thread: the raft loop.
  */
@@ -30,6 +32,7 @@ struct upgrade {
     const struct ground *on;
     const struct upgrade_config *config;
     struct node_command command;
+    uint16_t raising;  /* the level that the command in flight names */
     struct timer look; /* armed: there was one a moment ago */
     uint64_t ready_ms; /* all have stood for the level `ready` since then; 0: they do not */
     uint16_t ready;
@@ -40,6 +43,10 @@ void upgrade_init(struct upgrade *upgrade, const struct ground *on,
 
 /* Look, and raise it if it is time. */
 void upgrade_turn(struct upgrade *upgrade);
+
+/* Is a command in flight that must not be appended any more (requests_withdraw())? To be asked in
+ * every turn after what may change the members, and before anything is appended. */
+bool upgrade_is_void(const struct upgrade *upgrade);
 
 /* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
  * say whether it could be raised (MEMBER_ASK_LEVEL_SEE). */

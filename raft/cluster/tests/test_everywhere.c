@@ -428,6 +428,34 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
     ring_close(&ring);
 }
 
+/* Between the last turn and the one that finds the deadline: nobody is missing then. */
+static void test_the_last_word_counts_at_the_deadline(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+    uint64_t index;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_pause(&ring, other);
+    index = begin(&ring, leader, &waited, 300);
+    ring_run_ms(&ring, 299);
+    assert_int_equal(waited.asked.done, 0);
+    say(&ring, leader, other, index);
+    ring.clock.now_ms++;
+    ring_settle(&ring);
+    expect_all(&waited);
+    assert_int_equal(waited.missing.count, 0);
+    expect_idle(&ring);
+    ring_resume(&ring, other);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
 /* What it said before its link broke may have been said in an earlier incarnation. */
 static void test_the_word_of_an_incarnation_does_not_count(void **state)
 {
@@ -514,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_a_member_that_is_removed_is_waited_for_no_more),
         cmocka_unit_test(test_a_node_that_stops_says_who_is_missing),
         cmocka_unit_test(test_the_word_of_a_stranger_does_not_count),
+        cmocka_unit_test(test_the_last_word_counts_at_the_deadline),
         cmocka_unit_test(test_the_word_of_an_incarnation_does_not_count),
         cmocka_unit_test(test_malformed_questions_are_refused),
         cmocka_unit_test(test_no_more_waits_than_the_limit),

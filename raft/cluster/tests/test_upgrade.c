@@ -247,6 +247,86 @@ static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
     ring_close(&ring);
 }
 
+/* --- a raise that waits --- */
+
+/* This leader is asked to raise the level, and has taken no turn since. */
+static struct replica *raises(struct ring *ring, uint64_t leader)
+{
+    const struct member_ask what = {.kind = MEMBER_ASK_LEVEL, .level = 2};
+    struct replica *replica = &ring_node(ring, leader)->replica;
+    struct member_answer answer;
+
+    upgrade_answer(&replica->upgrade, &what, &answer);
+    assert_int_equal(answer.outcome, MEMBER_PENDING);
+    assert_true(replica->upgrade.command.in_flight);
+    return replica;
+}
+
+/* All go on at the level that they were at, also the one that went back. */
+static void assert_not_raised(struct ring *ring)
+{
+    ring_run_ms(ring, 1000);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(level_of(ring, id), 1);
+        assert_int_equal(ring_node(ring, id)->failed_count, 0);
+    }
+}
+
+/* It is lost with the lead, one that speaks it no more says so to the next leader, and then this
+ * node leads again: what it once wanted to raise may not be. */
+static void test_a_raise_ends_with_the_lead(void **state)
+{
+    struct ring ring = {.upgrade = {.automatic = false}};
+    struct replica *first;
+    uint64_t leader;
+    uint64_t next;
+
+    (void)state;
+    start(&ring, 2);
+    leader = ring_elect(&ring);
+    ring_isolate(&ring, leader, true);
+    first = raises(&ring, leader);
+    ring_run_ms(&ring, 1500);
+    assert_false(first->upgrade.command.in_flight); /* by what it knows, nobody is in the way */
+    for (next = 1; next == leader || !driver_leads(&ring_node(&ring, next)->replica.driver);) {
+        next++;
+    }
+    exchange(&ring, 6 - leader - next, 1);
+    ring_run_ms(&ring, 500); /* it says what it is */
+    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_RELAY] = true;
+    ring_isolate(&ring, leader, false);
+    ring_run_ms(&ring, 500);
+    assert_false(driver_transfer(&ring_node(&ring, next)->replica.driver, leader));
+    ring_run_ms(&ring, 500);
+    assert_true(driver_leads(&first->driver));
+    assert_not_raised(&ring);
+    ring_close(&ring);
+}
+
+/* The leader takes nothing new for a while; meanwhile a member comes to be in the way. */
+static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **state)
+{
+    struct ring ring = {.upgrade = {.automatic = false}};
+    struct replica *leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, 2);
+    follower = ring_follower(&ring);
+    leader = &ring_node(&ring, ring_elect(&ring))->replica;
+    leader->draining = true;
+    ring_settle(&ring);
+    (void)raises(&ring, ring_elect(&ring));
+    ring_run_ms(&ring, 100);
+    assert_true(leader->upgrade.command.in_flight); /* nobody is in the way yet */
+    exchange(&ring, follower, 1);
+    ring_run_ms(&ring, 100);
+    assert_false(leader->upgrade.command.in_flight);
+    replica_transfer_end(leader);
+    assert_not_raised(&ring);
+    ring_close(&ring);
+}
+
 /* The leader takes nothing from others that it does not know, or that the level does not have. */
 static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
 {
@@ -277,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_what_an_earlier_start_said_does_not_count),
         cmocka_unit_test(test_a_leafd_that_is_too_old_stops_before_the_entry),
         cmocka_unit_test(test_a_raise_above_what_a_node_ever_spoke_is_a_lie),
+        cmocka_unit_test(test_a_raise_ends_with_the_lead),
+        cmocka_unit_test(test_a_raise_that_waits_ends_once_somebody_is_in_the_way),
         cmocka_unit_test(test_a_leader_appends_nothing_that_it_does_not_know),
     };
 
