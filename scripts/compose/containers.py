@@ -107,6 +107,7 @@ class ContainerNode(Node):
         self.log_checked = 0
         self.expected_log = []
         self.process = None
+        self.tls = None
 
     @property
     def container(self):

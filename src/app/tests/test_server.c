@@ -30,6 +30,12 @@
 #include "src/app/server.h"
 #include "storage/lmdb/store.h"
 
+/* What a server is to call when it has drained. */
+struct drain {
+    void (*cb)(void *data);
+    void *data;
+};
+
 struct fake {
     char events[512]; /* names of what was called, in order */
     /* what goes wrong */
@@ -57,8 +63,7 @@ struct fake {
     unsigned starts;
     unsigned drains;
     unsigned stops;
-    void (*drain_cb)(void *data);
-    void *drain_data;
+    struct drain drain[2]; /* of each door; its thread's own from then on */
     void (*stop_cb)(void *data);
     void *stop_data;
 };
@@ -270,26 +275,30 @@ int http_server_start(const struct http_settings *http, const struct http_servic
 
 static void *drain_thread(void *data)
 {
-    (void)data;
+    const struct drain *drain = data;
+
     if (fake.signal_in_drain) {
         (void)raise(SIGINT);
     }
     if (fake.fail_in_drain) {
         fake.owner->failed(fake.owner, ERR_IO, "as the \"test\" wants");
     }
-    fake.drain_cb(fake.drain_data);
+    drain->cb(drain->data);
     return NULL;
 }
 
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
                        void *data)
 {
+    struct drain *drain = &fake.drain[fake.drains % 2];
+
     assert_ptr_equal(server, &fake);
     event("http_drain");
     fake.drain_grace_ms = grace_ms;
-    fake.drain_cb = cb;
-    fake.drain_data = data;
-    assert_int_equal(pthread_create(&fake.threads[fake.drains++ % 2], NULL, drain_thread, NULL), 0);
+    drain->cb = cb;
+    drain->data = data;
+    assert_int_equal(pthread_create(&fake.threads[fake.drains++ % 2], NULL, drain_thread, drain),
+                     0);
 }
 
 void http_server_stop(struct http_server *server)
