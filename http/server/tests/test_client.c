@@ -117,7 +117,7 @@ static void test_the_table_is_bounded(void **state)
     struct clients *clients = clients_new(&none, MAX);
     struct http_client *held[MAX];
     struct http_client *others;
-    char name[16];
+    char name[32];
 
     (void)state;
     for (int i = 0; i < MAX; i++) {
