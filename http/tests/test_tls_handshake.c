@@ -19,10 +19,6 @@
 #include "http/tls/certificate.h"
 #include "src/base/assert.h"
 
-#define ASK "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-#define ASK_LEN (sizeof ASK - 1)
-#define ANSWER "{\"status\":\"alive\"}"
-
 static struct made ca;
 static struct made server;
 static struct tls *tls;
@@ -31,20 +27,14 @@ static struct conn_world world;
 static int setup(void **state)
 {
     (void)state;
-    made_make(&ca, "a CA", NULL, 90, NULL);
-    made_make(&server, "localhost", "DNS:localhost", 90, &ca);
-    tls = made_tls(&server, NULL, TLS_CLIENT_NONE);
-    conn_world_start_tls(&world, tls);
+    tls = tls_world_open(&ca, &server, &world);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    conn_world_stop(&world);
-    tls_free(tls);
-    made_release(&server);
-    made_release(&ca);
+    tls_world_close(&ca, &server, tls, &world);
     return 0;
 }
 

@@ -143,3 +143,23 @@ void tls_user_free(struct tls_user *client)
     SSL_SESSION_free(client->ticket);
     buf_free(&client->plain);
 }
+
+struct tls *tls_world_open(struct made *ca, struct made *server, struct conn_world *world)
+{
+    struct tls *tls;
+
+    made_make(ca, "a CA", NULL, 90, NULL);
+    made_make(server, "localhost", "DNS:localhost", 90, ca);
+    tls = made_tls(server, NULL, TLS_CLIENT_NONE);
+    conn_world_start_tls(world, tls);
+    return tls;
+}
+
+void tls_world_close(struct made *ca, struct made *server, struct tls *tls,
+                     struct conn_world *world)
+{
+    conn_world_stop(world);
+    tls_free(tls);
+    made_release(server);
+    made_release(ca);
+}

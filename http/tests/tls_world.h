@@ -63,4 +63,15 @@ void tls_user_close(struct tls_user *client);
 /* All but the connection. */
 void tls_user_free(struct tls_user *client);
 
+/* What the tests ask again and again, and what the answer's body is. */
+#define ASK "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define ASK_LEN (sizeof ASK - 1)
+#define ANSWER "{\"status\":\"alive\"}"
+
+/* A world that speaks TLS with the certificate of "localhost", signed by a CA; clients are asked
+ * for none. Returns what it speaks TLS with; all four go by tls_world_close(). */
+struct tls *tls_world_open(struct made *ca, struct made *server, struct conn_world *world);
+void tls_world_close(struct made *ca, struct made *server, struct tls *tls,
+                     struct conn_world *world);
+
 #endif
