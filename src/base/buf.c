@@ -126,71 +126,10 @@ void buf_move(struct buf *to, struct buf *from)
 
 void reader_init(struct reader *reader, const void *data, size_t len)
 {
-    ASSERT(data != NULL || len == 0);
-    *reader = (struct reader){data, len, 0, false};
-}
-
-const uint8_t *reader_bytes(struct reader *reader, size_t len)
-{
     static const uint8_t nothing[1];
-    const uint8_t *at;
 
-    if (reader->bad || len > reader->len - reader->at) {
-        reader->bad = true;
-        return NULL;
-    }
-    at = reader->data != NULL ? reader->data + reader->at : nothing;
-    reader->at += len;
-    return at;
-}
-
-static inline uint64_t get_le(struct reader *reader, unsigned bytes)
-{
-    const uint8_t *at = reader_bytes(reader, bytes);
-    uint64_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, bytes);
-    }
-    return le64toh(le);
-}
-
-uint8_t reader_u8(struct reader *reader)
-{
-    return (uint8_t)get_le(reader, 1);
-}
-
-uint16_t reader_u16(struct reader *reader)
-{
-    return (uint16_t)get_le(reader, 2);
-}
-
-uint32_t reader_u32(struct reader *reader)
-{
-    return (uint32_t)get_le(reader, 4);
-}
-
-uint64_t reader_u64(struct reader *reader)
-{
-    return get_le(reader, 8);
-}
-
-static const uint8_t *get_str(struct reader *reader, size_t len, size_t *ret_len)
-{
-    const uint8_t *at = reader_bytes(reader, len);
-
-    *ret_len = at != NULL ? len : 0;
-    return at;
-}
-
-const uint8_t *reader_str16(struct reader *reader, size_t *ret_len)
-{
-    return get_str(reader, reader_u16(reader), ret_len);
-}
-
-const uint8_t *reader_str32(struct reader *reader, size_t *ret_len)
-{
-    return get_str(reader, reader_u32(reader), ret_len);
+    ASSERT(data != NULL || len == 0);
+    *reader = (struct reader){data != NULL ? data : nothing, len, 0, false};
 }
 
 size_t reader_left(const struct reader *reader)

@@ -11,9 +11,11 @@
 #ifndef LEAFD_BASE_BUF_H
 #define LEAFD_BASE_BUF_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf {
     uint8_t *data; /* malloc'ed, or NULL while capacity is 0 */
@@ -59,18 +61,83 @@ struct reader {
     bool bad; /* a read went past the end */
 };
 
+/* data may be NULL when len is 0. */
 void reader_init(struct reader *reader, const void *data, size_t len);
-uint8_t reader_u8(struct reader *reader);
-uint16_t reader_u16(struct reader *reader);
-uint32_t reader_u32(struct reader *reader);
-uint64_t reader_u64(struct reader *reader);
+
+/* Here, not in buf.c: of a strict id some thirty numbers are read on each node, and a call costs
+ * more than what it reads. */
 
 /* len bytes in place (borrowed from the reader's data); NULL when there are fewer. */
-const uint8_t *reader_bytes(struct reader *reader, size_t len);
+static inline const uint8_t *reader_bytes(struct reader *reader, size_t len)
+{
+    const uint8_t *at = reader->data + reader->at;
+
+    if (reader->bad || len > reader->len - reader->at) {
+        reader->bad = true;
+        return NULL;
+    }
+    reader->at += len;
+    return at;
+}
+
+static inline uint8_t reader_u8(struct reader *reader)
+{
+    const uint8_t *at = reader_bytes(reader, 1);
+
+    return at != NULL ? *at : 0;
+}
+
+static inline uint16_t reader_u16(struct reader *reader)
+{
+    const uint8_t *at = reader_bytes(reader, sizeof(uint16_t));
+    uint16_t le = 0;
+
+    if (at != NULL) {
+        memcpy(&le, at, sizeof le);
+    }
+    return le16toh(le);
+}
+
+static inline uint32_t reader_u32(struct reader *reader)
+{
+    const uint8_t *at = reader_bytes(reader, sizeof(uint32_t));
+    uint32_t le = 0;
+
+    if (at != NULL) {
+        memcpy(&le, at, sizeof le);
+    }
+    return le32toh(le);
+}
+
+static inline uint64_t reader_u64(struct reader *reader)
+{
+    const uint8_t *at = reader_bytes(reader, sizeof(uint64_t));
+    uint64_t le = 0;
+
+    if (at != NULL) {
+        memcpy(&le, at, sizeof le);
+    }
+    return le64toh(le);
+}
 
 /* A byte string written by buf_put_str16/32; *ret_len is 0 and the result NULL when short. */
-const uint8_t *reader_str16(struct reader *reader, size_t *ret_len);
-const uint8_t *reader_str32(struct reader *reader, size_t *ret_len);
+static inline const uint8_t *reader_str16(struct reader *reader, size_t *ret_len)
+{
+    size_t len = reader_u16(reader);
+    const uint8_t *at = reader_bytes(reader, len);
+
+    *ret_len = at != NULL ? len : 0;
+    return at;
+}
+
+static inline const uint8_t *reader_str32(struct reader *reader, size_t *ret_len)
+{
+    size_t len = reader_u32(reader);
+    const uint8_t *at = reader_bytes(reader, len);
+
+    *ret_len = at != NULL ? len : 0;
+    return at;
+}
 
 /* Bytes not read yet. */
 size_t reader_left(const struct reader *reader);

@@ -16,6 +16,10 @@ struct clock {
     uint64_t (*now_ms)(const struct clock *clock);
     /* Milliseconds since 1970-01-01 UTC; may jump either way. */
     uint64_t (*wall_ms)(const struct clock *clock);
+    /* The clock of now_ms in microseconds, to measure by. NULL: it has none finer. */
+    uint64_t (*now_us)(const struct clock *clock);
+    /* Time went on: who asks next gets the real one (loop_clock.h). NULL: it never stands still. */
+    void (*look)(const struct clock *clock);
     void *data;
 } BY_NAME;
 
@@ -25,6 +29,18 @@ const struct clock *clock_system(void);
 static inline uint64_t clock_now_ms(const struct clock *clock)
 {
     return clock->now_ms(clock);
+}
+
+static inline uint64_t clock_now_us(const struct clock *clock)
+{
+    return clock->now_us != NULL ? clock->now_us(clock) : clock->now_ms(clock) * 1000;
+}
+
+static inline void clock_look(const struct clock *clock)
+{
+    if (clock->look != NULL) {
+        clock->look(clock);
+    }
 }
 
 static inline uint64_t clock_wall_ms(const struct clock *clock)

@@ -56,7 +56,8 @@
     X(OTHER_LIST, -45, "other_list", "the nodes were given different lists of first members")      \
     X(NEWER, -46, "newer", "of a newer level than this leafd speaks")                              \
     X(NEEDS_FORCE, -47, "needs_force", "only force raises max_id so far")                          \
-    X(STATE_FULL, -48, "state_full", "the state takes as much memory as it may")
+    X(STATE_FULL, -48, "state_full", "the state takes as much memory as it may")                   \
+    X(SHARE, -49, "share", "the client holds as much as one client may")
 
 enum err {
     ERR_OK = 0,

@@ -30,11 +30,14 @@
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
 #define LIMIT_STRICT_BATCHES 8     /* entries a node has under way */
-#define LIMIT_RECALLS 10000        /* tags on their way to strict mode; more: overloaded */
-#define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
-#define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
-#define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
-#define LIMIT_KEYS_FORGOTTEN 2048  /* expired keys dropped by one command */
+#define LIMIT_WINDOWS 65536        /* monotonic tags in use by a leader; the oldest is burnt */
+#define LIMIT_ROUNDS 8             /* rounds begun and not confirmed; the next one waits */
+#define LIMIT_MONOTONIC_BYTES (64 << 20) /* of batches that a leader holds; more: overloaded */
+#define LIMIT_RECALLS 10000              /* tags on their way to strict mode; more: overloaded */
+#define LIMIT_KEY_BYTES 128              /* Idempotency-Key; longer: 400 bad_key */
+#define LIMIT_KEYS 10000000              /* strict.keys; more: a configuration error */
+#define LIMIT_KEY_LIFE_MS 86400000       /* of the log's time, for which a key is kept */
+#define LIMIT_KEYS_FORGOTTEN 2048        /* expired keys dropped by one command */
 
 /* --- sessions: commands that are carried out once (src/id/codec/session.h) --- */
 #define LIMIT_SESSIONS 64             /* nodes that have one; more: overloaded */
@@ -74,6 +77,13 @@
 #define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
 #define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
+/* --- what is watched (http/watch) --- */
+#define LIMIT_EVENTS 512              /* the last so many of a node; the oldest go */
+#define LIMIT_EVENTS_PER_PAGE 512     /* events of a reply; larger limit=: 400 bad_request */
+#define LIMIT_EVENTS_PER_FRAME 64     /* told at once to those who watch; they ask for the rest */
+#define LIMIT_LIVE_SOCKET_BYTES 16384 /* sent to a viewer, and not taken; the kernel doubles it */
+#define LIMIT_LIVE_VIEWERS 64         /* GET /api/live of a node; more: 503 overloaded */
+
 /* --- HTTP (http/) --- */
 #define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
 #define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin door; more: 503 overloaded and close */
@@ -91,6 +101,7 @@
 #define LIMIT_HTTP_SMALL_REPLY_BYTES 1024
 #define LIMIT_HTTP_PART_BYTES (31 << 10)      /* a reply that may be longer is made part by part */
 #define LIMIT_HTTP_OUTPUT_MIN_BYTES (2 << 20) /* of a loop, whatever http.output-bytes is */
+#define LIMIT_HTTP_INPUT_MIN_BYTES (2 << 20)  /* of a loop, whatever http.input-bytes is */
 #define LIMIT_HTTP_TURN_REQUESTS 64      /* of one connection served at once; then others' turn */
 #define LIMIT_HTTP_TURN_BYTES (31 << 10) /* of large replies and long pipelines a loop's turn */
 #define LIMIT_HTTP_UNSENT_BYTES (128 << 10) /* not sent yet, in the kernel, a connection */
@@ -100,6 +111,8 @@
 #define LIMIT_HTTP_BODY_STEP_BYTES (16 << 10) /* ... gives way when there is no room; 408 */
 #define LIMIT_HTTP_CONNECTIONS 10000          /* a loop; more: 503 overloaded and close */
 #define LIMIT_HTTP_LOOPS 64                   /* http.loops; more: a configuration error */
+#define LIMIT_QUOTA_LINES_PER_S 10            /* of the log, a loop, of clients over their quotas */
+#define LIMIT_HTTP_CALLS_KEPT 256             /* of strict ids, for the next ones of a loop */
 #define LIMIT_CLIENTS 16384                   /* records of clients; more share one */
 #define LIMIT_CLIENT_NAME_BYTES 64            /* an address, or a token's name; longer: cut */
 #define LIMIT_HTTP_HEAD_MS 5000   /* from a request's first byte to its head's end; 408 */
@@ -107,11 +120,20 @@
 #define LIMIT_HTTP_IDLE_MS 60000  /* keep-alive with no request; closes */
 #define LIMIT_HTTP_WRITE_MS 10000 /* a reader that takes nothing for so long; closes */
 #define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
+#define LIMIT_HTTP_RETIRE_MS 1000 /* a node that stops: idle connections are closed over so long */
+#define LIMIT_HTTP_GOODBYE_MS 250 /* such a one: for its client to see the end; then it closes */
+#define LIMIT_HTTP_LAST_MS 50     /* who is connecting when a listener closes still gets in */
 #define LIMIT_HTTP_BUDGET_BYTES (1ULL << 36) /* settings of memory; more: configuration error */
 #define LIMIT_HTTP_REFUSED 16          /* connections over the limit being answered so, a loop */
 #define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
 #define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
+
+/* --- RESP, as Redis speaks it (http/resp) --- */
+#define LIMIT_RESP_BYTES 8192     /* a request; longer: an error and close */
+#define LIMIT_RESP_WORDS 64       /* of a request; more: an error and close */
+#define LIMIT_RESP_NAME_BYTES 64  /* of CLIENT SETNAME; longer: an error */
+#define LIMIT_RESP_IDLE_MS 300000 /* a connection with no request; closes */
 
 /* --- TLS of HTTP (http/tls) --- */
 #define LIMIT_TLS_HANDSHAKE_MS 10000     /* from a connection's first byte to the end; closes */
@@ -140,6 +162,7 @@
 #define LIMIT_LOG_BYTES (64 << 20) /* of the log in memory; more: it is compacted at once */
 #define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept behind a compaction */
 #define LIMIT_REQUESTS_PENDING 16384        /* requests a node holds for the cluster; overloaded */
+#define LIMIT_BUFFERS_WAITS 16              /* questions for all nodes' buffers; more: overloaded */
 #define LIMIT_EVERYWHERE_WAITS 1024         /* changes that wait for all; more: not_everywhere */
 #define LIMIT_RELAYED 4096                  /* of others' that it passes on; overloaded */
 #define LIMIT_RELAYED_BYTES (16 << 20)      /* what those carry; more: overloaded */
@@ -163,6 +186,10 @@
 #define LIMIT_PLAUSIBLE_RISE_PER_MS 1 /* what a term may rise by on top of one such jump */
 #define LIMIT_PLAUSIBLE_WAIT_MS 60000 /* refused for so long: what it may rise by grows on */
 #define LIMIT_PLAUSIBLE (1ULL << 61)  /* no term or index gets here; at or above: not believed */
+#define LIMIT_DOUBT_MS 3000           /* a node in doubt of its state hears others; then it ends */
+#define LIMIT_COMPARE_MS 10000 /* rows are compared, and a view of them is lent, for so long */
+#define LIMIT_COMPARE_PAUSE_MS 10000  /* then none is lent for so long */
+#define LIMIT_COMPARE_BYTES (1 << 20) /* rows of one range that are kept to look for the row */
 #define LIMIT_SNAPSHOT_CHUNK_BYTES (256 << 10)
 #define LIMIT_SNAPSHOT_WINDOW 8           /* chunks sent and not acknowledged */
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */

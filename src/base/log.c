@@ -14,10 +14,13 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/err.h"
+#include "src/base/log_json.h"
 
 #define LINE_BYTES 2048
+#define JSON_BYTES (2 * LINE_BYTES) /* some bytes become longer */
 
 static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
+static _Atomic enum log_format line_format = LOG_FORMAT_LOGFMT;
 static uint64_t own_node_id;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
@@ -31,6 +34,24 @@ void log_setup(enum log_level lowest, uint64_t node_id)
 void log_set_level(enum log_level lowest)
 {
     atomic_store_explicit(&lowest_level, lowest, memory_order_relaxed);
+}
+
+void log_set_format(enum log_format format)
+{
+    atomic_store_explicit(&line_format, format, memory_order_relaxed);
+}
+
+int log_format_parse(const char *text, enum log_format *ret_format)
+{
+    static const char *const names[] = {"logfmt", "json"};
+
+    for (int i = LOG_FORMAT_LOGFMT; i <= LOG_FORMAT_JSON; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_format = (enum log_format)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
 }
 
 int log_level_parse(const char *text, enum log_level *ret_level)
@@ -58,6 +79,28 @@ static int print_head(char *line, enum log_level level, const char *at, const ch
                     at, msg);
 }
 
+/* What is in line, with a line end. */
+static void write_line(char *line, size_t len)
+{
+    static const char time_key[] = "time=";
+    char fields[sizeof time_key + LINE_BYTES + 8];
+    char json[JSON_BYTES + 1];
+    size_t used;
+
+    if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
+        memcpy(fields, time_key, strlen(time_key));
+        memcpy(fields + strlen(time_key), line, len);
+        used = log_json(fields, strlen(time_key) + len, json, JSON_BYTES);
+        line = json;
+    } else {
+        used = len;
+    }
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0) {
+        return; /* there is nowhere left to report it */
+    }
+}
+
 void log_line(enum log_level level, const char *at, const char *msg, const char *fields, ...)
 {
     char line[LINE_BYTES + 8];
@@ -82,10 +125,7 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
         memcpy(line + used, "...", 3);
         used += 3;
     }
-    line[used++] = '\n';
-    if (write(STDERR_FILENO, line, used) < 0) {
-        return; /* there is nowhere left to report it */
-    }
+    write_line(line, used);
 }
 
 /* A character of UTF-8 that would not be seen, or would turn round what is: controls of C1, marks

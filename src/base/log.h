@@ -14,12 +14,19 @@
 #include <stdint.h>
 
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
+enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json.h */ };
 
 /* Set the lowest level that is written, and the node id every line carries (0: none yet). */
 void log_setup(enum log_level lowest, uint64_t node_id);
 
 /* Another lowest level, while the process runs. Any thread. */
 void log_set_level(enum log_level lowest);
+
+/* Another format, likewise. LOG_FORMAT_LOGFMT at first. */
+void log_set_format(enum log_format format);
+
+/* "logfmt" or "json"; returns 0 or ERR_INVALID. */
+int log_format_parse(const char *text, enum log_format *ret_format);
 
 /* "debug", "info", "warn" or "error"; returns 0 or ERR_INVALID. */
 int log_level_parse(const char *text, enum log_level *ret_level);

@@ -6,10 +6,28 @@
  */
 #include "src/base/stall.h"
 
+#include <time.h>
+
+#include "src/base/assert.h"
 #include "src/base/log.h"
+
+/* A turn ends, or the first one begins: the processor time since the one before has ended. */
+static uint64_t busy_us(struct stall *stall, uint64_t now_ms)
+{
+    const uint64_t before_us = stall->cpu_ms != 0 ? stall->cpu_us : UINT64_MAX;
+    struct timespec now;
+
+    ASSERT(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+    stall->cpu_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    stall->cpu_ms = now_ms;
+    return stall->cpu_us > before_us ? stall->cpu_us - before_us : 0;
+}
 
 void stall_begin(struct stall *stall, uint64_t now_ms, const char *doing)
 {
+    if (stall->cpu_ms == 0) {
+        (void)busy_us(stall, now_ms);
+    }
     stall->began_ms = now_ms;
     stall->step_ms = now_ms;
     stall->worst_ms = 0;
@@ -47,18 +65,28 @@ static void note(struct stall *stall, uint64_t now_ms, uint64_t took_ms)
 void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
 {
     uint64_t took_ms = now_ms > stall->began_ms ? now_ms - stall->began_ms : 0;
+    uint64_t lasted_us = (took_ms + 1) * 1000; /* at the most */
+    uint64_t cpu_us = 0;
 
+    if (took_ms > 0 || now_ms >= stall->cpu_ms + STALL_CPU_MS) {
+        cpu_us = busy_us(stall, now_ms);
+    }
     if (took_ms == 0) {
         return;
     }
+    cpu_us = cpu_us < lasted_us ? cpu_us : lasted_us;
     stall_step(stall, now_ms, stall->doing);
     note(stall, now_ms, took_ms);
+    if (cpu_us > atomic_load_explicit(&stall->busiest_us, memory_order_relaxed)) {
+        atomic_store_explicit(&stall->busiest_us, cpu_us, memory_order_relaxed);
+    }
     if (took_ms >= STALL_WARN_MS &&
         (stall->warned_ms == 0 || now_ms - stall->warned_ms >= STALL_WARN_AGAIN_MS)) {
         stall->warned_ms = now_ms;
         log_warn("loop", "a turn took long: everything else waited for it",
-                 "loop=%s took_ms=%llu doing=\"%s\" doing_ms=%llu", loop,
-                 (unsigned long long)took_ms, stall->worst, (unsigned long long)stall->worst_ms);
+                 "loop=%s took_ms=%llu cpu_ms=%llu doing=\"%s\" doing_ms=%llu", loop,
+                 (unsigned long long)took_ms, (unsigned long long)(cpu_us / 1000), stall->worst,
+                 (unsigned long long)stall->worst_ms);
     }
     stall->began_ms = now_ms;
     stall->step_ms = now_ms;
@@ -67,6 +95,11 @@ void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
 uint64_t stall_longest_ms(const struct stall *stall)
 {
     return atomic_load_explicit(&stall->longest_ms, memory_order_relaxed);
+}
+
+uint64_t stall_busiest_us(const struct stall *stall)
+{
+    return atomic_load_explicit(&stall->busiest_us, memory_order_relaxed);
 }
 
 uint64_t stall_minute_ms(const struct stall *stall, uint64_t now_ms)

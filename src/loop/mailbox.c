@@ -6,6 +6,12 @@
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 
+SLIST_HEAD(mailbox_boxes, mailbox);
+
+/* This thread's. */
+static _Thread_local bool holding;
+static _Thread_local struct mailbox_boxes held;
+
 static void drain(struct mailbox *mailbox)
 {
     struct mailbox_list taken = STAILQ_HEAD_INITIALIZER(taken);
@@ -24,9 +30,9 @@ static void drain(struct mailbox *mailbox)
     }
 }
 
-static void async_cb(uv_async_t *async)
+static void rang(struct bell *bell)
 {
-    drain(async->data);
+    drain(CONTAINER(bell, struct mailbox, bell));
 }
 
 int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
@@ -35,17 +41,51 @@ int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
     *mailbox = (struct mailbox){.max = max};
     STAILQ_INIT(&mailbox->list);
     ASSERT(pthread_mutex_init(&mailbox->mutex, NULL) == 0);
-    if (uv_async_init(loop, &mailbox->async, async_cb) != 0) {
+    if (bell_init(&mailbox->bell, loop, rang) != 0) {
         pthread_mutex_destroy(&mailbox->mutex);
         return ERR_NOMEM;
     }
-    mailbox->async.data = mailbox;
     return 0;
+}
+
+/* There is something in an empty box, whose mutex is held: is its loop to be woken now? What others
+ * put in beside it is found with it. */
+static bool to_ring(struct mailbox *mailbox)
+{
+    if (holding && !mailbox->held) {
+        mailbox->held = true;
+        SLIST_INSERT_HEAD(&held, mailbox, holds);
+    }
+    return !holding;
+}
+
+void mailbox_hold(void)
+{
+    ASSERT(!holding);
+    holding = true;
+}
+
+void mailbox_release(void)
+{
+    struct mailbox *mailbox;
+    bool waits;
+
+    holding = false;
+    while ((mailbox = SLIST_FIRST(&held)) != NULL) {
+        SLIST_REMOVE_HEAD(&held, holds);
+        ASSERT(pthread_mutex_lock(&mailbox->mutex) == 0);
+        mailbox->held = false;
+        waits = mailbox->count > 0;
+        ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
+        if (waits) {
+            bell_ring(&mailbox->bell);
+        }
+    }
 }
 
 static int post(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
 {
-    bool was_empty = false;
+    bool ring = false;
     int rv = 0;
 
     ASSERT(item->run != NULL);
@@ -55,15 +95,14 @@ static int post(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
     } else if (mailbox->count >= max) {
         rv = ERR_OVERLOADED;
     } else {
-        was_empty = mailbox->count == 0;
+        ring = mailbox->count == 0 && to_ring(mailbox);
         STAILQ_INSERT_TAIL(&mailbox->list, item, link);
         mailbox->count++;
-        /* Inside the mutex, so that the handle cannot be closed between the two. */
-        if (was_empty) {
-            ASSERT(uv_async_send(&mailbox->async) == 0);
-        }
     }
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
+    if (ring) { /* who is woken finds the mutex free; and the bell is there as long as the box is */
+        bell_ring(&mailbox->bell);
+    }
     return rv;
 }
 
@@ -77,9 +116,9 @@ int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item)
     return post(mailbox, item, SIZE_MAX);
 }
 
-static void closed_cb(uv_handle_t *handle)
+static void closed_cb(struct bell *bell)
 {
-    struct mailbox *mailbox = handle->data;
+    struct mailbox *mailbox = CONTAINER(bell, struct mailbox, bell);
 
     /* The mutex stays usable: a late mailbox_post() must find `closed`, not freed memory. */
     if (mailbox->close_cb != NULL) {
@@ -95,5 +134,11 @@ void mailbox_close(struct mailbox *mailbox, void (*cb)(struct mailbox *mailbox))
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
     drain(mailbox);
     mailbox->close_cb = cb;
-    uv_close((uv_handle_t *)&mailbox->async, closed_cb);
+    bell_close(&mailbox->bell, closed_cb);
+}
+
+void mailbox_free(struct mailbox *mailbox)
+{
+    bell_free(&mailbox->bell);
+    (void)pthread_mutex_destroy(&mailbox->mutex);
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -68,11 +69,65 @@ static void test_a_clock_that_stands_still_is_no_stall(void **state)
     assert_int_equal(stall_longest_ms(&stall), 0);
 }
 
+/* Use so much processor time. */
+static void burn(uint64_t us)
+{
+    struct timespec begin;
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin), 0);
+    do {
+        assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    } while ((uint64_t)((now.tv_sec - begin.tv_sec) * 1000000) +
+                 (uint64_t)((now.tv_nsec - begin.tv_nsec) / 1000) <
+             us);
+}
+
+/* What a turn works counts, and not how long it lasts; nor what came before the first one. Short
+ * turns before it may count, but not for more than it lasted. */
+static void test_the_busiest(void **state)
+{
+    struct stall stall = {0};
+
+    (void)state;
+    burn(30000);
+    turn(&stall, 1000, 500);
+    assert_in_range(stall_busiest_us(&stall), 0, 9999);
+    stall_begin(&stall, 2000, "first");
+    burn(10000);
+    stall_end(&stall, 2010, "test");
+    assert_in_range(stall_busiest_us(&stall), 10000, 11000);
+    turn(&stall, 3000, 500);
+    assert_in_range(stall_busiest_us(&stall), 10000, 11000);
+    burn(20000);
+    turn(&stall, 4000, 12);
+    assert_in_range(stall_busiest_us(&stall), 10000, 13000);
+}
+
+/* Of turns that take no time the processor's is asked for each STALL_CPU_MS. */
+static void test_short_turns_are_asked_for_now_and_then(void **state)
+{
+    struct stall stall = {0};
+    uint64_t first_us;
+
+    (void)state;
+    turn(&stall, 1000, 0);
+    first_us = stall.cpu_us;
+    burn(1000);
+    turn(&stall, 1000 + STALL_CPU_MS - 1, 0);
+    assert_int_equal(stall.cpu_us, first_us);
+    turn(&stall, 1000 + STALL_CPU_MS, 0);
+    assert_true(stall.cpu_us >= first_us + 1000);
+    assert_int_equal(stall_busiest_us(&stall), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_longest_of_all_and_of_the_last_minute),
         cmocka_unit_test(test_what_took_most_of_it),
+        cmocka_unit_test(test_the_busiest),
+        cmocka_unit_test(test_short_turns_are_asked_for_now_and_then),
         cmocka_unit_test(test_a_clock_that_stands_still_is_no_stall),
     };
 

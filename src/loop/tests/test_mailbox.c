@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -85,6 +86,7 @@ static void close_box(struct fixture *f)
     mailbox_close(&f->box, close_cb);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(f->closes, 1);
+    mailbox_free(&f->box);
 }
 
 static void run_cb(struct mailbox_item *item)
@@ -183,8 +185,10 @@ static void test_post_always(void **state)
     assert_int_equal(mailbox_post(&f->box, &items[5].item), ERR_OVERLOADED);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 5);
-    close_box(f);
+    mailbox_close(&f->box, NULL);
     assert_int_equal(mailbox_post_always(&f->box, &items[5].item), ERR_SHUTTING_DOWN);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    mailbox_free(&f->box);
 }
 
 /* Posted while the box is drained: it comes with the next turn, so one turn cannot go on for ever.
@@ -249,6 +253,7 @@ static void test_close(void **state)
     assert_int_equal(f->closes, 1);
     assert_int_equal(f->runs, 2);
     assert_int_equal(mailbox_post(&f->box, &items[2].item), ERR_SHUTTING_DOWN);
+    mailbox_free(&f->box);
 }
 
 static void test_close_without_callbacks(void **state)
@@ -263,6 +268,111 @@ static void test_close_without_callbacks(void **state)
     mailbox_close(&f->box, NULL);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(f->runs, 1);
+    mailbox_free(&f->box);
+}
+
+/* No descriptor is left. */
+static void test_no_room_for_one(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    struct rlimit none;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(mailbox_init(&f->box, &f->loop, 1), ERR_NOMEM);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* --- a thread that holds --- */
+
+/* Who holds wakes the loop once, for all, when it lets go. */
+static void test_hold(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[3];
+
+    open_box(f, 10);
+    init_items(f, items, 3);
+    mailbox_hold();
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+        assert_int_equal(f->runs, 0);
+    }
+    mailbox_release();
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 3);
+    assert_int_equal(f->drains, 1);
+    /* It holds no longer, and a second release is none. */
+    mailbox_release();
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 4);
+    close_box(f);
+}
+
+static void *post_one(void *data)
+{
+    struct numbered *numbered = data;
+
+    assert_int_equal(mailbox_post(&numbered->f->box, &numbered->item), 0);
+    return NULL;
+}
+
+/* What another thread puts in beside what is held comes with it; into a box that was emptied
+ * meanwhile, at once; and each item once. */
+static void test_hold_beside_another_thread(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[4];
+    pthread_t thread;
+
+    open_box(f, 10);
+    init_items(f, items, 4);
+    mailbox_hold();
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(pthread_create(&thread, NULL, post_one, &items[1]), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    mailbox_release();
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 2);
+
+    /* Emptied while it is on the list of who holds: it had been rung for before. */
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    mailbox_hold();
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item), 0);
+    mailbox_release();
+    mailbox_hold();
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 4);
+    assert_int_equal(pthread_create(&thread, NULL, post_one, &items[2]), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 5);
+    mailbox_release();
+    close_box(f);
+}
+
+/* A box that was closed while it was held for, and one that holds nothing any more. */
+static void test_release_of_a_closed_box(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered item;
+
+    open_box(f, 10);
+    init_items(f, &item, 1);
+    mailbox_hold();
+    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    mailbox_close(&f->box, close_cb);
+    assert_int_equal(f->runs, 1);
+    mailbox_release();
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(f->runs, 1);
+    mailbox_free(&f->box);
 }
 
 /* --- with producers on threads of their own --- */
@@ -305,20 +415,26 @@ static void *produce(void *data)
     unsigned producer = *(unsigned *)data;
 
     for (unsigned i = 0; i < ITEMS; i++) {
+        if (producer % 2 == 1 && i % 8 == 0) { /* some of them hold */
+            mailbox_release();
+            mailbox_hold();
+        }
         struct numbered *numbered = &crowd.items[producer][i];
         int rv;
 
         *numbered = (struct numbered){{.run = crowd_run_cb}, crowd.f, producer, i, NULL, 0};
         while ((rv = mailbox_post(&crowd.f->box, &numbered->item)) == ERR_OVERLOADED) {
             atomic_fetch_add(&crowd.overloaded, 1);
+            mailbox_release();
             sched_yield();
         }
         if (rv == ERR_SHUTTING_DOWN) {
             atomic_fetch_add(&crowd.refused, 1);
-            return NULL;
+            break;
         }
         atomic_fetch_add(&crowd.accepted, 1);
     }
+    mailbox_release();
     return NULL;
 }
 
@@ -342,6 +458,7 @@ static void run_crowd(struct fixture *f, size_t max, unsigned stop_after)
         assert_int_equal(pthread_join(crowd.threads[i], NULL), 0);
         free(crowd.items[i]);
     }
+    mailbox_free(&f->box);
     assert_int_equal(f->closes, 1);
     /* What was accepted ran, exactly once. */
     assert_int_equal(crowd.ran, atomic_load(&crowd.accepted));
@@ -396,6 +513,13 @@ static void close_twice(void *data)
     mailbox_close(data, NULL);
 }
 
+static void hold_twice(void *data)
+{
+    (void)data;
+    mailbox_hold();
+    mailbox_hold();
+}
+
 static void test_misuse_ends_the_process(void **state)
 {
     struct fixture *f = *state;
@@ -409,6 +533,7 @@ static void test_misuse_ends_the_process(void **state)
     assert_true(death_by_assert(init_with, &too_large));
     assert_true(death_by_assert(post_without_run, &f->box));
     assert_true(death_by_assert(close_twice, &f->box));
+    assert_true(death_by_assert(hold_twice, NULL));
     close_box(f);
 }
 
@@ -425,6 +550,10 @@ int main(void)
         TEST(test_item_posts_itself),
         TEST(test_close),
         TEST(test_close_without_callbacks),
+        TEST(test_no_room_for_one),
+        TEST(test_hold),
+        TEST(test_hold_beside_another_thread),
+        TEST(test_release_of_a_closed_box),
         TEST(test_producers),
         TEST(test_producers_at_the_bound),
         TEST(test_close_under_producers),

@@ -1,0 +1,46 @@
+/*
+ * ff1.h - a keyed permutation of the numbers below radix^digits: FF1 of NIST SP 800-38G, with AES
+ * and an empty tweak.
+ *
+ * FF1 is a Feistel network of ten rounds over the two halves of a number's digits; a round adds to
+ * one half what AES makes of the other. So each number below radix^digits becomes one number below
+ * it, and who has not the key cannot tell the permutation from a random one. What is known of its
+ * limits: SP 800-38G Rev. 1 wants domains of a million at least, since attacks on smaller ones need
+ * few pairs (Bellare, Hoang, Tessaro 2016; Durak, Vaudenay 2017); FF1_DOMAIN_MIN is that.
+ *
+ * Restricted to domains below 2^63 whose halves fit 32 bits: then a round is one block of AES.
+ *
+ * The happy path: ff1_new() once a thread, ff1_key() for each key, ff1_encrypt() for each number.
+ *
+ * Failure modes: none from outside; parameters that break the rules are ASSERTed.
+ *
+ * Thread: one owner each.
+ */
+#ifndef LEAFD_BASE_FF1_H
+#define LEAFD_BASE_FF1_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FF1_DOMAIN_MIN 1000000
+#define FF1_RADIX_MAX 62
+
+struct ff1;
+
+struct ff1 *ff1_new(void);
+void ff1_free(struct ff1 *ff1); /* accepts NULL */
+
+/* radix^digits; 0 if that is 2^63 or more, or if half of the digits, rounded up, take more than 32
+ * bits. */
+uint64_t ff1_domain(unsigned radix, unsigned digits);
+
+/* A key of 16, 24 or 32 bytes, and the domain that the next calls are for: radix 2 to
+ * FF1_RADIX_MAX, FF1_DOMAIN_MIN <= ff1_domain() (ASSERT). */
+void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, unsigned digits);
+
+/* number < ff1_domain() (ASSERT). Each is the other's inverse. */
+uint64_t ff1_encrypt(struct ff1 *ff1, uint64_t number);
+uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * process.c - see process.h. Thread: any.
+ */
+#include "src/base/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 512
+#define CPU_FIELD 11 /* of those behind the name in a `stat`: user time, in ticks; then system */
+
+/* The beginning of a small file; "" if it cannot be read. */
+static const char *read_text(const char *path, char ret_text[TEXT_BYTES])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, ret_text, TEXT_BYTES - 1) : 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    ret_text[len > 0 ? len : 0] = '\0';
+    return ret_text;
+}
+
+static void look_memory(struct process_figures *figures)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    char text[TEXT_BYTES];
+    uint64_t size;
+    uint64_t resident;
+
+    if (sscanf(read_text("/proc/self/statm", text), "%" SCNu64 " %" SCNu64, &size, &resident) ==
+        2) {
+        figures->virtual_bytes = size * page_bytes;
+        figures->resident_bytes = resident * page_bytes;
+    }
+}
+
+/* Newer kernels say how many there are; with others they are counted. */
+static uint64_t count_descriptors(void)
+{
+    struct stat st;
+    uint64_t count = 0;
+    DIR *dir;
+
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) {
+        return (uint64_t)st.st_size;
+    }
+    dir = opendir("/proc/self/fd");
+    if (dir == NULL) {
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        count += entry->d_name[0] != '.';
+    }
+    (void)closedir(dir);
+    return count - 1; /* that of the directory itself */
+}
+
+static void look_descriptors(struct process_figures *figures)
+{
+    struct rlimit limit;
+
+    figures->open_descriptors = count_descriptors();
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        figures->max_descriptors = limit.rlim_cur;
+    }
+}
+
+/* The place of the name; NULL: there is no room. */
+static struct process_thread *thread_named(struct process_figures *figures, const char *name)
+{
+    struct process_thread *thread;
+
+    for (size_t i = 0; i < figures->thread_count; i++) {
+        if (strcmp(figures->threads[i].name, name) == 0) {
+            return &figures->threads[i];
+        }
+    }
+    if (figures->thread_count == PROCESS_THREADS_MAX) {
+        return NULL;
+    }
+    thread = &figures->threads[figures->thread_count++];
+    memcpy(thread->name, name, PROCESS_NAME_BYTES);
+    thread->cpu_us = 0;
+    return thread;
+}
+
+/* A thread's `stat`: "17 (http-0) S 1 ...". */
+static void add_thread(struct process_figures *figures, const char *stat)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const char *begin = strchr(stat, '(');
+    const char *end = strrchr(stat, ')');
+    char name[PROCESS_NAME_BYTES] = "";
+    struct process_thread *thread;
+    uint64_t ticks[2];
+
+    if (begin == NULL || end == NULL || end <= begin || end - begin > PROCESS_NAME_BYTES) {
+        return;
+    }
+    memcpy(name, begin + 1, (size_t)(end - begin - 1));
+    for (char *at = name; *at != '\0'; at++) {
+        *at = strchr(plain, *at) != NULL ? *at : '_';
+    }
+    for (unsigned i = 0; i <= CPU_FIELD && end != NULL; i++) {
+        end = strchr(end + 1, ' ');
+    }
+    if (end == NULL || sscanf(end, " %" SCNu64 " %" SCNu64, &ticks[0], &ticks[1]) != 2) {
+        return;
+    }
+    thread = thread_named(figures, name);
+    if (thread != NULL) {
+        thread->cpu_us += (ticks[0] + ticks[1]) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    }
+}
+
+static void look_threads(struct process_figures *figures)
+{
+    DIR *dir = opendir("/proc/self/task");
+    char path[sizeof "/proc/self/task//stat" + sizeof((struct dirent *)0)->d_name];
+    char text[TEXT_BYTES];
+
+    if (dir == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", entry->d_name);
+            add_thread(figures, read_text(path, text));
+        }
+    }
+    (void)closedir(dir);
+}
+
+static void look_cpu(struct process_figures *figures)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        figures->cpu_us =
+            (uint64_t)usage.ru_utime.tv_sec * 1000000 + (uint64_t)usage.ru_utime.tv_usec +
+            (uint64_t)usage.ru_stime.tv_sec * 1000000 + (uint64_t)usage.ru_stime.tv_usec;
+    }
+}
+
+void process_look(struct process_figures *ret_figures)
+{
+    memset(ret_figures, 0, sizeof *ret_figures);
+    look_memory(ret_figures);
+    look_descriptors(ret_figures);
+    look_cpu(ret_figures);
+    look_threads(ret_figures);
+}

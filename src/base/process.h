@@ -1,0 +1,39 @@
+/*
+ * process.h - what this process takes of the machine: memory, descriptors, processor time.
+ *
+ * The happy path: process_look() reads the kernel's files below /proc/self, some ten system calls
+ * and two a thread: for a scrape, not for a request.
+ *
+ * Failure modes: a file that cannot be read leaves its figures at 0. More than PROCESS_THREADS_MAX
+ * names of threads: the others are not told.
+ *
+ * Thread: any.
+ */
+#ifndef LEAFD_BASE_PROCESS_H
+#define LEAFD_BASE_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROCESS_THREADS_MAX 128
+#define PROCESS_NAME_BYTES 16 /* of a thread, with the NUL: the kernel's */
+
+/* All threads of one name. */
+struct process_thread {
+    char name[PROCESS_NAME_BYTES]; /* letters, digits, "_", "-" and "."; others are "_" */
+    uint64_t cpu_us;               /* since they started */
+};
+
+struct process_figures {
+    uint64_t resident_bytes;
+    uint64_t virtual_bytes;
+    uint64_t open_descriptors;
+    uint64_t max_descriptors;
+    uint64_t cpu_us; /* of all threads, also of those that have ended */
+    size_t thread_count;
+    struct process_thread threads[PROCESS_THREADS_MAX];
+};
+
+void process_look(struct process_figures *ret_figures);
+
+#endif
