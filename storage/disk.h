@@ -11,6 +11,7 @@
 #define LEAFD_STORAGE_DISK_H
 
 #include "src/base/container.h"
+#include "src/base/histogram.h"
 #include "storage/store.h"
 
 struct disk;
@@ -37,10 +38,19 @@ static inline struct disk_read *disk_read_of(struct store_op *op)
 /* Carry out a read on the thread that has the store, at most max_bytes; done() is not called. */
 void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes);
 
+/* What a disk is, and how it does. */
+struct disk_figures {
+    struct store_space space;
+    struct histogram_view commit; /* how long commits took, from the first of their operations */
+    struct histogram_view flush;  /* of this, writing and syncing */
+};
+
 struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
     /* True when space is low: new proposals are to be refused. Any thread. */
     bool (*low)(struct disk *disk);
+    /* As of the last look. Any thread. NULL: nothing is measured. */
+    void (*figures)(struct disk *disk, struct disk_figures *ret_figures);
 } BY_NAME;
 
 struct disk {

@@ -122,33 +122,43 @@ bool store_rows_next(struct reader *reader, struct store_row *ret_row)
     return !reader->bad;
 }
 
+int store_rows_checker_add(struct store_rows_checker *checker, const struct store_row *row)
+{
+    if (checker->count > 0 &&
+        !store_key_less(checker->last, checker->last_len, row->key, row->key_len)) {
+        return ERR_CORRUPT;
+    }
+    ASSERT(row->key_len <= sizeof checker->last);
+    checker->sum += hash_row(row->key, row->key_len, row->value, row->value_len);
+    checker->count++;
+    checker->last_len = row->key_len;
+    memcpy(checker->last, row->key, row->key_len);
+    return 0;
+}
+
 int store_rows_check(const void *stream, size_t len, uint64_t digest, struct store_error *ret_error)
 {
     struct reader reader;
     struct store_row row;
-    struct store_row before = {0};
-    uint64_t sum = 0;
-    uint64_t count = 0;
+    struct store_rows_checker checker = {0};
 
     reader_init(&reader, stream, len);
     while (store_rows_next(&reader, &row)) {
-        if (count > 0 && !store_key_less(before.key, before.key_len, row.key, row.key_len)) {
+        if (store_rows_checker_add(&checker, &row) != 0) {
             return store_error_set(ret_error, ERR_CORRUPT,
-                                   "stream of rows: row %" PRIu64 " is out of order", count);
+                                   "stream of rows: row %" PRIu64 " is out of order",
+                                   checker.count);
         }
-        sum += hash_row(row.key, row.key_len, row.value, row.value_len);
-        before = row;
-        count++;
     }
     if (!reader_done(&reader)) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "stream of rows: no row after row %" PRIu64 ", at byte %zu of %zu",
-                               count, reader.at, len);
+                               checker.count, reader.at, len);
     }
-    if (sum != digest) {
+    if (checker.sum != digest) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "stream of rows: digest is %016" PRIx64 ", expected %016" PRIx64,
-                               sum, digest);
+                               checker.sum, digest);
     }
     return 0;
 }

@@ -170,7 +170,8 @@ struct store_space {
     uint64_t map_bytes;  /* 0 for memory */
     uint64_t used_bytes; /* 0 for memory */
     uint64_t disk_free_bytes;
-    bool low; /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
+    uint64_t disk_bytes; /* of the file system */
+    bool low;            /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
 };
 
 struct store;
@@ -203,11 +204,25 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
+    uint64_t
+        flush_us; /* of the last commit: how long writing and syncing took. Thread: as commit */
 };
 
 /* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end,
  * or when the bytes are no row (then reader_done() is false). */
 bool store_rows_next(struct reader *reader, struct store_row *ret_row);
+
+/* The rows of a stream one by one: what they sum up to. Zeroed at the begin. */
+struct store_rows_checker {
+    uint64_t count;
+    uint64_t sum; /* the digest of all */
+    uint8_t last[LIMIT_ROW_KEY_BYTES];
+    uint32_t last_len;
+};
+
+/* 0, or ERR_CORRUPT: its key does not come behind the one before. */
+int store_rows_checker_add(struct store_rows_checker *checker,
+                           const struct store_row *row) MUST_CHECK;
 
 /* Check a whole stream before it is given to STORE_INSTALL, which takes the same for final: rows
  * within their limits, keys rising, digest as given. 0 or ERR_CORRUPT with what and where. */

@@ -5,7 +5,8 @@
  * LIMIT_STORE_BATCH_OPS and _BYTES), one transaction, one commit (group commit), and hands the
  * finished list back through `notify`; the driver's loop then calls writer_complete(), which calls
  * each done() in order. While a commit runs new operations gather, so latency is at most two
- * commits.
+ * commits. On a disk whose flushes take milliseconds it also waits for company before a commit, a
+ * quarter of a flush at most (gather_max_us; writer.c).
  *
  * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process
  * must end there (it is never retried), so it must not return.
@@ -22,9 +23,12 @@
 struct writer;
 
 struct writer_config {
-    void (*notify)(void *data); /* wake the driver's loop (uv_async_send); may be called often */
+    void (*notify)(void *data); /* wake the driver's loop (bell_ring()); may be called often */
     void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
     void *data;
+    /* The longest that a commit on a slow disk waits for operations that are likely to come. 0: it
+     * never does. */
+    uint32_t gather_max_us;
 } BY_NAME;
 
 /* Start the thread on a store that was loaded. The store stays the caller's to close after stop. */

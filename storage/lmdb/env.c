@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 
 #include "src/base/assert.h"
+#include "src/base/clock.h"
 
 const char *lmdb_table_name(enum lmdb_table table)
 {
@@ -100,6 +101,7 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
 
 int lmdb_end(struct lmdb_txn *txn, int err)
 {
+    uint64_t began_us;
     int rc;
 
     ASSERT(txn->txn != NULL && err <= 0);
@@ -107,7 +109,9 @@ int lmdb_end(struct lmdb_txn *txn, int err)
         lmdb_abort(txn);
         return err;
     }
+    began_us = clock_now_us(clock_system());
     rc = mdb_txn_commit(txn->txn);
+    txn->flush_us = clock_now_us(clock_system()) - began_us;
     txn->txn = NULL;
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, "commit");
 }
@@ -166,6 +170,7 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_sp
     low_bytes = space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT;
     if (statvfs(dir, &fs) == 0) {
         space.disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+        space.disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
     }
     if (space.map_bytes - space.used_bytes < low_bytes ||
         space.disk_free_bytes < LIMIT_STORE_LOW_DISK_BYTES) {

@@ -25,6 +25,7 @@ struct lmdb_txn {
     MDB_txn *txn;
     const struct lmdb_env *env;
     struct store_error *error;
+    uint64_t flush_us; /* once it has ended: what writing and syncing took */
 };
 
 /* "log", "meta", "state". Static memory. */

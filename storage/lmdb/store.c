@@ -284,6 +284,7 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     }
     store_meta_release(&lmdb->now);
     lmdb->now = commit.meta;
+    lmdb->store.flush_us = commit.txn.flush_us;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * test_writer.c - the writer's thread: one order for operations and reads, group commit and its
- * limits, the end of a failed commit, and space that comes back.
+ * limits, the wait for company on a slow disk, the end of a failed commit, and space that comes
+ * back.
  *
  * The writer stands on a store that counts commits and can hold one back, around a store in memory.
  */
@@ -126,19 +127,27 @@ static void failed_cb(void *data, int err, const struct store_error *error)
     _exit(err == ERR_IO && strstr(error->text, "as the test asked") != NULL ? 42 : 1);
 }
 
-static void stage_make(struct stage *stage)
+/* A disk whose flushes take, as it says, flush_us, and a writer that waits gather_max_us. */
+static void stage_make_slow(struct stage *stage, uint64_t flush_us, uint32_t gather_max_us)
 {
     static const struct store_identity identity = {.cluster_id = "w", .node_id = 1};
-    const struct writer_config config = {.notify = notify_cb, .failed = failed_cb, .data = stage};
+    const struct writer_config config = {
+        .notify = notify_cb, .failed = failed_cb, .data = stage, .gather_max_us = gather_max_us};
 
     memset(stage, 0, sizeof *stage);
     stage->store.ops = &stage_ops;
+    stage->store.flush_us = flush_us;
     stage->inner = store_mem_new(&identity);
     ASSERT(pthread_mutex_init(&stage->mutex, NULL) == 0);
     ASSERT(pthread_cond_init(&stage->changed, NULL) == 0);
     gen_init(&stage->gen, 1);
     assert_int_equal(writer_start(&stage->store, &config, &stage->writer), 0);
     stage->disk = writer_disk(stage->writer);
+}
+
+static void stage_make(struct stage *stage)
+{
+    stage_make_slow(stage, 0, 0);
 }
 
 /* After writer_stop(). */
@@ -212,6 +221,7 @@ static void submit(struct stage *stage, struct store_op *op, uint64_t number)
 /* A hundred operations that come while a commit runs are one commit, in order. */
 static void test_writer_commits_in_groups(void **state)
 {
+    struct disk_figures figures;
     struct stage stage;
 
     (void)state;
@@ -227,6 +237,11 @@ static void test_writer_commits_in_groups(void **state)
     gate(&stage, false);
     wait_completed(&stage, 101);
     assert_int_equal(commits(&stage), 2);
+    stage.disk->ops->figures(stage.disk, &figures);
+    assert_int_equal(histogram_count(&figures.commit), 2);
+    assert_int_equal(histogram_count(&figures.flush), 2);
+    assert_true(figures.commit.sum_us > 0);
+    assert_int_equal(figures.flush.sum_us, 0); /* a store in memory */
     for (uint64_t i = 0; i <= 100; i++) {
         assert_int_equal(stage.order[i], i);
     }
@@ -291,6 +306,129 @@ static void test_writer_batch_limit_of_bytes(void **state)
 static void read_done(struct store_op *op)
 {
     the_stage->order[the_stage->order_count++] = (uint64_t)(uintptr_t)op->data;
+}
+
+/* --- the wait for company --- */
+
+#define HOUR_US 3600000000U
+#define LONG_US 600000000U /* no test waits for it */
+#define CLIENTS 32         /* entries of a commit */
+#define ENTRY_BYTES 100
+
+/* Append entries of one size at the end of the log. */
+static void submit_entries(struct stage *stage, uint32_t count)
+{
+    struct store_op *op = gen_append(&stage->gen, stage->gen.last + 1, count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct store_entry *entry = (struct store_entry *)(uintptr_t)&op->entries[i];
+
+        free((void *)(uintptr_t)entry->data);
+        entry->len = ENTRY_BYTES;
+        entry->data = calloc(1, ENTRY_BYTES);
+        ASSERT(entry->data != NULL);
+    }
+    submit(stage, op, 0);
+}
+
+/* A stage after two commits, the second one of so many entries. */
+static void stage_make_gathering(struct stage *stage, uint64_t flush_us, uint32_t gather_max_us,
+                                 uint32_t count)
+{
+    the_stage = stage;
+    stage_make_slow(stage, flush_us, gather_max_us);
+    gate(stage, true);
+    submit(stage, gen_hard_state(&stage->gen, 1, 0), 0);
+    wait_held(stage);
+    submit_entries(stage, count);
+    gate(stage, false);
+    wait_completed(stage, 2);
+    assert_int_equal(commits(stage), 2);
+}
+
+/* All who were in one commit are in the next, though one of them comes first; a few may stay away
+ * and are not waited for. */
+static void test_writer_waits_for_company(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_make_gathering(&stage, HOUR_US, LONG_US, CLIENTS);
+    for (unsigned round = 1; round <= 50; round++) {
+        submit_entries(&stage, 1);
+        submit_entries(&stage, CLIENTS - (round % 2 == 0 ? 1 : 3));
+        wait_completed(&stage, 2 + 2 * round);
+        assert_int_equal(commits(&stage), 2 + round);
+    }
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
+/* Nobody waits where flushes are quick, where no longest wait is given, or where few were. */
+static void test_writer_waits_for_nobody(void **state)
+{
+    static const struct {
+        uint64_t flush_us;
+        uint32_t gather_max_us;
+        uint32_t before;
+        uint32_t then;
+    } cases[] = {{4999, LONG_US, CLIENTS, 1}, {HOUR_US, 0, CLIENTS, 1}, {HOUR_US, LONG_US, 1, 8}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stage stage;
+
+        stage_make_gathering(&stage, cases[i].flush_us, cases[i].gather_max_us, cases[i].before);
+        submit_entries(&stage, cases[i].then);
+        wait_completed(&stage, 3);
+        assert_int_equal(commits(&stage), 3);
+        writer_stop(stage.writer);
+        stage_release(&stage);
+    }
+}
+
+/* Who waits for company goes without it in the end. */
+static void test_writer_waits_no_longer_than_it_may(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) { /* the bound, or a quarter of a flush */
+        struct stage stage;
+
+        stage_make_gathering(&stage, i == 0 ? HOUR_US : 20000, i == 0 ? 5000 : LONG_US, CLIENTS);
+        for (size_t count = 3; count < 10; count++) {
+            submit_entries(&stage, 1);
+            wait_completed(&stage, count);
+        }
+        writer_stop(stage.writer);
+        stage_release(&stage);
+    }
+}
+
+/* A vote and a read do not wait, nor does who waited before them; nor is an end waited for. */
+static void test_writer_hurries(void **state)
+{
+    struct disk_read read = {.max_bytes = 0, .close = true};
+    struct stage stage;
+
+    (void)state;
+    stage_make_gathering(&stage, HOUR_US, LONG_US, CLIENTS);
+    submit_entries(&stage, 1);
+    submit(&stage, gen_hard_state(&stage.gen, 2, 0), 0);
+    wait_completed(&stage, 4);
+    submit(&stage, gen_hard_state(&stage.gen, 3, 0), 0);
+    submit_entries(&stage, CLIENTS);
+    wait_completed(&stage, 6);
+    submit_entries(&stage, 1);
+    read.op = (struct store_op){.kind = STORE_READ, .done = read_done};
+    stage.disk->ops->submit(stage.disk, &read.op);
+    wait_completed(&stage, 8);
+    submit(&stage, gen_hard_state(&stage.gen, 4, 0), 0);
+    submit_entries(&stage, CLIENTS);
+    wait_completed(&stage, 10);
+    submit_entries(&stage, 1);
+    writer_stop(stage.writer);
+    assert_int_equal(stage.order_count, 11);
+    stage_release(&stage);
 }
 
 static void submit_read(struct stage *stage, struct disk_read *read, uint64_t number)
@@ -464,6 +602,10 @@ int main(void)
         cmocka_unit_test(test_writer_commits_in_groups),
         cmocka_unit_test(test_writer_batch_limit_of_operations),
         cmocka_unit_test(test_writer_batch_limit_of_bytes),
+        cmocka_unit_test(test_writer_waits_for_company),
+        cmocka_unit_test(test_writer_waits_for_nobody),
+        cmocka_unit_test(test_writer_waits_no_longer_than_it_may),
+        cmocka_unit_test(test_writer_hurries),
         cmocka_unit_test(test_writer_reads_in_order),
         cmocka_unit_test(test_writer_read_reports_errors),
         cmocka_unit_test(test_writer_stop_leaves_nothing),
