@@ -59,6 +59,9 @@ static void start_read(struct backups *backups, size_t max_bytes, bool close)
 static void end(struct backups *backups, int status)
 {
     backups->status = status;
+    if (backups->state != BACKUPS_CLOSING && !backups->whole) { /* for the first time */
+        backups->figures.failed++;
+    }
     if (backups->view != NULL) {
         start_read(backups, 0, true);
     } else {
@@ -141,6 +144,10 @@ static void take_part(struct backups *backups)
     what->end = backups->read.end;
     if (what->end) {
         backup_put_end(&backups->writer, out);
+        backups->whole = true;
+        backups->figures.taken++;
+        backups->figures.last_ms = clock_wall_ms(backups->on->clock);
+        backups->figures.last_bytes = backups->writer.totals.bytes;
         log_info("backup", "a backup was taken", "rows=%llu bytes=%llu",
                  (unsigned long long)backups->writer.totals.rows,
                  (unsigned long long)backups->writer.totals.bytes);
@@ -217,6 +224,7 @@ static void begin(struct backups *backups, struct id_request *request)
     backups->number++;
     backups->asked = request;
     backups->local = what->local;
+    backups->whole = false;
     backups->began_low = driver_disk_is_low(backups->on->driver);
     backups->until_ms = ground_now_ms(backups->on) + LIMIT_BACKUP_MS;
     if (what->local) {

@@ -27,6 +27,7 @@
 
 #include "raft/cluster/ground.h"
 #include "raft/cluster/growth.h"
+#include "src/id/backend/id_figures.h"
 #include "src/id/codec/backup_file.h"
 
 enum backups_state {
@@ -47,6 +48,7 @@ struct backups {
     bool stopped;
     bool local;
     bool began_low;  /* the disk was nearly full already */
+    bool whole;      /* its last part was read */
     uint64_t number; /* of the one under way, or the last one */
     uint64_t index;  /* what it must not be older than */
     uint64_t until_ms;
@@ -58,6 +60,7 @@ struct backups {
     bool back; /* the read has come back */
     struct store_snapshot *view;
     struct backup_writer writer;
+    struct id_backup_figures figures;
 };
 
 /* first: random, so that a number of an earlier start is not taken for one of this. */

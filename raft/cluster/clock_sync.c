@@ -11,9 +11,56 @@
 #define THRESHOLD_DEFAULT_MS 1000
 #define LAYOUT_AGAIN_MS 100 /* a layout that the log refuses is not proposed in every turn */
 
+/* The place of a peer; one of a node that is not asked any more is taken for a new one. */
+static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
+{
+    struct clock_link *oldest = &sync->links[0];
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        struct clock_link *link = &sync->links[i];
+
+        if (link->peer == peer) {
+            return link;
+        }
+        oldest = link->sent_ms < oldest->sent_ms ? link : oldest;
+    }
+    *oldest = (struct clock_link){.peer = peer};
+    return oldest;
+}
+
+/* Only an answer to the last question tells how long it took. */
+static void note_answer(struct clock_sync *sync, uint64_t peer, uint64_t sent_ms)
+{
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        struct clock_link *link = &sync->links[i];
+
+        if (link->peer == peer && sent_ms != 0 && link->sent_ms == sent_ms) {
+            link->answered_ms = clock_now_ms(sync->on->real_clock);
+            link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
+            link->sent_ms = 0; /* a second answer says nothing */
+        }
+    }
+}
+
+bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_rtt_us)
+{
+    uint64_t now_ms = clock_now_ms(sync->on->real_clock);
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        const struct clock_link *link = &sync->links[i];
+
+        if (link->peer == peer && link->answered_ms > 0 &&
+            now_ms - link->answered_ms <= CLOCK_SAMPLE_FRESH_MS) {
+            *ret_rtt_us = link->rtt_us;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len)
 {
-    uint64_t wall_ms = clock_wall_ms(sync->on->clock);
+    uint64_t wall_ms = clock_wall_ms(sync->on->real_clock);
     struct wire_clock message;
 
     if (wire_clock_decode(payload, len, &message) != 0) {
@@ -25,7 +72,8 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
         (void)ground_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
-    clock_check_sample(&sync->check, from, message.sent_ms, ground_now_ms(sync->on),
+    note_answer(sync, from, message.sent_ms);
+    clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
     return true;
 }
@@ -38,6 +86,10 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
 
     MEMBER_FOREACH (member, conf) {
         if (member->id != sync->on->node_id) {
+            struct clock_link *link = link_of(sync, member->id);
+
+            link->sent_ms = now_ms;
+            link->sent_us = clock_now_us(sync->on->real_clock);
             (void)ground_send_clock(sync->on, member->id, FRAME_CLOCK, &question);
         }
     }
@@ -49,7 +101,7 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
  * taken as it is, and later ones cannot turn it back. */
 static void propose(struct clock_sync *sync)
 {
-    uint64_t now_ms = ground_now_ms(sync->on);
+    uint64_t now_ms = clock_now_ms(sync->on->real_clock);
     struct buf payload = BUF_INIT;
     struct snowflake_layout layout;
     bool has_layout = fsm_layout(sync->on->fsm, &layout);
@@ -64,7 +116,7 @@ static void propose(struct clock_sync *sync)
         command_put(&payload, COMMAND_CLOCK,
                     &(struct clock_command){
                         .cluster_ms = clock_check_cluster_ms(
-                            &sync->check, now_ms, clock_wall_ms(sync->on->clock), &samples)});
+                            &sync->check, now_ms, clock_wall_ms(sync->on->real_clock), &samples)});
         timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config->renew_ms);
     } else {
         command_put(&payload, COMMAND_LAYOUT, &sync->config->layout);

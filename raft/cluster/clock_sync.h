@@ -19,10 +19,20 @@
 #include "src/id/snowflake/clock_check.h"
 #include "src/id/snowflake/lease.h"
 
+/* The way to a peer and back. */
+struct clock_link {
+    uint64_t peer;        /* 0: nobody's */
+    uint64_t sent_ms;     /* the last question, */
+    uint64_t sent_us;     /* by a finer clock */
+    uint64_t answered_ms; /* 0: never */
+    uint64_t rtt_us;      /* of the question that was answered last */
+};
+
 struct clock_sync {
     const struct ground *on;
     const struct lease_config *config;
     struct clock_check check;
+    struct clock_link links[LIMIT_NODES];
     struct timer ask;          /* the peers, again */
     struct timer tick;         /* armed: the log had the time a moment ago */
     struct timer layout_pause; /* armed: the layout was proposed a moment ago */
@@ -37,6 +47,10 @@ void clock_sync_init(struct clock_sync *sync, const struct ground *on,
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);
+
+/* How long the last question to a peer and its answer took. False: none was answered for
+ * CLOCK_SAMPLE_FRESH_MS. */
+bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_rtt_us);
 
 /* Propose what is due. */
 void clock_sync_turn(struct clock_sync *sync);

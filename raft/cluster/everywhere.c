@@ -31,13 +31,23 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
     return at < LIMIT_NODES ? everywhere->applied[at] : 0;
 }
 
+/* Who is a member. A change that is not committed may never be: until then a member that is to go
+ * is waited for, and hands out ids. */
+static struct configuration members_of(const struct everywhere *everywhere)
+{
+    struct configuration applied;
+
+    applier_configured(&everywhere->on->driver->applier, &applied);
+    return applied;
+}
+
 /* How far all have. */
 static uint64_t applied_by_all(const struct everywhere *everywhere)
 {
-    const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    const struct configuration conf = members_of(everywhere);
     uint64_t least = driver_applied(everywhere->on->driver)->index;
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, &conf) {
         uint64_t applied = applied_by(everywhere, member->id);
 
         least = applied < least ? applied : least;
@@ -47,7 +57,8 @@ static uint64_t applied_by_all(const struct everywhere *everywhere)
 
 /* A place for a member's answer: its own, a free one, or one of a node that is no member any more.
  * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
-static unsigned place_for(const struct everywhere *everywhere, uint64_t id)
+static unsigned place_for(const struct everywhere *everywhere, const struct configuration *conf,
+                          uint64_t id)
 {
     unsigned at = place_of(everywhere, id);
 
@@ -55,7 +66,7 @@ static unsigned place_for(const struct everywhere *everywhere, uint64_t id)
         return at;
     }
     for (at = 0; at < LIMIT_NODES; at++) {
-        if (driver_member(everywhere->on->driver, everywhere->heard_of[at]) == NULL) {
+        if (configuration_find(conf, everywhere->heard_of[at]) == NULL) {
             break;
         }
     }
@@ -78,6 +89,7 @@ void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer)
 bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,
                         size_t len)
 {
+    struct configuration conf;
     struct wire_applied message;
     unsigned at;
 
@@ -90,10 +102,11 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
         (void)ground_send_applied(everywhere->on, from, FRAME_APPLIED, &message);
         return true;
     }
-    if (driver_member(everywhere->on->driver, from) == NULL) {
+    conf = members_of(everywhere);
+    if (configuration_find(&conf, from) == NULL) {
         return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
     }
-    at = place_for(everywhere, from);
+    at = place_for(everywhere, &conf, from);
     everywhere->heard_of[at] = from;
     everywhere->applied[at] = message.index;
     return true;
@@ -102,11 +115,11 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* Those who are not known to have come as far as somebody waits for. */
 static void ask_others(struct everywhere *everywhere)
 {
-    const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    const struct configuration conf = members_of(everywhere);
     const struct wire_applied question = {.answer = false};
     uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, &conf) {
         if (member->id != everywhere->on->node_id && applied_by(everywhere, member->id) < highest) {
             (void)ground_send_applied(everywhere->on, member->id, FRAME_APPLIED, &question);
         }
@@ -118,7 +131,7 @@ static void ask_others(struct everywhere *everywhere)
 static void fill_missing(const struct everywhere *everywhere, uint64_t index,
                          struct id_missing *missing)
 {
-    const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    const struct configuration conf = members_of(everywhere);
     uint64_t self = everywhere->on->node_id;
 
     missing->count = 0;
@@ -126,7 +139,7 @@ static void fill_missing(const struct everywhere *everywhere, uint64_t index,
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, &conf) {
         if (member->id != self && applied_by(everywhere, member->id) < index) {
             ASSERT(missing->count <= LIMIT_NODES);
             missing->nodes[missing->count].id = member->id;

@@ -7,8 +7,9 @@
  * they have applied the log (FRAME_APPLIED), all of them for all that wait; once this node and all
  * the others have come as far as a request wants, it is answered.
  *
- * Who is waited for is looked up anew each time, in this node's configuration: a member that is
- * removed meanwhile is waited for no more, and one that is added, is. Before this node has applied
+ * Who is waited for is looked up anew each time, in the configuration that this node has applied: a
+ * member that is removed meanwhile is waited for no more, once that is committed, and one that is
+ * added, is. Before this node has applied
  * the entry itself, nothing is answered, so no change of the membership before it is missed. The
  * leader plays no part.
  *

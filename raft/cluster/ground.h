@@ -17,13 +17,15 @@
 struct ground {
     struct driver *driver;
     struct net *net;
-    const struct clock *clock;
-    struct timers *timers; /* all deadlines and repeats of the replica */
+    const struct clock *clock;      /* stands still for a step of a turn (loop_clock.h) */
+    const struct clock *real_clock; /* to measure by, or to compare with the wall clock */
+    struct timers *timers;          /* all deadlines and repeats of the replica */
     struct fsm *fsm;
     struct answers *answers;      /* by which requests that are over leave */
     struct id_proposer *proposer; /* takes any id_request of this node */
     uint64_t node_id;             /* this node */
     uint64_t memory_bytes;        /* that the state may take; 0: no bound */
+    bool replace_lost;            /* a member that is lost gives way, see peers.h */
     bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
@@ -62,6 +64,10 @@ GROUND_SEND(applied)
 GROUND_SEND(clock)
 GROUND_SEND(probe)
 GROUND_SEND(standing)
+GROUND_SEND(witness)
+GROUND_SEND(compare)
+GROUND_SEND(compared)
+GROUND_SEND(buffers)
 
 static inline void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status)
 {

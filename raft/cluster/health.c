@@ -51,12 +51,19 @@ static void update_held(struct health *health)
 static void update_burnt(struct health *health)
 {
     static const enum id_burn_cause causes[] = {ID_BURN_GENERATION, ID_BURN_LATE, ID_BURN_STOP};
+    const struct allocator_counts *held = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
 
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        SEE(health, burnt[causes[i]], allocator_counts(health->of.allocator)->burnt[causes[i]]);
+        uint64_t more = causes[i] == ID_BURN_GENERATION ? windows->burnt_generation
+                        : causes[i] == ID_BURN_STOP     ? windows->burnt_stop
+                                                        : 0;
+
+        SEE(health, burnt[causes[i]], held->burnt[causes[i]] + more);
     }
     SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
-    SEE(health, given_back, allocator_counts(health->of.allocator)->returned);
+    SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
+    SEE(health, given_back, held->returned + windows->returned);
 }
 
 static void update_state(struct health *health)
@@ -149,6 +156,60 @@ static const enum id_node_state states[] = {[DRIVER_STARTING] = ID_NODE_STARTING
                                             [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
                                             [DRIVER_LEADER] = ID_NODE_LEADER};
 
+/* How many committed entries are not on its disk, as far as it has told this node; of this node
+ * itself: not applied. */
+static uint64_t lag_of(const struct ground *on, uint64_t id)
+{
+    uint64_t commit = on->driver->commit;
+    const struct peer_seen *seen = rollback_find(&on->driver->peers.seen, id);
+    uint64_t index = 0;
+    bool is_known = driver_match(on->driver, id, &index) && index > 0;
+
+    if (id == on->node_id) {
+        index = driver_applied(on->driver)->index;
+    } else if (id == driver_leader(on->driver)) {
+        return 0; /* what is committed is in its log */
+    } else if (seen !=
+               NULL) { /* what a leader hears of now may be less than what was heard before */
+        index = seen->tail.index > index ? seen->tail.index : index;
+        index = seen->committed > index ? seen->committed : index;
+    } else if (!is_known) {
+        return ID_UNKNOWN;
+    }
+    return index < commit ? commit - index : 0;
+}
+
+/* What its last answers about the time say. */
+static void fill_clock(const struct health_sources *of, struct id_member *member)
+{
+    const struct clock_check *check = &of->clocks->check;
+    uint64_t now_ms = ground_now_ms(of->on);
+
+    for (size_t i = 0; i < check->count; i++) {
+        const struct clock_sample *sample = &check->samples[i];
+
+        if (sample->peer == member->id) {
+            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
+            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
+            member->clock_offset_ms = sample->offset_ms;
+        }
+    }
+}
+
+static void fill_link(const struct health_sources *of, struct id_member *member)
+{
+    member->lag = lag_of(of->on, member->id);
+    if (!clock_sync_rtt(of->clocks, member->id, &member->round_trip_us)) {
+        member->round_trip_us = ID_UNKNOWN;
+    }
+    member->last_heard_ms = ID_UNKNOWN;
+    if (member->id == of->on->node_id) {
+        member->last_heard_ms = 0;
+    } else {
+        fill_clock(of, member);
+    }
+}
+
 static void fill_member(const struct ground *on, const struct conf_member *from,
                         struct id_member *member)
 {
@@ -204,5 +265,6 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ret_status->member_count = conf->count;
     for (unsigned i = 0; i < conf->count; i++) {
         fill_member(on, &conf->members[i], &ret_status->members[i]);
+        fill_link(&health->of, &ret_status->members[i]);
     }
 }

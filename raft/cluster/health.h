@@ -8,8 +8,10 @@
 #define LEAFD_RAFT_CLUSTER_HEALTH_H
 
 #include "raft/cluster/birth_watch.h"
+#include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/way.h"
+#include "raft/cluster/window.h"
 #include "src/id/alloc/strict.h"
 #include "src/id/snowflake/lease.h"
 
@@ -19,10 +21,12 @@ struct health_sources {
     const struct way *way;
     const struct allocator *allocator;
     const struct strict *strict;
+    const struct windows *windows;
     const struct lease *lease;
     struct id_table *table;
     const struct differences *differences;
     const struct birth_watch *births;
+    const struct clock_sync *clocks; /* of the peers */
     const char *cluster_id;
 };
 

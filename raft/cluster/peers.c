@@ -244,13 +244,54 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
              address, info.peer_address);
 }
 
-int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len)
+/* The state knows a start of each member, also on a node that has met none of them: one that has
+ * just joined, or was away since. Of a node that says nothing of that start it is a later one, or
+ * another one. */
+static int check_start(const struct peers *peers, uint64_t peer,
+                       const struct wire_statement *statement)
+{
+    const struct peer_standing *start = &statement->start;
+    uint64_t known = fsm_node_start(peers->on->fsm, peer);
+
+    if (known == 0 || known == start->incarnation || incarnations_may_include(statement, known)) {
+        return 0;
+    }
+    rollback_log_older(peer, start,
+                       &(struct rollback_evidence){"registered", start->incarnation, known});
+    return ERR_STALE;
+}
+
+/* Is it with data that the log does not know yet, while the address leads to others? Before
+ * anything of it is remembered. */
+static bool is_elsewhere(const struct net_presence *presence)
+{
+    return presence->reached != 0 && presence->reached != presence->dials;
+}
+
+/* Is another start of it here, that may not be put out by this one? With data that the log does not
+ * know, it is put out by the one at the address. */
+static bool is_here(const struct net_presence *presence, bool known)
+{
+    return presence->heard != 0 &&
+           (known || presence->heard == presence->dials || presence->reached != presence->dials);
+}
+
+int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
+                const void *statement, size_t len)
 {
     struct wire_statement said;
+    struct node_info info;
+    bool known = fsm_node(peers->on->fsm, peer, &info);
     int rv = wire_statement_decode(statement, len, &said);
 
     if (rv == 0) {
-        rv = driver_meet(peers->on->driver, peer, &said);
+        rv = check_start(peers, peer, &said);
+    }
+    if (rv == 0 && !known && is_elsewhere(presence)) {
+        rv = ERR_EXISTS;
+    }
+    if (rv == 0) {
+        rv = driver_meet(peers->on->driver, peer, &said, is_here(presence, known));
     }
     if (rv == 0) {
         hear_address(peers, peer, said.address);
@@ -318,20 +359,52 @@ static void on_join_done(struct id_request *request)
     buf_free(&request->reply);
 }
 
-static void join_begin(struct peers *peers, uint64_t peer, const char *address)
+static void join_ask(struct peers *peers, uint64_t peer, const struct member_ask *ask)
 {
     const struct ground *on = peers->on;
     struct peers_join *join = &peers->join;
-    struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
 
-    ASSERT(!join->active && strlen(address) <= LIMIT_ADDRESS_BYTES);
-    memcpy(ask.address, address, strlen(address));
+    ASSERT(!join->active);
     *join = (struct peers_join){.node_id = peer, .active = true};
     join->request = (struct id_request){.kind = ID_REQUEST_MEMBER,
                                         .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
                                         .done = on_join_done};
-    member_ask_encode(&ask, &join->request.payload);
+    member_ask_encode(ask, &join->request.payload);
     on->proposer->propose(on->proposer, &join->request);
+}
+
+static void join_begin(struct peers *peers, uint64_t peer, const char *address)
+{
+    struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
+
+    ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
+    memcpy(ask.address, address, strlen(address));
+    join_ask(peers, peer, &ask);
+}
+
+/* The member in whose place the node stands, and to which this node has no link; 0: none. */
+static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *address)
+{
+    struct configuration applied;
+
+    applier_configured(&peers->on->driver->applier, &applied);
+    MEMBER_FOREACH (member, &applied) {
+        if (member->id != peer && strcmp(ground_address(peers->on, member), address) == 0) {
+            return ground_reaches(peers->on, member->id) ? 0 : member->id;
+        }
+    }
+    return 0;
+}
+
+/* The removal is the leader's to refuse: there may be no majority left without it. */
+static void replace_begin(struct peers *peers, uint64_t peer, uint64_t lost, const char *address)
+{
+    struct member_ask ask = {.kind = MEMBER_ASK_REMOVE, .node_id = lost};
+
+    log_warn("raft", "a member gives way to a node that came in its place",
+             "lost=%llu by=%llu address=%s", (unsigned long long)lost, (unsigned long long)peer,
+             address);
+    join_ask(peers, peer, &ask);
 }
 
 /* The applied configuration has the node, at this address: then it may begin. */
@@ -367,6 +440,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
                     struct wire_joined *joined, struct buf *bytes)
 {
     struct peers_join *join = &peers->join;
+    uint64_t lost = peers->on->replace_lost ? lost_at(peers, peer, address) : 0;
 
     if (is_member(peers, peer, address)) {
         joined->answer.outcome = MEMBER_DONE;
@@ -378,7 +452,9 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     } else {
         joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (!join->active && !peers->on->stopping) {
+        if (!join->active && !peers->on->stopping && lost != 0) {
+            replace_begin(peers, peer, lost, address);
+        } else if (!join->active && !peers->on->stopping) {
             join_begin(peers, peer, address);
         }
     }

@@ -50,9 +50,10 @@ struct peers_seen {
     uint64_t moves;
 };
 
-/* A node that joins through this one. */
+/* A node that joins through this one. With replace_lost the member at its address, if this node has
+ * no link to it, is removed first: it was lost, and this is what came in its place. */
 struct peers_join {
-    bool active; /* its membership request is on its way */
+    bool active; /* its membership request, or the removal before it, is on its way */
     uint64_t node_id;
     struct id_request request;
     bool answered;
@@ -91,9 +92,15 @@ int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len);
 
 /* Is there something wrong with the statement of a peer? ERR_STALE: its data directory was set back
- * to an older copy; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. What a peer says is
- * remembered when there is not (0). */
-int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
+ * to an older copy; ERR_IMPLAUSIBLE: it says what cannot be; ERR_EXISTS: it is another process of
+ * the peer than the one that is here; ERR_BAD_MESSAGE. What a peer says is remembered when there is
+ * not (0).
+ *
+ * Of two processes with data of their own in one peer's place the log knows the data of one, by its
+ * registration, or of none yet. Then the one at the peer's address is the peer: the log can come to
+ * it alone, so it alone can register. The other one is let in no more. */
+int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
+                const void *statement, size_t len) MUST_CHECK;
 
 /* Append what this node says of itself when it dials. */
 void peers_state(const struct peers *peers, struct buf *statement);

@@ -12,6 +12,8 @@
 #include "src/base/log.h"
 #include "src/base/prng.h"
 
+#define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
+
 /* --- what the parts report --- */
 
 static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
@@ -44,9 +46,28 @@ static void on_installed(struct driver_observer *observer, uint64_t index)
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     growth_reset(&replica->growth, tags_ms(replica));
+    doubt_installed(&replica->doubt);
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
     replica->owner->installed(replica->owner, index);
+}
+
+static void on_doubted(struct driver_observer *observer, const struct driver_doubt *what)
+{
+    doubt_about(&CONTAINER(observer, struct replica, observer)->doubt, what);
+}
+
+static void on_superseded(struct doubt_owner *owner, uint64_t incarnation)
+{
+    struct replica *replica = CONTAINER(owner, struct replica, doubt_owner);
+
+    replica->superseded = true;
+    replica->owner->superseded(replica->owner, incarnation);
+}
+
+static void on_not_superseded(struct doubt_owner *owner)
+{
+    CONTAINER(owner, struct replica, doubt_owner)->requests.superseded = 0;
 }
 
 static void on_failed(struct driver_observer *observer, int err, const char *text)
@@ -60,6 +81,14 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
 {
     struct replica *replica = CONTAINER(listener, struct replica, listener);
 
+    bool opened = replica->recalled && !row->recalling && !row->deleted &&
+                  row->mode != TAG_MODE_TREND && replica->owner->tag_opened != NULL;
+
+    replica->recalled = false;
+    if (opened) {
+        replica->owner->tag_opened(replica->owner, row);
+    }
+    figures_tag_changed(&replica->figures, row);
     allocator_tag_changed(replica->allocator, row);
     announce_tag_changed(&replica->announce, row);
 }
@@ -68,7 +97,9 @@ static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *
 {
     struct replica *replica = CONTAINER(listener, struct replica, listener);
 
+    replica->recalled = row->recalling;
     growth_note(&replica->growth, row, tags_ms(replica));
+    figures_tag_changes(&replica->figures, row);
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -189,7 +220,7 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &replica->config.lease;
-    const struct clock *clock = replica->ground.clock;
+    const struct clock *clock = replica->ground.real_clock; /* snowflake: of other threads, too */
     struct snowflake_layout layout;
     int rv = 0;
 
@@ -241,6 +272,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     requests_init(&replica->requests, on, &config->driver, &replica->membership,
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
+    buffers_init(&replica->buffers, on, replica->allocator);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
     growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
     backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
@@ -249,6 +281,9 @@ static void start_requests(struct replica *replica, struct disk *disk)
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
     standing_init(&replica->standing, on);
+    replica->doubt_owner =
+        (struct doubt_owner){.superseded = on_superseded, .not_superseded = on_not_superseded};
+    doubt_init(&replica->doubt, on, disk, &replica->doubt_owner, config->driver.seed);
 }
 
 static void start_differences(struct replica *replica)
@@ -270,12 +305,27 @@ static void start_health(struct replica *replica, const struct store_loaded *loa
                                                  .way = &replica->requests.way,
                                                  .allocator = replica->allocator,
                                                  .strict = replica->strict,
+                                                 .windows = replica->requests.serving.windows,
                                                  .lease = replica->lease,
                                                  .table = replica->table,
                                                  .differences = &replica->differences,
                                                  .births = &replica->births,
+                                                 .clocks = &replica->clock_sync,
                                                  .cluster_id = replica->config.cluster_id};
     replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
+}
+
+static void start_figures(struct replica *replica, struct disk *disk)
+{
+    const struct figures_sources of = {.on = &replica->ground,
+                                       .requests = &replica->requests,
+                                       .allocator = replica->allocator,
+                                       .strict = replica->strict,
+                                       .clocks = &replica->clock_sync,
+                                       .backups = &replica->backups,
+                                       .disk = disk};
+
+    figures_init(&replica->figures, &of, replica->config.driver.seed);
 }
 
 static void follow_members(struct replica *replica)
@@ -312,24 +362,32 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     if (rv != 0) {
         return rv;
     }
+    if (config->memory_bytes > 0) {
+        /* What is already granted must pass, and other nodes may be set a little higher. */
+        replica->config.driver.state_bytes = 2 * config->memory_bytes + SNAPSHOT_MORE_BYTES;
+    }
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = fsm_levels(fsm);
     replica->owner = owner;
     replica->fsm = fsm;
     replica->ground = (struct ground){.driver = &replica->driver,
                                       .memory_bytes = config->memory_bytes,
+                                      .replace_lost = config->replace_lost,
                                       .net = net,
-                                      .clock = clock,
+                                      .clock = &replica->clock.base,
+                                      .real_clock = clock,
                                       .timers = &replica->timers,
                                       .fsm = fsm,
                                       .answers = &replica->answers,
                                       .proposer = &replica->proposer,
                                       .node_id = config->driver.node_id};
+    loop_clock_init(&replica->clock, clock);
     timers_init(&replica->timers);
     answers_init(&replica->answers);
     replica->observer = (struct driver_observer){.applied = on_applied,
                                                  .role_changed = on_role_changed,
                                                  .installed = on_installed,
+                                                 .doubted = on_doubted,
                                                  .failed = on_failed};
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
@@ -347,10 +405,11 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     start_requests(replica, disk);
     start_differences(replica);
     start_health(replica, loaded);
+    start_figures(replica, disk);
     fsm_listen(fsm, &replica->listener);
     /* At last: it may apply, and then tells all the others. */
-    rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
-                      &replica->observer, loaded);
+    rv = driver_start(&replica->driver, &replica->config.driver, disk, net, replica->ground.clock,
+                      fsm, &replica->observer, loaded);
     if (rv != 0) {
         return rv;
     }
@@ -405,7 +464,7 @@ static bool is_known(const struct tag_row *row, const struct id_tag *tag)
 {
     uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
 
-    return row != NULL && !row->deleted && state != ID_TAG_EXHAUSTED && state != ID_TAG_STRICT;
+    return row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
 }
 
 /* A tag that is asked for on this node for the first time gets its place in the id table, by what
@@ -456,6 +515,7 @@ void replica_submit(struct replica *replica, struct id_request *request)
     switch (request->kind) {
     case ID_REQUEST_COMMAND:
     case ID_REQUEST_QUERY:
+    case ID_REQUEST_MONOTONIC:
         requests_submit(&replica->requests, request);
         break;
     case ID_REQUEST_OPEN:
@@ -476,6 +536,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
     case ID_REQUEST_STATUS:
         health_status(&replica->health, request->out);
         answers_put(&replica->answers, request, 0);
+        break;
+    case ID_REQUEST_BUFFERS:
+        buffers_submit(&replica->buffers, request);
         break;
     case ID_REQUEST_SEGMENTS:
         answers_put(&replica->answers, request, fill_segments(replica, request));
@@ -509,6 +572,14 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return serving_receive_confirm(&replica->requests.serving, from, type, payload, len);
     case FRAME_APPLIED:
         return everywhere_receive(&replica->everywhere, from, payload, len);
+    case FRAME_BUFFERS:
+        return buffers_receive(&replica->buffers, from, payload, len);
+    case FRAME_WITNESS:
+        return doubt_receive(&replica->doubt, from, payload, len);
+    case FRAME_COMPARE:
+        return compare_receive(&replica->doubt.compare, from, payload, len);
+    case FRAME_COMPARED:
+        return compare_receive_answer(&replica->doubt.compare, from, payload, len);
     case FRAME_CLOCK:
         return clock_sync_receive(&replica->clock_sync, from, payload, len);
     default:
@@ -521,6 +592,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
     everywhere_link_changed(&replica->everywhere, peer);
+    buffers_link_changed(&replica->buffers, peer);
     if (up) {
         standing_link_up(&replica->standing, peer);
     }
@@ -528,16 +600,43 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 
 /* --- turns --- */
 
+/* A later start of this node than this one, or one that it never had, that the log knows; 0: none.
+ * No peer's word is needed for it. */
+static uint64_t superseded_by(const struct replica *replica)
+{
+    uint64_t known = fsm_node_start(replica->fsm, replica->ground.node_id);
+
+    return known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
+}
+
+/* What the log says of this node itself. It says nothing else before more of it is applied, and
+ * this is asked in each turn. */
+static void look_at_fate(struct replica *replica)
+{
+    uint64_t applied = driver_applied(&replica->driver)->index;
+
+    if (replica->fate.looks > 0 && replica->fate.applied == applied) {
+        return;
+    }
+    replica->fate.looks++;
+    replica->fate.applied = applied;
+    replica->fate.later_start = superseded_by(replica);
+    replica->fate.removed = fsm_member_removed(replica->fsm, replica->ground.node_id);
+}
+
 /* What the owner has to hear about this node itself. */
 static void turn_fate(struct replica *replica)
 {
-    if (!replica->removed && fsm_member_removed(replica->fsm, replica->ground.node_id)) {
+    look_at_fate(replica);
+    if (!replica->removed && replica->fate.removed) {
         replica->removed = true;
         replica->owner->removed(replica->owner);
     }
     if (!replica->superseded && replica->requests.superseded != 0) {
-        replica->superseded = true;
-        replica->owner->superseded(replica->owner, replica->requests.superseded);
+        doubt_start(&replica->doubt, replica->requests.superseded);
+    }
+    if (!replica->superseded && replica->fate.later_start != 0) {
+        on_superseded(&replica->doubt_owner, replica->fate.later_start);
     }
 }
 
@@ -553,10 +652,12 @@ static void turn_members(struct replica *replica)
 }
 
 /* The keys that the table may hold: strict.keys, and no more than there are once the memory of the
- * state is used up. Each batch carries it, so that apply need not know of memory. */
+ * state is used up; and of these, one client. Each batch carries it, so that apply need not know of
+ * memory. */
 static void limit_keys(struct replica *replica)
 {
     uint32_t limit = replica->config.strict_keys;
+    uint64_t share = (uint64_t)limit * replica->config.key_percent / 100;
     struct fsm_usage usage;
 
     fsm_usage(replica->fsm, &usage);
@@ -564,7 +665,8 @@ static void limit_keys(struct replica *replica)
         usage.keys < limit) {
         limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
     }
-    strict_limit_keys(replica->strict, limit);
+    strict_limit_keys(replica->strict, limit, share > 0 ? (uint32_t)share : 1,
+                      fsm_level(replica->fsm) >= command_since(COMMAND_STRICT_FOR));
 }
 
 /* All that may lead to requests of this node. */
@@ -574,6 +676,7 @@ static void turn_parts(struct replica *replica)
 
     everywhere_turn(&replica->everywhere);
     backups_turn(&replica->backups);
+    doubt_turn(&replica->doubt);
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
@@ -594,6 +697,7 @@ static void turn_parts(struct replica *replica)
 /* What the turn does from now on, for who asks why it takes long. */
 static void step(struct replica *replica, const char *doing)
 {
+    clock_look(replica->ground.clock);
     stall_step(&replica->health.seen.stall, ground_now_ms(&replica->ground), doing);
 }
 
@@ -622,10 +726,12 @@ bool replica_turn(struct replica *replica)
     requests_turn(&replica->requests);
     answers_deliver(&replica->answers);
     ASSERT(answers_are_none(&replica->answers));
+    figures_turn(&replica->figures);
     if (health_update(&replica->health)) {
         replica->owner->way_changed(replica->owner,
                                     atomic_load(&replica->health.seen.leader_through));
     }
+    clock_look(replica->ground.clock);
     return more;
 }
 
@@ -634,7 +740,7 @@ uint64_t replica_next_ms(const struct replica *replica)
     uint64_t driver_ms = driver_next_ms(&replica->driver);
     uint64_t timers_ms = timers_next_ms(&replica->timers);
 
-    if (!answers_are_none(&replica->answers)) {
+    if (!answers_are_none(&replica->answers) || replica->requests.serving.again) {
         return 0;
     }
     return driver_ms < timers_ms ? driver_ms : timers_ms;
@@ -642,10 +748,41 @@ uint64_t replica_next_ms(const struct replica *replica)
 
 /* --- the way to the end --- */
 
+/* R10: what is left of the windows is given back before another leader reserves ids behind it. For
+ * so long nothing is taken from them, and everything else goes on. */
+static bool windows_are_back(struct replica *replica)
+{
+    struct windows *windows = replica->requests.serving.windows;
+    uint64_t now_ms = ground_now_ms(&replica->ground);
+
+    if (!driver_leads(&replica->driver)) {
+        return true;
+    }
+    if (!windows_are_closed(windows)) {
+        replica->windows_until_ms = now_ms + replica->config.driver.election_ms;
+        windows_close(windows, &replica->proposer, replica->windows_until_ms);
+    }
+    return windows_given_back(windows) || now_ms >= replica->windows_until_ms;
+}
+
+/* This node goes on as a leader, if it is one. */
+static void open_windows(struct replica *replica)
+{
+    windows_open(replica->requests.serving.windows);
+    replica->requests.serving.starved_at = 0;
+}
+
 bool replica_transfer(struct replica *replica)
 {
-    bool over = driver_transfer(&replica->driver, 0);
+    bool over = false;
 
+    if (!windows_are_back(replica)) {
+        return false;
+    }
+    over = driver_transfer(&replica->driver, 0);
+    if (over) {
+        open_windows(replica);
+    }
     /* With nobody to hand it to, this node goes on serving as the leader. */
     replica->draining = !over;
     replica->requests.serving.holding = !over;
@@ -656,6 +793,7 @@ void replica_transfer_end(struct replica *replica)
 {
     replica->draining = false;
     replica->requests.serving.holding = false;
+    open_windows(replica);
 }
 
 static const struct tag_row *row_of(void *data, const char *name, size_t len)
@@ -670,6 +808,15 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
+    if (driver_leads(&replica->driver)) {
+        windows_close(replica->requests.serving.windows, &replica->proposer, deadline_ms);
+    }
+}
+
+bool replica_given_back(const struct replica *replica)
+{
+    return allocator_given_back(replica->allocator) &&
+           windows_given_back(replica->requests.serving.windows);
 }
 
 void replica_stop(struct replica *replica)
@@ -679,7 +826,9 @@ void replica_stop(struct replica *replica)
     strict_stop(replica->strict);
     membership_requests_stop(&replica->membership_requests);
     everywhere_stop(&replica->everywhere);
+    buffers_stop(&replica->buffers);
     backups_stop(&replica->backups);
+    doubt_stop(&replica->doubt);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
 
@@ -698,5 +847,6 @@ void replica_close(struct replica *replica)
 
 void replica_release(struct replica *replica)
 {
+    figures_free(&replica->figures);
     id_table_free(replica->table);
 }

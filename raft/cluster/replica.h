@@ -9,12 +9,13 @@
  *   membership_requests,
  *   backups
  *   membership, upgrade     changes of the members and of the level, on the leader
+ *   doubt, compare          is this node wrong, or who says so? and which row differs
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, standing,     what the node tells the cluster by itself
  *   clock_sync
  *   allocator, lease,       ids for its clients
  *   prefetch
- *   health                  what others may see of all that
+ *   health, figures         what others may see of all that
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
  * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
@@ -31,12 +32,16 @@
 #include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
+#include "raft/cluster/doubt.h"
+#include "raft/cluster/buffers.h"
 #include "raft/cluster/everywhere.h"
+#include "raft/cluster/figures.h"
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/standing.h"
 #include "src/base/container.h"
+#include "src/base/loop_clock.h"
 #include "src/id/alloc/prefetch.h"
 
 struct replica_config {
@@ -46,7 +51,9 @@ struct replica_config {
     uint32_t digest_ms;              /* how often the leader has digests compared; 0: never */
     const char *cluster_id;          /* borrowed */
     uint64_t memory_bytes;           /* that the state may take; 0: no bound */
+    bool replace_lost;               /* see peers.h */
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
+    uint32_t key_percent;            /* 1..100: of them, that one client may have */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     struct upgrade_config upgrade;   /* when the level of the cluster rises by itself */
@@ -66,12 +73,23 @@ struct replica_owner {
     /* This node is no member any more, and its id never will be one again: it has to end. Called
      * once. */
     void (*removed)(struct replica_owner *owner);
-    /* The cluster has heard of a later start of this node than this one: the data directory is an
-     * older copy, and the node has to end. Called once. */
+    /* The cluster has heard of a later start of this node than this one, or of one that it never
+     * had: the data directory is an older copy, and the node has to end. Called once. */
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
     /* The leader is reached through this member from now on; 0: directly (for the log). */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
+    /* A tag that was on its way to strict is so: each segment holder has said that it holds none of
+     * it (for the log; may be NULL). */
+    void (*tag_opened)(struct replica_owner *owner, const struct tag_row *row);
 } BY_NAME;
+
+/* What the log says of this node itself, as of an applied index. */
+struct replica_fate {
+    uint64_t looks; /* how often it was looked up; 0: never yet */
+    uint64_t applied;
+    uint64_t later_start; /* than this one, or one that it never had; 0: none */
+    bool removed;
+};
 
 struct replica {
     struct replica_config config;
@@ -88,15 +106,19 @@ struct replica {
     struct upgrade upgrade;
     struct requests requests;
     struct everywhere everywhere;
+    struct buffers buffers;
     struct membership_requests membership_requests;
     struct birth_watch births;
     struct peers peers;
     struct announce announce;
     struct differences differences;
     struct standing standing;
+    struct loop_clock clock;
     struct clock_sync clock_sync;
     struct growth growth;
     struct backups backups;
+    struct doubt doubt;
+    struct doubt_owner doubt_owner;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
@@ -105,10 +127,14 @@ struct replica {
     struct lease *lease;
     struct lease_disk lease_disk;
     struct health health;
-    bool apart;      /* the owner knows that its cluster has no majority */
-    bool draining;   /* leadership is handed over because the node stops */
-    bool removed;    /* the owner knows that this node was */
-    bool superseded; /* and that there is a later incarnation of it */
+    struct figures figures;
+    struct replica_fate fate;
+    bool recalled;             /* the tag that is being changed is on its way to strict */
+    bool apart;                /* the owner knows that its cluster has no majority */
+    bool draining;             /* leadership is handed over because the node stops */
+    uint64_t windows_until_ms; /* then for no longer is waited for what windows give back */
+    bool removed;              /* the owner knows that this node was */
+    bool superseded;           /* and that there is a later incarnation of it */
     /* This start's, as long as the disk has the mark of a node that joins. */
     uint64_t joiner_incarnation;
 };
@@ -142,17 +168,18 @@ bool replica_transfer(struct replica *replica);
 /* Hand it over no more: this node serves as the leader, if it is, until it ends. */
 void replica_transfer_end(struct replica *replica);
 
-/* Nobody claims segment ids any more: give back what is left of them, as far as it can be
- * (allocator.h: allocator_given_back() says when). deadline_ms bounds it. Before replica_stop(),
- * which does not wait for it. */
+/* Nobody claims segment ids any more: give back what is left of them, and of windows, as far as it
+ * can be (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which does
+ * not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
+bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
 /* Close everything. No write or read may be under way at the disk, replica_stop() must have taken
- * effect. The id table and health stay until replica_release(): other threads may still look at
- * them. */
+ * effect. The id table, health and figures stay until replica_release(): other threads may still
+ * look at them. */
 void replica_close(struct replica *replica);
 void replica_release(struct replica *replica);
 

@@ -43,7 +43,8 @@ static bool has_stamp(struct requests *requests, struct id_request *request)
 {
     struct session_stamp stamp;
 
-    if (request->kind == ID_REQUEST_QUERY || request->stamped || request->lowest != 0) {
+    if (request->kind == ID_REQUEST_QUERY || request->kind == ID_REQUEST_MONOTONIC ||
+        request->stamped || request->lowest != 0) {
         return true;
     }
     if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
@@ -165,7 +166,7 @@ void requests_submit(struct requests *requests, struct id_request *request)
                                                               : 0;
 
     ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
-           request->kind == ID_REQUEST_MEMBER);
+           request->kind == ID_REQUEST_MEMBER || request->kind == ID_REQUEST_MONOTONIC);
     ASSERT(request->done != NULL);
     if (refused != 0) {
         requests_release(requests, request);
@@ -491,5 +492,6 @@ void requests_close(struct requests *requests)
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
     relay_close(&requests->relay);
+    serving_close(&requests->serving);
     numbers_free(&requests->numbers);
 }

@@ -4,6 +4,7 @@
 #include "raft/cluster/serving.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -27,7 +28,11 @@ struct work {
     uint64_t adds_bytes;   /* that the state may grow by; of a command that is admitted */
     bool admitted;         /* there is memory for it */
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
-    uint64_t term;
+    uint64_t term;         /* of the entry, or in which its round began */
+    uint64_t round;        /* that confirms it */
+    bool is_window;        /* the COMMAND_WINDOW of this leader, for nobody */
+    struct buf entry;      /* MONOTONIC: the COMMAND_KEYED that is appended for it */
+    struct buf kept;       /* and the results, for when that is applied */
 };
 
 enum wire_request_kind serving_wire_kind(const struct id_request *request)
@@ -37,6 +42,8 @@ enum wire_request_kind serving_wire_kind(const struct id_request *request)
         return WIRE_REQUEST_COMMAND;
     case ID_REQUEST_MEMBER:
         return WIRE_REQUEST_MEMBER;
+    case ID_REQUEST_MONOTONIC:
+        return WIRE_REQUEST_MONOTONIC;
     default:
         return WIRE_REQUEST_QUERY;
     }
@@ -64,18 +71,27 @@ static void work_free(struct work *work)
     ASSERT(serving->count > 0 && serving->adds_bytes >= work->adds_bytes);
     serving->count--;
     serving->adds_bytes -= work->adds_bytes;
+    serving->monotonic_bytes -= work->kind == WIRE_REQUEST_MONOTONIC ? work->payload.len : 0;
     TAILQ_REMOVE(work->list, work, link);
     if (work->local != NULL) {
         work->local->work = NULL;
     }
     timer_cancel(serving->on->timers, &work->deadline);
     buf_free(&work->payload);
+    buf_free(&work->entry);
+    buf_free(&work->kept);
     free(work);
 }
 
 static const struct buf *payload_of(const struct work *work)
 {
     return work->local != NULL ? &work->local->payload : &work->payload;
+}
+
+/* What is appended for it. */
+static const struct buf *entry_of(const struct work *work)
+{
+    return work->entry.len > 0 ? &work->entry : payload_of(work);
 }
 
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
@@ -198,6 +214,8 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
     case COMMAND_MEMBER_MOVE:
+    case COMMAND_WINDOW:
+    case COMMAND_KEYED:
         return true;
     default:
         return false;
@@ -210,7 +228,7 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
 {
     struct session_stamp stamp;
 
-    return wire->kind == WIRE_REQUEST_QUERY ||
+    return wire->kind == WIRE_REQUEST_QUERY || wire->kind == WIRE_REQUEST_MONOTONIC ||
            (session_stamp_read(wire->payload, wire->payload_len, &stamp) == 0 &&
             stamp.node_id == node_id);
 }
@@ -221,6 +239,9 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
 {
     struct command command;
 
+    if (wire->kind == WIRE_REQUEST_MONOTONIC) {
+        return windows_read(wire->payload, wire->payload_len, &command.list) == 0;
+    }
     return wire->kind != WIRE_REQUEST_COMMAND ||
            (command_read(wire->payload, wire->payload_len, &command) == 0 &&
             command_since((int)command.type) <= fsm_level(serving->on->fsm));
@@ -241,6 +262,10 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
         !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
+    if (wire->kind == WIRE_REQUEST_MONOTONIC &&
+        serving->monotonic_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES) {
+        return ERR_OVERLOADED;
+    }
     return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;
 }
 
@@ -257,6 +282,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     work->from = from;
     work->id = wire->id;
     buf_put(&work->payload, wire->payload, wire->payload_len);
+    serving->monotonic_bytes += work->kind == WIRE_REQUEST_MONOTONIC ? work->payload.len : 0;
     sort_by_size(work);
     timer_arm(serving->on->timers, &work->deadline,
               ground_now_ms(serving->on) + wire->time_left_ms);
@@ -266,72 +292,126 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
 
 static void ask(struct serving *serving)
 {
-    struct read_round *round = &serving->round;
+    struct read_rounds *rounds = &serving->round;
     const struct ground *on = serving->on;
     const struct configuration *conf = driver_configuration(on->driver);
-    const struct wire_confirm confirm = {driver_term(on->driver), round->number};
+    const struct wire_confirm confirm = {driver_term(on->driver), rounds->number};
 
-    ASSERT(round->active);
     MEMBER_FOREACH (member, conf) {
         if (member->id != on->node_id) {
             (void)ground_send_confirm(on, member->id, FRAME_CONFIRM, &confirm);
         }
     }
-    timer_arm(on->timers, &round->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
+    timer_arm(on->timers, &rounds->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
 }
 
+/* The newest round that waits for answers, once more. */
 static void on_again(struct timer *timer, uint64_t now_ms)
 {
+    struct serving *serving = CONTAINER(timer, struct serving, round.again);
+
     (void)now_ms;
-    ask(CONTAINER(timer, struct serving, round.again));
+    if (serving->round.confirmed != serving->round.number) {
+        ask(serving);
+    }
 }
 
-static void stop_round(struct serving *serving)
+/* Nobody waits for any that was begun, and answers to them count for nothing. */
+static void stop_rounds(struct serving *serving)
 {
-    serving->round.active = false;
-    timer_cancel(serving->on->timers, &serving->round.again);
+    struct read_rounds *rounds = &serving->round;
+
+    rounds->abandoned_count += rounds->number - rounds->confirmed;
+    rounds->confirmed = rounds->number;
+    memset(rounds->answers, 0, sizeof rounds->answers);
+    timer_cancel(serving->on->timers, &rounds->again);
 }
 
-static bool has_acked(const struct read_round *round, uint64_t id)
+/* R4: the answers are of this term, or there are none. */
+static void follow_term(struct serving *serving)
 {
-    for (unsigned i = 0; i < LIMIT_NODES && i < round->ack_count; i++) {
-        if (round->acks[i] == id) {
-            return true;
+    uint64_t term = driver_term(serving->on->driver);
+
+    if (serving->round.term != term) {
+        stop_rounds(serving);
+        serving->round.term = term;
+    }
+}
+
+/* 0: it answered none in this term. */
+static uint64_t answered_by(const struct read_rounds *rounds, uint64_t id)
+{
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (rounds->answers[i].node_id == id) {
+            return rounds->answers[i].number;
         }
     }
-    return false;
+    return 0;
 }
 
-/* True once: the round that was active has a majority, and is over. Asked in each turn, since with
- * one voter less the answers that came may be a majority. */
-static bool round_is_done(struct serving *serving)
+/* The place of a member; that of one that is none any more may be taken. */
+static struct read_answer *answer_of(struct serving *serving, uint64_t id)
+{
+    struct read_answer *answers = serving->round.answers;
+    struct read_answer *unused = NULL;
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (answers[i].node_id == id) {
+            return &answers[i];
+        }
+        if (answers[i].node_id == 0 ||
+            driver_member(serving->on->driver, answers[i].node_id) == NULL) {
+            unused = &answers[i];
+        }
+    }
+    return unused;
+}
+
+static void note_answer(struct serving *serving, uint64_t from, uint64_t number)
+{
+    struct read_answer *answer;
+
+    follow_term(serving);
+    if (number > serving->round.number || driver_member(serving->on->driver, from) == NULL) {
+        return; /* it was not asked that */
+    }
+    answer = answer_of(serving, from);
+    if (answer != NULL && (answer->node_id != from || answer->number < number)) {
+        *answer = (struct read_answer){from, number};
+    }
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return x > y ? -1 : x < y;
+}
+
+/* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
+ * agrees with itself. Of the newest configuration, and asked in each turn, since with one voter
+ * less the answers that came may be a majority. */
+static uint64_t majority_answered(const struct serving *serving)
 {
     const struct configuration *conf = driver_configuration(serving->on->driver);
-    const struct read_round *round = &serving->round;
+    uint64_t numbers[LIMIT_NODES];
     unsigned voters = 0;
-    unsigned confirmed = 0;
 
-    if (!round->active) {
-        return false;
-    }
     MEMBER_FOREACH (member, conf) {
-        if (member->role == ROLE_VOTER) {
-            voters++;
-            confirmed += member->id == serving->on->node_id || has_acked(round, member->id);
+        if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
+            numbers[voters++] = member->id == serving->on->node_id
+                                    ? serving->round.number
+                                    : answered_by(&serving->round, member->id);
         }
     }
-    ASSERT(confirmed <= voters);
-    if (confirmed < voters / 2 + 1) {
-        return false;
-    }
-    stop_round(serving);
-    return true;
+    qsort(numbers, voters, sizeof *numbers, newest_first);
+    return voters > 0 ? numbers[voters / 2] : 0;
 }
 
 bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
                              const uint8_t *payload, size_t len)
 {
-    struct read_round *round = &serving->round;
     struct wire_confirm confirm;
 
     if (wire_confirm_decode(payload, len, &confirm) != 0 ||
@@ -339,12 +419,12 @@ bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_
         return false;
     }
     if (confirm.term != driver_term(serving->on->driver)) {
-        return true;
+        return true; /* R5 */
     }
     if (type == FRAME_CONFIRM) {
         (void)ground_send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
-    } else if (round->active && confirm.round == round->number && !has_acked(round, from)) {
-        round->acks[round->ack_count++ % LIMIT_NODES] = from;
+    } else {
+        note_answer(serving, from, confirm.round);
     }
     return true;
 }
@@ -364,12 +444,15 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->reads);
     give_back_list(&serving->in_round);
     give_back_list(&serving->confirmed);
+    give_back_list(&serving->starved);
     give_back_list(&serving->todo);
     give_back_list(&serving->large);
     serving->large_index = 0;
-    /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
+    /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of what
+     * this leader has appended for itself only the request goes back, not the entry (R9). */
     give_back_list(&serving->submitted);
-    stop_round(serving);
+    stop_rounds(serving);
+    windows_forget(serving->windows); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
@@ -387,7 +470,7 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     unsigned n = 0;
 
     TAILQ_FOREACH (work, list, link) {
-        const struct buf *payload = payload_of(work);
+        const struct buf *payload = entry_of(work);
 
         if (n == max || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
             break;
@@ -409,58 +492,79 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     return true;
 }
 
-/* What comes new and would make the state larger than it may be is refused here, before it is in
- * the log: apply knows no bound of one node. Those that were admitted stand first. */
-static void admit(struct serving *serving, struct work_list *list)
+/* What would make the state larger than it may be is refused here, before it is in the log: apply
+ * knows no bound of one node. */
+static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
+    const struct buf *payload = entry_of(work);
+    uint64_t adds_bytes = 0;
     struct fsm_usage usage;
+
+    work->admitted = true;
+    if (on->memory_bytes > 0) {
+        adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
+    }
+    if (adds_bytes == 0) {
+        return;
+    }
+    fsm_usage(on->fsm, &usage);
+    if (usage.bytes + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+        finish(work, ERR_STATE_FULL, 0, NULL, 0);
+    } else {
+        work->adds_bytes = adds_bytes;
+        serving->adds_bytes += adds_bytes;
+    }
+}
+
+/* All that came new. Those that were admitted stand first. */
+static void admit_todo(struct serving *serving)
+{
     struct work *work;
     struct work *before;
 
-    for (work = TAILQ_LAST(list, work_list); work != NULL && !work->admitted; work = before) {
-        const struct buf *payload = payload_of(work);
-        uint64_t adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
-
+    for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
+         work = before) {
         before = TAILQ_PREV(work, work_list, link);
-        work->admitted = true;
-        if (adds_bytes == 0) {
-            continue;
-        }
-        fsm_usage(on->fsm, &usage);
-        if (usage.bytes + serving->adds_bytes + adds_bytes > on->memory_bytes) {
-            finish(work, ERR_STATE_FULL, 0, NULL, 0);
-        } else {
-            work->adds_bytes = adds_bytes;
-            serving->adds_bytes += adds_bytes;
-        }
+        admit(serving, work);
     }
 }
 
 static void refuse_for_disk(struct work_list *list)
 {
     while (!TAILQ_EMPTY(list)) {
-        finish(TAILQ_FIRST(list), ERR_DISK_FULL, 0, NULL, 0);
+        struct work *work = TAILQ_FIRST(list);
+
+        if (work->is_window) {
+            windows_lost(work->serving->windows, &work->payload);
+        }
+        finish(work, ERR_DISK_FULL, 0, NULL, 0);
     }
 }
 
-/* One of the large ones, once the last one is applied. */
+/* One of the large ones, once the last one is applied: each step of its way is long enough for a
+ * turn. */
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
 
-    if (work != NULL && serving->large_index <= driver_applied(serving->on->driver)->index &&
-        submit_some(serving, &serving->large, 1)) {
+    if (work == NULL || serving->large_index > driver_applied(serving->on->driver)->index) {
+        return;
+    }
+    if (serving->large_index > serving->large_seen) {
+        serving->large_seen = serving->large_index;
+        serving->again = true;
+    } else if (!work->admitted) {
+        admit(serving, work);
+        serving->again = true;
+    } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
     }
 }
 
 static void submit_todo(struct serving *serving)
 {
-    if (serving->on->memory_bytes > 0) {
-        admit(serving, &serving->todo);
-        admit(serving, &serving->large);
-    }
+    admit_todo(serving);
     if (driver_disk_is_low(serving->on->driver)) {
         refuse_for_disk(&serving->todo);
         refuse_for_disk(&serving->large);
@@ -473,6 +577,60 @@ static void submit_todo(struct serving *serving)
     submit_large(serving);
 }
 
+/* R3: this process has appended it, in this term; if it leads the term yet, the windows open. */
+static void window_done(struct work *work, const void *result, size_t len)
+{
+    struct serving *serving = work->serving;
+    const struct driver *driver = serving->on->driver;
+
+    if (driver_is_leader(driver) && driver_term(driver) == work->term) {
+        windows_granted(serving->windows, work->term, &work->payload, result, len);
+    }
+    finish(work, 0, 0, NULL, 0);
+}
+
+/* R9: the ids are bound to their keys, or were not, as apply said. */
+static void keyed_done(struct work *work, const void *result, size_t len)
+{
+    struct strict_result *results = work->serving->taken->results;
+    struct strict_result said[LIMIT_STRICT_ITEMS];
+    struct command_list batch;
+    struct strict_item item;
+    struct buf reply = BUF_INIT;
+    size_t count = 0;
+    size_t said_count = 0;
+    size_t at = 0;
+
+    if (windows_read(payload_of(work)->data, payload_of(work)->len, &batch) != 0 ||
+        results_decode(RESULT_STRICT, work->kept.data, work->kept.len, results, LIMIT_STRICT_ITEMS,
+                       &count) != 0 ||
+        results_decode(RESULT_STRICT, result, len, said, LIMIT_STRICT_ITEMS, &said_count) != 0) {
+        finish(work, ERR_BAD_MESSAGE, 0, NULL, 0);
+        return;
+    }
+    for (size_t i = 0; i < count && command_next(&batch, &item); i++) {
+        if (window_item_is_keyed(&item, &results[i]) && at < said_count) {
+            results[i] = said[at++];
+        }
+    }
+    results_encode(RESULT_STRICT, results, count, &reply);
+    finish(work, 0, work->index, reply.data, reply.len);
+    buf_free(&reply);
+}
+
+static void applied_own(struct work *work, const void *result, size_t len)
+{
+    if (work->is_window) {
+        window_done(work, result, len);
+    } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
+        work_free(work); /* nobody waits for it any more, and its payload may be gone */
+    } else if (work->entry.len > 0) {
+        keyed_done(work, result, len);
+    } else {
+        finish(work, 0, work->index, result, len);
+    }
+}
+
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
                      size_t len)
 {
@@ -480,7 +638,7 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
     while ((work = TAILQ_FIRST(&serving->submitted)) != NULL && work->index <= index) {
         if (work->index == index && work->term == term) {
-            finish(work, 0, index, result, len);
+            applied_own(work, result, len);
         } else {
             give_back(work); /* another entry took its place */
         }
@@ -491,32 +649,129 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 static void begin_round(struct serving *serving)
 {
-    struct read_round *round = &serving->round;
+    struct read_rounds *rounds = &serving->round;
+    struct work *work;
 
-    if (!round->active && !TAILQ_EMPTY(&serving->reads)) {
-        while (!TAILQ_EMPTY(&serving->reads)) {
-            move(TAILQ_FIRST(&serving->reads), &serving->in_round);
-        }
-        round->number++;
-        round->active = true;
-        round->index = serving->on->driver->commit;
-        round->ack_count = 0;
-        ask(serving);
+    if (TAILQ_EMPTY(&serving->reads) || rounds->number - rounds->confirmed >= LIMIT_ROUNDS) {
+        return;
+    }
+    follow_term(serving);
+    rounds->number++;
+    while ((work = TAILQ_FIRST(&serving->reads)) != NULL) {
+        work->round = rounds->number; /* R4: it came before the round began */
+        work->term = rounds->term;
+        work->index = serving->on->driver->commit;
+        move(work, &serving->in_round);
+    }
+    ask(serving);
+}
+
+static void end_rounds(struct serving *serving)
+{
+    struct read_rounds *rounds = &serving->round;
+    uint64_t answered;
+    struct work *work;
+
+    if (rounds->confirmed == rounds->number) {
+        return;
+    }
+    follow_term(serving);
+    answered = majority_answered(serving);
+    if (answered <= rounds->confirmed) {
+        return;
+    }
+    rounds->confirmed_count += answered - rounds->confirmed;
+    rounds->confirmed = answered;
+    while ((work = TAILQ_FIRST(&serving->in_round)) != NULL && work->round <= answered) {
+        move(work, &serving->confirmed);
+    }
+    if (rounds->confirmed == rounds->number) {
+        timer_cancel(serving->on->timers, &rounds->again);
     }
 }
 
-static void end_round(struct serving *serving)
-{
-    struct work *work;
+/* --- monotonic ids --- */
 
-    if (round_is_done(serving)) {
-        work = TAILQ_LAST(&serving->confirmed, work_list);
-        ASSERT(work == NULL || work->index <= serving->round.index);
-        while ((work = TAILQ_FIRST(&serving->in_round)) != NULL) {
-            work->index = serving->round.index;
-            move(work, &serving->confirmed);
+/* Of a batch that is confirmed: its ids; or it waits for a window, or for its keys' entry. */
+static void answer_ids(struct work *work)
+{
+    struct serving *serving = work->serving;
+    const struct driver *driver = serving->on->driver;
+    const struct window_terms terms = {.round = work->term, .now = driver_term(driver)};
+    struct window_taken *taken = serving->taken;
+    struct command_list batch;
+    struct buf reply = BUF_INIT;
+    int rv = windows_read(payload_of(work)->data, payload_of(work)->len, &batch);
+
+    rv = rv == 0 ? windows_take(serving->windows, serving->on->fsm, terms, batch, taken) : rv;
+    if (rv == ERR_STALE) {
+        give_back(work); /* R7 */
+    } else if (rv == ERR_EMPTY && !driver_disk_is_low(driver)) {
+        if (work->list != &serving->starved) {
+            move(work, &serving->starved);
         }
+    } else if (rv != 0) {
+        finish(work, rv == ERR_EMPTY ? ERR_DISK_FULL : rv, 0, NULL, 0);
+    } else if (taken->keyed > 0) {
+        windows_keyed(&batch, taken, terms.now, &work->entry); /* R9 */
+        results_encode(RESULT_STRICT, taken->results, taken->count, &work->kept);
+        move(work, &serving->todo);
+    } else {
+        results_encode(RESULT_STRICT, taken->results, taken->count, &reply);
+        finish(work, 0, work->index, reply.data, reply.len);
     }
+    buf_free(&reply);
+}
+
+/* Those that waited longest first, and only if something was applied since. */
+static void feed_starved(struct serving *serving)
+{
+    uint64_t applied = driver_applied(serving->on->driver)->index;
+    struct work *work;
+    struct work *next;
+
+    if (TAILQ_EMPTY(&serving->starved) ||
+        (serving->starved_at == applied && !driver_disk_is_low(serving->on->driver))) {
+        return;
+    }
+    serving->starved_at = applied;
+    for (work = TAILQ_FIRST(&serving->starved); work != NULL; work = next) {
+        next = TAILQ_NEXT(work, link);
+        answer_ids(work);
+    }
+}
+
+/* R3: an entry of this leader's own, for all tags that need more. */
+static void propose_windows(struct serving *serving)
+{
+    struct buf command = BUF_INIT;
+    struct work *work;
+    bool more = false;
+
+    if (driver_disk_is_low(serving->on->driver) ||
+        !windows_propose(serving->windows, serving->on->fsm, &command, &more)) {
+        buf_free(&command);
+        return;
+    }
+    work = work_new(serving, WIRE_REQUEST_COMMAND);
+    work->is_window = true;
+    work->payload = command;
+    serving->again = serving->again || more;
+}
+
+/* --- answers --- */
+
+static void answer_query(struct work *work)
+{
+    struct serving *serving = work->serving;
+    const struct buf *query = payload_of(work);
+    struct buf reply = BUF_INIT;
+    int rv = work->kind == WIRE_REQUEST_MEMBER
+                 ? membership_answer(serving->membership, query->data, query->len, &reply)
+                 : fsm_query(serving->on->fsm, query->data, query->len, &reply);
+
+    finish(work, rv, work->index, reply.data, reply.len);
+    buf_free(&reply);
 }
 
 /* They stand in the order of their rounds, and so of their indexes. */
@@ -524,28 +779,38 @@ static void answer_confirmed(struct serving *serving)
 {
     struct work *work;
 
+    feed_starved(serving);
     while ((work = TAILQ_FIRST(&serving->confirmed)) != NULL &&
            work->index <= driver_applied(serving->on->driver)->index) {
-        const struct buf *query = payload_of(work);
-        struct buf reply = BUF_INIT;
-        int rv = work->kind == WIRE_REQUEST_MEMBER
-                     ? membership_answer(serving->membership, query->data, query->len, &reply)
-                     : fsm_query(serving->on->fsm, query->data, query->len, &reply);
-
-        finish(work, rv, work->index, reply.data, reply.len);
-        buf_free(&reply);
+        if (work->kind == WIRE_REQUEST_MONOTONIC) {
+            answer_ids(work);
+        } else {
+            answer_query(work);
+        }
     }
 }
 
 void serving_turn(struct serving *serving)
 {
-    end_round(serving);
-    if (driver_leads(serving->on->driver) && !serving->holding) {
+    const struct driver *driver = serving->on->driver;
+    bool serves = driver_leads(driver) && !serving->holding; /* R1 */
+
+    serving->again = false;
+    end_rounds(serving);
+    if (!driver->doubted) {
+        answer_confirmed(serving);
+    }
+    if (serves) {
+        propose_windows(serving);
         submit_todo(serving);
         begin_round(serving);
-        end_round(serving); /* a sole voter needs nobody's word */
+        end_rounds(serving); /* a sole voter needs nobody's word */
     }
-    answer_confirmed(serving);
+    if (!driver->doubted && !TAILQ_EMPTY(&serving->confirmed) &&
+        TAILQ_FIRST(&serving->confirmed)->index <= driver_applied(driver)->index) {
+        answer_confirmed(serving);
+        serving->again = true; /* there may be something to append */
+    }
 }
 
 void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
@@ -558,6 +823,18 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
     TAILQ_INIT(&serving->reads);
     TAILQ_INIT(&serving->in_round);
     TAILQ_INIT(&serving->confirmed);
+    TAILQ_INIT(&serving->starved);
+    serving->windows = windows_new(on->clock);
+    serving->taken = calloc(1, sizeof *serving->taken);
+    ASSERT(serving->taken != NULL);
     serving->round.number = seed >> 16;
+    serving->round.confirmed = serving->round.number;
     timer_init(&serving->round.again, on_again);
+}
+
+void serving_close(struct serving *serving)
+{
+    ASSERT(serving->count == 0);
+    windows_free(serving->windows);
+    free(serving->taken);
 }

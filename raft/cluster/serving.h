@@ -13,8 +13,17 @@
  * In a round the leader asks the voters whether its term still stands (FRAME_CONFIRM), for all
  * queries that waited when it began. Why the answer of a node whose term equals ours proves it: a
  * newer leader needs a majority of votes in a newer term, and any majority that confirmed
- * afterwards would contain one of those voters. A frame is lost: the round is asked again after a
- * heartbeat, answers that came stay counted. Who is no voter (any more) is not counted.
+ * afterwards would contain one of those voters. Rounds do not wait for each other: one begins in
+ * each turn in which something new waits, up to LIMIT_ROUNDS of them unanswered. An answer to a
+ * round is one to all before it, and to none behind it. A frame is lost: the newest round is asked
+ * again after a heartbeat, answers that came stay counted. Who is no voter (any more) is not
+ * counted.
+ *
+ * A batch of requests for monotonic ids goes the way of a query, and takes ids from the windows
+ * (raft/cluster/window.h) when it is answered. If they are too short it is starved until an entry
+ * of this leader's has extended them. Where it has keys, the ids are answered once an entry of this
+ * leader's has bound them to the keys. Such entries are appended once, and never go to another
+ * leader (docs/monotonic.md, R3, R9).
  *
  * Failure modes: leadership or term changed, or another entry took the place: all goes back to
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
@@ -29,6 +38,7 @@
 #define LEAFD_RAFT_CLUSTER_SERVING_H
 
 #include "raft/cluster/membership.h"
+#include "raft/cluster/window.h"
 #include "src/base/container.h"
 
 struct work;
@@ -43,12 +53,19 @@ struct serving_owner {
     void (*given_back)(struct serving_owner *owner, struct id_request *request);
 } BY_NAME;
 
-struct read_round {
-    uint64_t number; /* of the last one; those of an earlier incarnation are not given again */
-    bool active;
-    uint64_t index;             /* committed when it began: answers show at least this */
-    uint64_t acks[LIMIT_NODES]; /* who confirmed; of more than that, the last, */
-    unsigned ack_count;         /* and so many in all */
+/* The newest round that a member has answered. */
+struct read_answer {
+    uint64_t node_id; /* 0: none */
+    uint64_t number;
+};
+
+struct read_rounds {
+    uint64_t number;    /* of the last one; those of an earlier incarnation are not given again */
+    uint64_t confirmed; /* the newest that has a majority, or that nobody waits for */
+    uint64_t term;      /* of the answers */
+    struct read_answer answers[LIMIT_NODES];
+    uint64_t confirmed_count; /* rounds, since the start; and those that never were */
+    uint64_t abandoned_count;
     struct timer again;
 };
 
@@ -60,17 +77,26 @@ struct serving {
     struct work_list todo;  /* commands to append */
     struct work_list large; /* those of many bytes: behind all others, one at a time */
     uint64_t large_index;   /* of the last one that was appended in this leadership; 0: none */
+    uint64_t large_seen;    /* the last one that a turn has found applied */
+    bool again;             /* there is something for another turn, at once */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
-    struct work_list in_round;  /* in the one under way */
+    struct work_list in_round;  /* in those under way, by round */
     struct work_list confirmed; /* wait until their index is applied */
+    struct work_list starved;   /* confirmed: wait until a window has enough for them */
+    struct windows *windows;    /* of the leader; owned */
+    struct window_taken *taken; /* while a batch is answered; owned */
+    uint64_t starved_at;        /* applied index at the last look at the starved */
+    size_t monotonic_bytes;     /* of payloads of monotonic requests from others */
     size_t count;               /* of all */
     uint64_t adds_bytes;        /* that the state grows by when all that are admitted are applied */
-    struct read_round round;
+    struct read_rounds round;
 };
 
 void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
                   struct membership *membership, uint64_t seed);
+/* It must have been reset before. */
+void serving_close(struct serving *serving);
 
 /* Take a request of this node. */
 void serving_take(struct serving *serving, struct id_request *request);

@@ -176,6 +176,21 @@ static void say_obstacle(const struct conf_member *member, enum obstacle obstacl
     append(answer, text);
 }
 
+/* Have all members said what they speak, and does none of them speak more than is in force? */
+static bool is_newest(const struct ground *on, uint16_t now)
+{
+    const struct configuration *conf = driver_configuration(on->driver);
+    struct node_info info;
+
+    MEMBER_FOREACH (member, conf) {
+        if (!fsm_node(on->fsm, member->id, &info) || info.levels.max != now ||
+            info.incarnation != start_of(on, member->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Name all that are in the way; false: nobody is. */
 static bool say_obstacles(const struct ground *on, uint16_t to, struct member_answer *answer)
 {
@@ -211,6 +226,10 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
         ret_answer->outcome = MEMBER_NOT_NEXT;
         (void)snprintf(ret_answer->why, sizeof ret_answer->why,
                        "the level is %u and rises one by one: the next is %u", now, now + 1);
+    } else if (only_see && is_newest(on, now)) {
+        ret_answer->outcome = MEMBER_NOT_NEXT; /* there is none */
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
+                       "the level is %u, and no member speaks a newer one", now);
     } else if (say_obstacles(on, to, ret_answer)) {
         ret_answer->outcome = MEMBER_IN_THE_WAY;
     } else if (only_see) {

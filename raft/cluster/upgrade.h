@@ -49,7 +49,8 @@ void upgrade_turn(struct upgrade *upgrade);
 bool upgrade_is_void(const struct upgrade *upgrade);
 
 /* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
- * say whether it could be raised (MEMBER_ASK_LEVEL_SEE). */
+ * say whether it could be raised (MEMBER_ASK_LEVEL_SEE): MEMBER_DONE, it could; MEMBER_NOT_NEXT, it
+ * is the newest that any member speaks. */
 void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
                     struct member_answer *ret_answer);
 

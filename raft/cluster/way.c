@@ -64,6 +64,7 @@ static void go_direct(struct way *way)
     way->relay = 0;
     way->heard_ms = ground_now_ms(way->on);
     way->asked_ms = 0;
+    way->first_round = way->round + 1; /* what was asked before may be answered with an old no */
 }
 
 static void go_through(struct way *way, uint64_t relay)
@@ -240,7 +241,7 @@ void way_heard(struct way *way, uint64_t from, int status)
     if (from != way_target(way)) {
         return;
     }
-    if (status == ERR_NOT_LEADER && way->state == WAY_RELAYED) {
+    if (status == ERR_NOT_LEADER) { /* whatever the core thinks */
         seek(way);
         return;
     }
@@ -254,11 +255,11 @@ static void answered(struct way *way, uint64_t from, uint64_t round, bool yes)
     if (needs_none(way) || round < way->first_round || round > way->round) {
         return;
     }
-    if (from == way->leader) { /* also a no: it is a word all the same */
+    if (from == way->leader && yes) {
         go_direct(way);
     } else if (way->state == WAY_SOUGHT && yes) {
         go_through(way, from);
-    } else if (way->state == WAY_RELAYED && from == way->relay) {
+    } else {
         way_heard(way, from, yes ? 0 : ERR_NOT_LEADER);
     }
 }

@@ -2,22 +2,22 @@
  * way.h - the way of this node's requests to the leader: directly, or through a member that reaches
  * it where the link between the two is cut, one way or both.
  *
- *            answers come            nobody answered
+ *            answers come            nobody said yes
  *            .------.              .---------------.
  *            v      | too long     v               |
  *          DIRECT --+---------> SOUGHT ------------+-----> RELAYED
- *            ^    without one     | |   a member's yes    |    |
- *            |                    | '---------------------'    |
+ *            ^    without one,    | |   a member's yes    |    |
+ *            |    or a no         | '---------------------'    |
  *            '--------------------'        no answer, or no    |
  *            '-------------------------------------------------'
- *              the leader answers, or a new one is heard
+ *              the leader says yes, or a new one is heard
  *
  * The happy path: requests go to the leader that the core knows, and nothing is looked at here but
  * the age of the oldest. If it has no answer after two heartbeats, and nothing else was answered
  * since, the leader is asked whether it is there (FRAME_PROBE). A heartbeat later, or if there is
- * no link or no leader, all members are asked to ask the leader, and requests wait. The first yes
- * decides. Whoever sends requests this way compares `changes` in each turn, and sends anew what
- * went another way.
+ * no link or no leader, or once the one that the core knows says that it does not lead, all members
+ * are asked to ask the leader, and requests wait. The first yes decides. Whoever sends requests
+ * this way compares `changes` in each turn, and sends anew what went another way.
  *
  * Failure modes: no way is found: requests wait until their deadline, as they do without a leader.
  * Nothing rests on a probe but where frames are sent: a yes of a leader that is none any more is
@@ -53,7 +53,7 @@ struct way {
     uint64_t sought_ms;   /* SOUGHT: since when, */
     uint64_t searched_ms; /* and when everybody was last asked */
     uint64_t round;       /* number of the last probe, */
-    uint64_t first_round; /* and of the first one since the way was last lost */
+    uint64_t first_round; /* and of the first one since the way was last lost, or direct */
     struct timer turn;    /* the next way_turn() that has something to do */
 };
 

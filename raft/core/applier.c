@@ -43,6 +43,7 @@ static void drop_rows(struct applier *applier)
 void applier_free(struct applier *applier)
 {
     drop_rows(applier);
+    fsm_free(applier->next);
     store_position_release(&applier->applied);
     store_position_release(&applier->durable);
 }
@@ -57,6 +58,12 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
+void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block)
+{
+    ASSERT(!applier->installing && index == applier->applied.index + 1);
+    fsm_foresee(applier->fsm, index, block->data, block->len);
+}
+
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
@@ -64,7 +71,7 @@ int applier_command(struct applier *applier, uint64_t index, uint64_t term,
     int rv;
 
     applier_skip(applier, index, term);
-    rv = fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
+    rv = fsm_apply(applier->fsm, index, term, block->data, block->len, result, &applier->rows);
     if (rv == ERR_NEWER) {
         applier->applied.index = index - 1;
         applier->applied.term = term_before;
@@ -313,64 +320,35 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
 /* --- snapshots --- */
 
-static int load_rows(struct fsm *fsm, const void *rows, size_t len)
-{
-    struct reader reader;
-    struct store_row row;
-    int rv = 0;
-
-    fsm_load_begin(fsm);
-    reader_init(&reader, rows, len);
-    while (rv == 0 && store_rows_next(&reader, &row)) {
-        rv = fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len);
-    }
-    return rv == 0 && !reader_done(&reader) ? ERR_CORRUPT : rv;
-}
-
-int applier_loads(const struct applier *applier, const void *rows, size_t len, uint64_t index)
-{
-    struct fsm *fsm = fsm_new();
-    int rv;
-
-    fsm_speaks(fsm, fsm_levels(applier->fsm));
-    rv = load_rows(fsm, rows, len);
-    if (rv == 0) {
-        rv = fsm_load_end(fsm, index);
-    }
-    fsm_free(fsm);
-    return rv;
-}
-
-void applier_install(struct applier *applier, struct store_position *position, const void *rows,
-                     size_t len)
+void applier_install(struct applier *applier, struct store_position *position,
+                     struct applier_snapshot *snapshot)
 {
     struct write *write;
 
     ASSERT(!applier->installing && position->index > applier->applied.index);
+    ASSERT(fsm_digest(snapshot->fsm) == position->digest);
     applier->installing = true;
+    applier->next = snapshot->fsm;
     drop_rows(applier); /* the snapshot's rows take their place */
     applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
     write->op.position = *position;
     *position = (struct store_position){0};
-    buf_put(&write->bytes, rows, len);
-    write->op.rows_stream = write->bytes.data;
-    write->op.rows_stream_len = write->bytes.len;
+    write->bytes = snapshot->stream;
+    write->op.rows_stream = write->bytes.data + snapshot->at;
+    write->op.rows_stream_len = write->bytes.len - snapshot->at;
+    *snapshot = (struct applier_snapshot){.stream = BUF_INIT};
     write_submit(write);
 }
 
-int applier_installed(struct applier *applier, const struct write *write)
+void applier_installed(struct applier *applier, const struct write *write)
 {
-    uint64_t index = write->op.position.index;
-
-    ASSERT(applier->installing && write_is_current(write));
-    if (load_rows(applier->fsm, write->bytes.data, write->bytes.len) != 0 ||
-        fsm_digest(applier->fsm) != write->op.position.digest) {
-        return ERR_CORRUPT;
-    }
+    ASSERT(applier->installing && write_is_current(write) && applier->next != NULL);
     applier->installing = false;
     replace(&applier->applied, &write->op.position);
     replace(&applier->durable, &write->op.position);
-    applier->compacted = index;
-    return fsm_load_end(applier->fsm, index);
+    applier->compacted = write->op.position.index;
+    fsm_take(applier->fsm, applier->next);
+    fsm_free(applier->next);
+    applier->next = NULL;
 }

@@ -37,6 +37,7 @@ struct applier {
     struct fsm *fsm;
     struct writes *writes;
     const struct clock *clock;
+    struct fsm *next;              /* of the snapshot that is being installed; owned */
     struct store_position applied; /* in memory; conf is owned */
     struct store_position durable; /* as the disk has it; conf is owned */
     struct fsm_changes rows;       /* changed, and not on their way to the disk yet */
@@ -55,6 +56,9 @@ void applier_free(struct applier *applier);
 
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
+
+/* What can be done of the next command before it is applied (fsm_foresee()). */
+void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block);
 
 /* A command; returns what fsm_apply() does, or ERR_NEWER: this leafd does not know it, and nothing
  * was done, also to the applied index. */
@@ -107,18 +111,19 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
 /* --- snapshots --- */
 
-/* Do these rows make a state at this index? (Tried with a state machine of its own, which for the
- * moment takes as much memory as the state, beside the rows.) 0; ERR_NEWER: a newer leafd is needed
- * to tell; or another error: they do not. */
-int applier_loads(const struct applier *applier, const void *rows, size_t len,
-                  uint64_t index) MUST_CHECK;
+/* A snapshot that has come: its rows, and the state machine that they make (trial.h). */
+struct applier_snapshot {
+    struct buf stream; /* rows from `at` on */
+    size_t at;
+    struct fsm *fsm;
+};
 
-/* Put a snapshot on disk in place of log and state; position is taken over. Nothing is applied
- * until it is there. */
-void applier_install(struct applier *applier, struct store_position *position, const void *rows,
-                     size_t len);
+/* Put a snapshot on disk in place of log and state; position and snapshot are taken over. Nothing
+ * is applied until it is there. */
+void applier_install(struct applier *applier, struct store_position *position,
+                     struct applier_snapshot *snapshot);
 
-/* It is there: it is the state from now on. 0, or ERR_CORRUPT: its rows do not load. */
-int applier_installed(struct applier *applier, const struct write *write) MUST_CHECK;
+/* It is there: it is the state from now on. */
+void applier_installed(struct applier *applier, const struct write *write);
 
 #endif

@@ -122,6 +122,27 @@ void consensus_begin_alone(struct consensus *consensus)
     consensus->raft.voted_for = consensus->raft.id;
 }
 
+bool consensus_campaigns(const struct consensus *consensus, uint64_t term)
+{
+    const struct raft *raft = &consensus->raft;
+
+    return raft->state == RAFT_CANDIDATE && !raft->candidate_state.in_pre_vote &&
+           raft->current_term > term;
+}
+
+void consensus_campaign_later(struct consensus *consensus, struct raft_update *update)
+{
+    ASSERT(consensus->raft.voted_for == consensus->raft.id);
+    consensus->raft.current_term++;
+    for (unsigned i = 0; i < update->messages.n; i++) {
+        struct raft_message *message = &update->messages.batch[i];
+
+        if (message->type == RAFT_REQUEST_VOTE) {
+            message->request_vote.term = consensus->raft.current_term;
+        }
+    }
+}
+
 void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms)
 {
     if (consensus->raft.state == RAFT_FOLLOWER) {

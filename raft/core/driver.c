@@ -18,6 +18,7 @@
 #include "raft/core/prepare.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/log.h"
 #include "src/base/prng.h"
 #include "src/id/codec/command.h"
 
@@ -125,6 +126,8 @@ static void install(struct driver *driver, struct raft_update *update)
                                       .term = metadata->term,
                                       .conf_index = metadata->configuration_index,
                                       .digest = rows.digest};
+    struct buf *stream = &driver->transfers.in.stream;
+    struct applier_snapshot snapshot;
     struct buf conf = BUF_INIT;
 
     message_conf_encode(&metadata->configuration, &conf);
@@ -133,7 +136,11 @@ static void install(struct driver *driver, struct raft_update *update)
     raft_configuration_close(&metadata->configuration);
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
-    applier_install(&driver->applier, &position, rows.data, rows.len);
+    snapshot = (struct applier_snapshot){.stream = *stream,
+                                         .at = (size_t)(rows.data - stream->data),
+                                         .fsm = trial_take(&driver->trial)};
+    *stream = (struct buf)BUF_INIT;
+    applier_install(&driver->applier, &position, &snapshot);
 }
 
 /* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
@@ -273,6 +280,9 @@ static void note_role(struct driver *driver)
         term == driver->seen_term) {
         send_resign(driver);
     }
+    driver->counts.elections += role != DRIVER_FOLLOWER && term != driver->seen_term;
+    driver->counts.leaderships += role == DRIVER_LEADER && term != driver->led_term;
+    driver->led_term = role == DRIVER_LEADER ? term : driver->led_term;
     driver->seen_state = role;
     driver->seen_term = term;
     driver->seen_leader = leader;
@@ -308,6 +318,10 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     driver->stepping = true;
     rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter, &update);
     if (rv == 0) {
+        if (consensus_campaigns(driver->consensus, term) &&
+            vote_floor_covers(&driver->vote_floor, driver_term(driver))) {
+            consensus_campaign_later(driver->consensus, &update);
+        }
         if (event->type == RAFT_RECEIVE) {
             plausible_rose(&driver->trust.plausible, driver_term(driver) - term);
         }
@@ -477,8 +491,12 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     applier_init(&driver->applier, &config->applier, fsm, &driver->writes, driver->clock,
                  &loaded->position);
     driver->commit = loaded->position.index;
+    if (config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES) {
+        driver->transfers.in_bytes_max = config->state_bytes;
+    }
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
     driver->start = standing_of(loaded, config->incarnation);
+    vote_floor_own(&driver->vote_floor, &driver->start);
 }
 
 static void init_consensus(struct driver *driver)
@@ -551,6 +569,7 @@ void driver_close(struct driver *driver)
     ASSERT(driver_is_quiet(driver));
     applier_free(&driver->applier);
     snapshot_drop_in(&driver->transfers);
+    trial_drop(&driver->trial);
     outbox_free(&driver->outbox);
     consensus_free(driver->consensus);
     driver->consensus = NULL;
@@ -659,14 +678,16 @@ static void step_message(struct driver *driver, struct raft_message *message)
 
     ASSERT(!driver->failed);
     event.receive.message = message;
-    if (consensus_drops(driver->consensus, message)) {
+    if (consensus_drops(driver->consensus, message) ||
+        vote_floor_drops(&driver->vote_floor, message)) {
         return;
     }
     if (message->type == RAFT_REQUEST_VOTE) {
         step_vote_request(driver, &event);
         return;
     }
-    if (message->type == RAFT_TIMEOUT_NOW && (begins_alone(driver) || driver->held)) {
+    if (message->type == RAFT_TIMEOUT_NOW &&
+        (begins_alone(driver) || driver->held || driver->doubted)) {
         return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
     (void)step(driver, &event);
@@ -729,17 +750,56 @@ static void on_restored(void *data)
     driver->observer->failed(driver->observer, ERR_CONTRADICTED, driver->failed_text);
 }
 
-/* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: the driver
- * has failed, and says so once it has forgotten what such peers said of themselves. */
+void driver_doubt_state(struct driver *driver, const struct driver_doubt *doubt)
+{
+    if (driver->failed || driver->doubted) {
+        return;
+    }
+    driver->doubted = true;
+    driver->apply_until = driver->applier.applied.index;
+    driver->observer->doubted(driver->observer, doubt);
+}
+
+void driver_believe(struct driver *driver, uint64_t index)
+{
+    driver->doubted = false;
+    driver->vouched = index > driver->vouched ? index : driver->vouched;
+}
+
+void driver_give_up(struct driver *driver, int err, const char *text)
+{
+    if (driver->failed || err != ERR_CONTRADICTED) {
+        fail(driver, err, text);
+        return;
+    }
+    /* It says so once it has forgotten what such peers said of themselves. */
+    snprintf(driver->failed_text, sizeof driver->failed_text, "%s", text);
+    driver->failed = true;
+    peer_memory_restore(&driver->peers, on_restored, driver);
+}
+
+void driver_apply_until(struct driver *driver, uint64_t index)
+{
+    ASSERT(driver->doubted && index >= driver->apply_until);
+    driver->apply_until = index;
+}
+
+/* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: nothing of
+ * them may be taken; others are asked which of the two is wrong. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
     struct contradiction contradiction = {0};
+    char text[400];
 
     if (driver->applier.installing || message_term(message) < driver_term(driver) ||
         witness_agrees(&driver->witness, message, &contradiction)) {
         return true;
     }
-    snprintf(driver->failed_text, sizeof driver->failed_text,
+    if (contradiction.index <= driver->vouched) {
+        trust_alarm(&driver->trust, from, "committed_entry", contradiction.index, driver->vouched);
+        return false;
+    }
+    snprintf(text, sizeof text,
              "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
              "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
              "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
@@ -747,8 +807,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              (unsigned long long)from, (unsigned long long)message_term(message),
              (unsigned long long)contradiction.index, (unsigned long long)contradiction.term,
              (unsigned long long)contradiction.known_term);
-    driver->failed = true;
-    peer_memory_restore(&driver->peers, on_restored, driver);
+    driver_doubt_state(driver,
+                       &(struct driver_doubt){ERR_CONTRADICTED, from, contradiction.index, text});
     return false;
 }
 
@@ -761,19 +821,25 @@ static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
     }
 }
 
-static void receive_append(struct driver *driver, struct raft_message *message)
+/* False: it contradicts what is committed here. */
+static bool receive_append(struct driver *driver, struct raft_message *message)
 {
     struct raft_append_entries *args = &message->append_entries;
     unsigned from = 0;
 
-    if (driver->failed || !agrees(driver, message->server_id, message) ||
-        parts_from_install(driver, args)) {
-        return;
+    if (driver->failed) {
+        return true;
+    }
+    if (!agrees(driver, message->server_id, message)) {
+        return false;
+    }
+    if (parts_from_install(driver, args)) {
+        return true;
     }
     note_leader(driver, message->server_id, args->term);
     if (args->n_entries == 0) {
         receive_part(driver, message, 0, 0);
-        return;
+        return true;
     }
     while (from < args->n_entries && !driver->failed) {
         unsigned n = guard_split(args->entries, from, args->n_entries);
@@ -781,16 +847,26 @@ static void receive_append(struct driver *driver, struct raft_message *message)
         receive_part(driver, message, from, n);
         from += n;
     }
+    return true;
 }
 
-static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
+/* False: as of receive_append(). */
+static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    if (snapshot_is_older(&driver->transfers, message) || !agrees(driver, from, message)) {
-        message_release(message);
-    } else {
-        snapshot_receive_head(&driver->transfers, from, transfer, message);
+    bool agreed = true;
+
+    if (!snapshot_is_older(&driver->transfers, message)) {
+        agreed = agrees(driver, from, message);
+        if (agreed) {
+            snapshot_receive_head(&driver->transfers, from, transfer, message);
+            trial_begin(&driver->trial, fsm_levels(driver->applier.fsm),
+                        driver->config.state_bytes);
+            return true;
+        }
     }
+    message_release(message);
+    return agreed;
 }
 
 /* The entry, and all behind it, wait for a newer leafd on this node. */
@@ -856,6 +932,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
 {
     struct raft_message message;
     uint64_t transfer;
+    bool agreed = true;
 
     memset(&message, 0, sizeof message);
     if (message_decode(payload, len, &message, &transfer) != 0) {
@@ -872,18 +949,18 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     note_message(driver, from, &message);
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
-        receive_append(driver, &message);
+        agreed = receive_append(driver, &message);
         message_release(&message);
         break;
     case RAFT_INSTALL_SNAPSHOT:
-        receive_head(driver, from, transfer, &message);
+        agreed = receive_head(driver, from, transfer, &message);
         break;
     default:
         step_message(driver, &message);
         note_acknowledged(driver, from);
         break;
     }
-    return true;
+    return agreed;
 }
 
 /* Give the core the head of a snapshot whose rows are here. False: it is not believed. */
@@ -899,9 +976,13 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     }
     /* While one is being installed the core would drop it; what the log has passed already it
      * answers by itself, so that the leader learns where this node stands. */
-    if (driver->applier.installing || !agrees(driver, from, message)) {
+    if (driver->applier.installing) {
         message_release(message);
         return true;
+    }
+    if (!agrees(driver, from, message)) {
+        message_release(message);
+        return false;
     }
     message->server_id = from;
     message->server_address = address_of(driver, from);
@@ -914,7 +995,7 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 }
 
 /* Nothing of it was written: the log and the state are as they were. */
-static void fail_newer_snapshot(struct driver *driver, uint64_t from, uint64_t index)
+static void doubt_level(struct driver *driver, uint64_t from, uint64_t index)
 {
     const struct level_range own = fsm_levels(driver->applier.fsm);
     struct node_info info = {.version = "of an unknown version"};
@@ -926,7 +1007,8 @@ static void fail_newer_snapshot(struct driver *driver, uint64_t from, uint64_t i
              "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
              "changed",
              (unsigned long long)from, info.version, (unsigned long long)index, own.min, own.max);
-    fail(driver, ERR_NEWER, text);
+    driver->observer->doubted(driver->observer,
+                              &(struct driver_doubt){ERR_NEWER, from, index, text});
 }
 
 /* Is the snapshot that came in from the leader of this node's term? Nobody else ends this node. */
@@ -936,41 +1018,72 @@ static bool leads_now(const struct driver *driver, uint64_t from)
            driver->transfers.in.message.install_snapshot.term == driver_term(driver);
 }
 
-/* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
- * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
- * disk must not have it. False: it is not believed. */
+/* It is more than this node may hold: another bound than the leader's, or a lie. */
+static void log_too_large(const struct driver *driver, uint64_t from)
+{
+    log_line(LOG_LEVEL_ERROR, "raft", "a snapshot takes more memory than the state may: refused",
+             "peer=%llu bytes_max=%llu hint=\"data.memory-bytes has to be as large as on the other "
+             "nodes\"",
+             (unsigned long long)from, (unsigned long long)driver->config.state_bytes);
+}
+
+/* All rows are in, and were tried. What does not fit its digest is dropped, and the leader sends it
+ * anew: once the core begins to install, there is no way back. What fits it and makes no state is a
+ * lie: the disk must not have it. False: it is not believed. */
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
+    uint64_t index = driver->transfers.in.message.install_snapshot.last_index;
     struct raft_message message;
-    struct store_error error;
-    uint64_t index;
+    bool fits;
     bool believed = true;
-    int rv;
+    int rv = trial_end(&driver->trial, rows.digest, index, &fits);
 
-    if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
-        index = driver->transfers.in.message.install_snapshot.last_index;
-        rv = applier_loads(&driver->applier, rows.data, rows.len, index);
-        believed = rv == 0 || rv == ERR_NEWER;
-        if (rv == ERR_NEWER && leads_now(driver, from)) {
-            fail_newer_snapshot(driver, from, index);
-        } else if (rv == 0) {
-            snapshot_take_head(&driver->transfers, &message);
-            believed = deliver_head(driver, from, &message);
-        } else if (!believed) {
-            trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
+    if (rv == 0) {
+        snapshot_take_head(&driver->transfers, &message);
+        believed = deliver_head(driver, from, &message);
+    } else if (rv == ERR_NEWER) {
+        if (leads_now(driver, from)) {
+            doubt_level(driver, from, index);
         }
+    } else if (rv == ERR_STATE_FULL) {
+        log_too_large(driver, from);
+        believed = false;
+    } else if (fits) {
+        trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
+        believed = false;
     }
     snapshot_drop_in(&driver->transfers);
+    trial_drop(&driver->trial);
     return believed;
+}
+
+/* Some of the rows that have come; the rest in the next turns. False: they are not believed. */
+static bool try_rows(struct driver *driver)
+{
+    const struct snapshot_in *in = &driver->transfers.in;
+    struct snapshot_rows rows;
+
+    driver->trying = false;
+    if (!in->active || in->stream.len == 0 || driver->trial.fsm == NULL) {
+        return true;
+    }
+    rows = snapshot_rows(&driver->transfers);
+    if (!trial_step(&driver->trial, rows.data, rows.len, in->whole, driver->clock)) {
+        driver->trying = true;
+        return true;
+    }
+    return !in->whole || deliver_snapshot(driver, in->from);
 }
 
 static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
 {
-    bool whole;
+    uint64_t before = driver->transfers.in.stream.len;
 
-    return snapshot_receive_chunk(&driver->transfers, from, payload, len, &whole) &&
-           (!whole || deliver_snapshot(driver, from));
+    if (!snapshot_receive_chunk(&driver->transfers, from, payload, len)) {
+        return false;
+    }
+    return driver->transfers.in.stream.len == before || driver->trying || try_rows(driver);
 }
 
 static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
@@ -1079,6 +1192,7 @@ static void maybe_compact(struct driver *driver)
     }
     entry_log_drop_prefix(&driver->log, upto - trailing);
     ASSERT(driver->log.first == upto - trailing + 1);
+    driver->counts.compactions++;
     write = writes_new(&driver->writes, STORE_COMPACT);
     write->op.index = driver->log.first;
     write_submit(write);
@@ -1091,14 +1205,16 @@ static void snapshot_written(struct driver *driver, const struct write *write)
 
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
-    if (applier_installed(&driver->applier, write) != 0 ||
-        consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
-        fail(driver, ERR_CORRUPT, "the rows of an installed snapshot do not load");
+    applier_installed(&driver->applier, write);
+    if (consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
+        fail(driver, ERR_CORRUPT, "the configuration of an installed snapshot does not decode");
         return;
     }
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
+    driver->doubted = false; /* of a state that is no more */
     event.persisted_snapshot.last = true;
     (void)step(driver, &event);
+    driver->counts.installs++;
     driver->observer->installed(driver->observer, index);
 }
 
@@ -1138,9 +1254,22 @@ void driver_take_events(struct driver *driver)
     }
     snapshot_turn(&driver->transfers,
                   !driver->failed && driver_is_leader(driver) ? driver_term(driver) : 0);
+    if (!driver->transfers.in.active) {
+        trial_drop(&driver->trial);
+    }
 }
 
 /* --- turns --- */
+
+/* G6: a timeout of silence makes a voter a candidate. Whoever does not stand for election, as it
+ * has no vote or is held, follows nobody then either. */
+static void forget_silent(struct driver *driver)
+{
+    if (!driver->failed && !driver->applier.installing) {
+        leader_watch_forget_silent(&driver->watch);
+        note_role(driver);
+    }
+}
 
 void driver_tick(struct driver *driver)
 {
@@ -1158,15 +1287,16 @@ void driver_tick(struct driver *driver)
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }
-    if (driver->held && driver_state(driver) == DRIVER_FOLLOWER) {
+    if ((driver->held || driver->doubted) && driver_state(driver) == DRIVER_FOLLOWER) {
         driver->timer_ms = clock_now_ms(driver->clock) + driver->config.election_ms;
-        return;
+    } else {
+        if (begins_alone(driver)) { /* G14 */
+            consensus_begin_alone(driver->consensus);
+            write_vote(driver);
+        }
+        (void)step(driver, &event);
     }
-    if (begins_alone(driver)) { /* G14 */
-        consensus_begin_alone(driver->consensus);
-        write_vote(driver);
-    }
-    (void)step(driver, &event);
+    forget_silent(driver);
 }
 
 void driver_hold(struct driver *driver, bool held)
@@ -1241,19 +1371,20 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
 }
 
 /* The leader's digest at an index, and this node's, are not the same. */
-static void fail_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
+static void doubt_digest(struct driver *driver, uint64_t index, const struct entry_block *block)
 {
     struct command command;
-    char text[200];
+    char text[240];
 
     ASSERT(command_read(block->data, block->len, &command) == 0);
     snprintf(
         text, sizeof text,
-        "the state differs from the leader's at an equal index: entry %llu says that the digest "
-        "of all rows at index %llu is %016llx, and here it was another",
-        (unsigned long long)index, (unsigned long long)command.digest.index,
-        (unsigned long long)command.digest.digest);
-    fail(driver, ERR_DIVERGED, text);
+        "the state differs from the cluster's at an equal index: entry %llu, of node %llu, says "
+        "that the digest of all rows at index %llu is %016llx, and here it was another",
+        (unsigned long long)index, (unsigned long long)command.stamp.node_id,
+        (unsigned long long)command.digest.index, (unsigned long long)command.digest.digest);
+    driver_doubt_state(driver,
+                       &(struct driver_doubt){ERR_DIVERGED, command.stamp.node_id, index, text});
 }
 
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
@@ -1262,12 +1393,13 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
     struct buf result = BUF_INIT;
     int rv = applier_command(&driver->applier, index, term, block, &result);
 
-    if (rv == ERR_DIVERGED) {
-        fail_diverged(driver, index, block);
-    } else if (rv == ERR_NEWER) {
+    if (rv == ERR_NEWER) {
         fail_newer(driver, index, block->data, block->len);
-    } else {
+    } else if (!driver->doubted) {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
+    }
+    if (rv == ERR_DIVERGED && !driver->doubted) {
+        doubt_digest(driver, index, block);
     }
     buf_free(&result);
 }
@@ -1278,7 +1410,8 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
     const struct applier *applier = &driver->applier;
 
     ASSERT(driver->failed || applier->applied.index <= driver->commit);
-    if (applier->installing || driver->failed || applier->applied.index >= driver->commit) {
+    if (applier->installing || driver->failed || applier->applied.index >= driver->commit ||
+        (driver->doubted && applier->applied.index >= driver->apply_until)) {
         return NULL;
     }
     ASSERT(applier->applied.index + 1 >= driver->log.first);
@@ -1307,6 +1440,29 @@ static void apply(struct driver *driver, const struct log_entry *entry)
     entry_block_unref(block);
 }
 
+/* The first half of the work of a large entry. False: it was done before. */
+static bool foresee(struct driver *driver, const struct entry_block *block)
+{
+    uint64_t index = driver->applier.applied.index + 1;
+
+    if (driver->foreseen == index) {
+        return false;
+    }
+    driver->foreseen = index;
+    applier_foresee(&driver->applier, index, block);
+    return true;
+}
+
+/* Of the entries of a turn so many are applied: may another one? */
+static bool has_time(const struct driver *driver, unsigned count, uint64_t until_ms)
+{
+    if (count == 0 || count % APPLY_LOOK != 0) {
+        return true;
+    }
+    clock_look(driver->clock);
+    return clock_now_ms(driver->clock) < until_ms;
+}
+
 bool driver_turn(struct driver *driver)
 {
     const struct log_entry *entry;
@@ -1316,21 +1472,27 @@ bool driver_turn(struct driver *driver)
     if (driver->failed) {
         return false;
     }
+    if (driver->trying) {
+        (void)try_rows(driver); /* its link stays: the alarm has said so */
+    }
     submit_first(driver);
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
-           (count % APPLY_LOOK != 0 || count == 0 || clock_now_ms(driver->clock) < until_ms)) {
-        bool large = entry->block->len >= APPLY_LARGE_BYTES;
-
-        apply(driver, entry);
-        count++;
-        if (large) {
+           has_time(driver, count, until_ms)) {
+        if (entry->block->len < APPLY_LARGE_BYTES) {
+            apply(driver, entry);
+            count++;
+        } else if (count > 0 || foresee(driver, entry->block)) {
+            break; /* it has two turns of its own */
+        } else {
+            apply(driver, entry);
+            count++;
             break;
         }
     }
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);
     }
-    return next_to_apply(driver) != NULL;
+    return driver->trying || next_to_apply(driver) != NULL;
 }
 
 /* --- the node's own records --- */
@@ -1383,7 +1545,8 @@ bool driver_standing(const struct driver *driver, struct peer_standing *ret_stan
            (index == 0) == (ret_standing->last_term == 0);
 }
 
-int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement)
+int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
+                bool is_here)
 {
     const struct peer_standing *start = &statement->start;
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
@@ -1392,6 +1555,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
 
     /* A node that has failed ends: nothing of what it says now matters. */
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
+        vote_floor_met(&driver->vote_floor, start);
         return 0;
     }
     if (!trust_term(&driver->trust, peer, "start_term", start->term) ||
@@ -1399,10 +1563,15 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
         return ERR_IMPLAUSIBLE;
     }
     note_acknowledged(driver, peer);
+    if (is_here && seen != NULL && seen->incarnation != 0 &&
+        rollback_judge(&driver->peers.seen, peer, statement, &evidence) == 0) {
+        return ERR_EXISTS;
+    }
     rv = rollback_meet(&driver->peers.seen, peer, statement, &evidence);
     if (rv != 0) {
         rollback_log_older(peer, start, &evidence);
     } else {
+        vote_floor_met(&driver->vote_floor, start);
         peer_memory_tick(&driver->peers);
     }
     return rv;
@@ -1434,7 +1603,7 @@ bool driver_is_leader(const struct driver *driver)
 
 bool driver_leads(const struct driver *driver)
 {
-    return !driver->failed && driver_is_leader(driver) &&
+    return !driver->failed && !driver->doubted && driver_is_leader(driver) &&
            guard_own_term_applied(driver->applier.applied.term, driver_term(driver));
 }
 

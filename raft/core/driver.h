@@ -5,9 +5,9 @@
  * library), entry_log (the log in memory), writes (what is on its way to the disk), outbox (term
  * and vote, and messages that wait for them), applier (the state machine's place in the log),
  * snapshot (transfers), leader_watch (is the leader gone?), trust and witness (may it be true?),
- * peer_memory (was a peer's data set back?). It decides the order of things: term and vote first,
- * then entries to the cache and the disk, then messages; committed entries are applied in order,
- * and their rows written behind the log.
+ * peer_memory (was a peer's data set back?), vote_floor (may this node have voted already?).
+ * It decides the order of things: term and vote first, then entries to the cache and the disk, then
+ * messages; committed entries are applied in order, and their rows written behind the log.
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
  * the very same file runs in the simulator. What disk and links have to say waits in queues until
@@ -17,8 +17,9 @@
  * -> acks and the node's own write -> commit index -> driver_turn(): apply,
  * observer->applied(result), rows to the disk.
  *
- * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, a diverged state, a leader
- * that contradicts what is committed (ERR_CONTRADICTED): observer->failed(), and the process ends.
+ * Failure modes: any error of the core but a refused SUBMIT or TRANSFER: observer->failed(), and
+ * the process ends. A digest that differs, a leader that contradicts what is committed, a snapshot
+ * of a later level: observer->doubted(), and then perhaps the same.
  * What a peer says and cannot be: refused, with an alarm (trust.h). Lost leadership: the observer
  * hears of it, the outcome of what was submitted is unknown.
  *
@@ -37,7 +38,9 @@
 #include "raft/core/outbox.h"
 #include "raft/core/peer_memory.h"
 #include "raft/core/snapshot.h"
+#include "raft/core/trial.h"
 #include "raft/core/trust.h"
+#include "raft/core/vote_floor.h"
 #include "raft/core/witness.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
@@ -53,10 +56,21 @@ struct driver_config {
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     struct applier_config applier;
+    uint64_t state_bytes; /* that the state of a snapshot may take, and its rows; 0: no bound */
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
     struct birth birth;   /* proposed as the first leader, but for its time; without a uid or a
                              digest: none is */
+};
+
+/* What a leader said, and what is not this node's to decide alone: either of them is wrong. */
+struct driver_doubt {
+    int err;        /* the end, if it is this node: ERR_DIVERGED: the digest of an entry is another
+                         than here; ERR_CONTRADICTED: another entry than the one committed here;
+                         ERR_NEWER: a snapshot is of a later level */
+    uint64_t from;  /* who said so, perhaps by an entry of the log */
+    uint64_t index; /* of the entry, or the snapshot */
+    const char *text; /* that, for the log; borrowed for the call */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -68,18 +82,32 @@ struct driver_observer {
     void (*role_changed)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
+    /* Ask others, and then driver_believe() or driver_give_up(). Until then of a doubt about the
+     * state (all but ERR_NEWER) nothing is applied, and nothing served as the leader. */
+    void (*doubted)(struct driver_observer *observer, const struct driver_doubt *doubt);
     /* Going on would be unsafe. In the process this must not return. */
     void (*failed)(struct driver_observer *observer, int err, const char *text);
 } BY_NAME;
 
 enum driver_state { DRIVER_STARTING, DRIVER_FOLLOWER, DRIVER_CANDIDATE, DRIVER_LEADER };
 
+/* Since the start. */
+struct driver_counts {
+    uint64_t elections;   /* that this node stood for */
+    uint64_t leaderships; /* that it won */
+    uint64_t installs;    /* snapshots that replaced its state */
+    uint64_t compactions; /* of its log */
+};
+
 struct driver {
     struct driver_config config;
     struct consensus *consensus; /* NULL before the start */
     bool stepping;               /* an event is being taken */
     bool failed;
-    bool held;             /* it must not stand for election */
+    bool held;    /* it must not stand for election */
+    bool doubted; /* nothing is applied above apply_until, and nobody hears of results */
+    uint64_t apply_until;
+    uint64_t vouched;      /* a majority had the state that this node had at this index */
     char failed_text[400]; /* why, of a witness that is about to say so */
     struct net *net;
     const struct clock *clock;
@@ -90,19 +118,25 @@ struct driver {
     uint64_t commit;
     uint64_t persisted; /* highest index reported as persisted */
     struct applier applier;
+    uint64_t foreseen; /* index of a large entry whose apply has begun */
     struct snapshot_transfers transfers;
+    struct trial trial; /* of the snapshot that comes */
+    bool trying;        /* rows of it wait to be tried */
     struct leader_watch watch;
     struct trust trust;
     struct witness witness;
     struct peer_standing start;       /* of this node, for its peers */
     struct incarnations incarnations; /* that it had */
     struct peer_memory peers;         /* what it knows of them */
+    struct vote_floor vote_floor;     /* terms in which no vote is given */
     uint64_t timer_ms;                /* when driver_tick() must fire the core's timer */
     uint64_t noop_term;               /* term whose first entry was submitted */
+    struct driver_counts counts;
     /* last seen, to notice changes */
     enum driver_state seen_state;
     uint64_t seen_term;
     uint64_t seen_leader;
+    uint64_t led_term; /* the last that it led */
 };
 
 /* Start from what was loaded (prepare.h); the fsm holds the rows already. Entries are copied. After
@@ -136,6 +170,21 @@ bool driver_turn(struct driver *driver);
  * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
+/* This node hears that its state is wrong: nothing is applied from now on, but what
+ * driver_apply_until() says, and the observer hears of the doubt. Not within one already. */
+void driver_doubt_state(struct driver *driver, const struct driver_doubt *doubt);
+
+/* A doubt is over: this node is right. Up to index a majority had its state (0: it was not asked
+ * about that), so who contradicts anything up to there lies, without further questions. */
+void driver_believe(struct driver *driver, uint64_t index);
+
+/* It is over: this node is wrong, or nobody can tell. observer->failed() with the err of the doubt.
+ */
+void driver_give_up(struct driver *driver, int err, const char *text);
+
+/* In doubt of its state: apply up to this index, for a comparison with another node's there. */
+void driver_apply_until(struct driver *driver, uint64_t index);
+
 /* When driver_tick() is due next. */
 uint64_t driver_next_ms(const struct driver *driver);
 
@@ -153,11 +202,13 @@ void driver_link_changed(struct driver *driver, uint64_t peer, bool up);
  * either, this node stands for election in its turn. */
 void driver_peer_refused(struct driver *driver, uint64_t peer);
 
-/* A peer is there, and says this of its start. 0; ERR_IMPLAUSIBLE when that cannot be (logged); or
+/* A peer is there, and says this of its start. 0; ERR_IMPLAUSIBLE when that cannot be (logged);
  * ERR_STALE when it has forgotten what this node has seen of it: its data directory is an older
- * copy (logged), and it must not take part. */
-int driver_meet(struct driver *driver, uint64_t peer,
-                const struct wire_statement *statement) MUST_CHECK;
+ * copy (logged), and it must not take part; or ERR_EXISTS. is_here: its start that is known is
+ * heard at this moment, so that another one is not believed: whoever cloned the node would have
+ * the original taken for a copy. */
+int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
+                bool is_here) MUST_CHECK;
 
 /* What this node's disk has by now. False: a snapshot is on its way there. */
 bool driver_standing(const struct driver *driver, struct peer_standing *ret_standing);

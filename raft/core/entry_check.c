@@ -136,9 +136,13 @@ enum entries_verdict entries_check(const struct entry_checker *checker,
     enum entries_verdict verdict = ENTRIES_FINE;
     struct configuration before = {.count = 0};
     uint64_t known = append->prev_log_index;
+    const struct log_entry *last = entry_log_get(checker->log, known);
     unsigned i;
 
     *ret_checked = (struct entries_checked){0};
+    if (last != NULL && last->term != append->prev_log_term) {
+        return ENTRIES_FINE; /* they follow another entry than is here: the core takes none */
+    }
     for (i = 0; i < append->n_entries && verdict == ENTRIES_FINE; i++) {
         const struct raft_entry *entry = &append->entries[i];
         uint64_t index = append->prev_log_index + 1 + i;

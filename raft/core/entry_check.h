@@ -3,7 +3,8 @@
  * an entry that no leafd could apply would end the node again and again.
  *
  * The happy path: entries_check() looks at all entries of a message that are not committed here
- * yet, before the log, the disk or the consensus core has any of them. Rules:
+ * yet, before the log, the disk or the consensus core has any of them. What does not follow this
+ * node's log is not judged by it: the core refuses it, and its leader sends what is before. Rules:
  *
  *  - A command is whole: it decodes up to its last byte (command_read()).
  *  - A barrier, which the core writes by itself, has BARRIER_BYTES_MAX bytes at most.

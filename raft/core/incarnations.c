@@ -74,6 +74,15 @@ void incarnations_earlier(const struct incarnations *incarnations, struct buf *e
     }
 }
 
+bool incarnations_include(const struct incarnations *incarnations, uint64_t incarnation)
+{
+    uint64_t count = incarnation >> PEER_INCARNATION_RANDOM_BITS;
+
+    return count <= incarnations->newest &&
+           (incarnations->newest - count >= incarnations->known ||
+            incarnations->random[incarnations->newest - count] == (uint32_t)incarnation);
+}
+
 bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation)
 {
     uint64_t newest = statement->start.incarnation >> PEER_INCARNATION_RANDOM_BITS;

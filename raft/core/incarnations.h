@@ -46,6 +46,10 @@ uint64_t incarnations_newest(const struct incarnations *incarnations);
 /* Append those before the newest, as a statement has them (wire.h). */
 void incarnations_earlier(const struct incarnations *incarnations, struct buf *earlier);
 
+/* Is it one of these, the newest too? Of one that is older than all that are kept, the count alone
+ * decides. */
+bool incarnations_include(const struct incarnations *incarnations, uint64_t incarnation);
+
 /* May a node that says this of itself have had that incarnation before this one? Of one that is
  * older than all that it says, the count alone decides. */
 bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation);

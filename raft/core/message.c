@@ -139,8 +139,14 @@ static void require(struct reader *reader, bool condition)
 
 static void encode_entries(const struct raft_append_entries *append, struct buf *buf)
 {
+    size_t bytes = 0;
+
     ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
     ASSERT((append->prev_log_index == 0) == (append->prev_log_term == 0));
+    for (unsigned i = 0; i < append->n_entries; i++) {
+        bytes += ENTRY_HEAD_BYTES + append->entries[i].buf.len;
+    }
+    buf_reserve(buf, bytes); /* once, and not again and again twice as much */
     for (unsigned i = 0; i < append->n_entries; i++) {
         const struct raft_entry *entry = &append->entries[i];
 

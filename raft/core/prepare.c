@@ -9,6 +9,7 @@
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
+#include "src/id/codec/command.h"
 
 /* The record: kind u8, incarnation u64. */
 enum incarnation_kind {
@@ -349,6 +350,37 @@ static void say_newer(const struct fsm *fsm, int rv, struct store_error *ret_err
     }
 }
 
+/* An entry behind the state that this leafd does not know: the driver would stop before it. Here
+ * nothing was written yet, not even that there was a start. */
+static int check_entries(const struct fsm *fsm, const struct store_loaded *loaded,
+                         struct store_error *ret_error)
+{
+    const struct level_range own = fsm_levels(fsm);
+
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+        unsigned long long index = loaded->first_index + i;
+        uint16_t to;
+
+        if (index <= loaded->position.index || entry->type != RAFT_COMMAND ||
+            fsm_can_apply(fsm, entry->data, entry->len)) {
+            continue;
+        }
+        to = command_raises_to(entry->data, entry->len);
+        if (to == 0) {
+            return store_error_set(ret_error, ERR_NEWER,
+                                   "entry %llu of the log is of a kind that this leafd does not "
+                                   "know (it speaks levels %u to %u): start the newer one again",
+                                   index, own.min, own.max);
+        }
+        return store_error_set(ret_error, ERR_NEWER,
+                               "entry %llu of the log raises the cluster to level %u, and this "
+                               "leafd speaks levels %u to %u: start the newer one again",
+                               index, to, own.min, own.max);
+    }
+    return 0;
+}
+
 int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_t random,
                  const struct net_peer *members, size_t member_count,
                  struct store_loaded *ret_loaded, struct store_error *ret_error)
@@ -368,9 +400,12 @@ int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_
                               "upgrade by the versions between",
                               fsm_level(fsm), fsm_levels(fsm).min, fsm_levels(fsm).max);
     } else if (rv == 0) {
-        rv = prepare_store(store, ret_loaded, node_id, random, members, member_count, ret_error);
+        rv = check_entries(fsm, ret_loaded, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");
+    }
+    if (rv == 0) {
+        rv = prepare_store(store, ret_loaded, node_id, random, members, member_count, ret_error);
     }
     if (rv != 0) {
         store_loaded_release(ret_loaded);

@@ -128,6 +128,25 @@ static bool has_forgotten(const struct peer_seen *seen, const struct wire_statem
     return false;
 }
 
+/* It was started, and that is all: it has the first list, of term 1, and gave no vote. Another
+ * directory under its id may have been thrown away with a wrong list or id in it; once there is a
+ * cluster, the registration of its store decides about that. */
+static bool promised_nothing(const struct peer_seen *seen)
+{
+    return seen->term <= 1 && seen->vote_term == 0 && seen->committed <= 1 && seen->tail.index <= 1;
+}
+
+int rollback_judge(const struct rollback *memory, uint64_t peer,
+                   const struct wire_statement *statement, struct rollback_evidence *ret_evidence)
+{
+    const struct peer_seen *seen = rollback_find(memory, peer);
+
+    return seen != NULL && seen->incarnation != statement->start.incarnation &&
+                   !promised_nothing(seen) && has_forgotten(seen, statement, ret_evidence)
+               ? ERR_STALE
+               : 0;
+}
+
 int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_statement *statement,
                   struct rollback_evidence *ret_evidence)
 {
@@ -136,11 +155,14 @@ int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_stat
     if (seen == NULL || seen->incarnation == statement->start.incarnation) {
         return 0;
     }
-    if (has_forgotten(seen, statement, ret_evidence)) {
+    if (rollback_judge(memory, peer, statement, ret_evidence) != 0) {
         return ERR_STALE;
     }
-    ASSERT(statement->start.incarnation > seen->incarnation);
+    ASSERT(promised_nothing(seen) || statement->start.incarnation > seen->incarnation);
     seen->incarnation = statement->start.incarnation;
+    if (statement->start.term > seen->term) {
+        seen->term = statement->start.term;
+    }
     memory->met = true;
     return 0;
 }

@@ -15,8 +15,10 @@
  *  - its log reaches at least to what it had on its disk and was committed, and within one term
  *    and under one leader to all that it had there.
  *
- * Nothing else is held against it. A tail that is not committed may be cut by a newer leader, even
- * to a lower last term, but then its term has risen above that of the leader it had the tail of.
+ * Of a peer that promised nothing yet, since it has nothing but its first list, another directory
+ * is let in. Nothing else is held against any. A tail that is not committed may be cut by a newer
+ * leader, even to a lower last term, but then its term has risen above that of the leader it had
+ * the tail of.
  *
  * A node that hears that it contradicts this marks its directory, and never starts on it again: its
  * term and its log may grow, until they tell nothing any more.
@@ -88,6 +90,11 @@ void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tai
 
 /* The peer has the committed entries up to here on its disk. */
 void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index);
+
+/* What rollback_meet() would say; nothing is remembered. */
+int rollback_judge(const struct rollback *memory, uint64_t peer,
+                   const struct wire_statement *statement,
+                   struct rollback_evidence *ret_evidence) MUST_CHECK;
 
 /* The peer is there, and says this. Its start is remembered and 0 returned, or, if it has forgotten
  * what is remembered of an earlier incarnation, ERR_STALE with what it forgot; then nothing

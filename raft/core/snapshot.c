@@ -27,7 +27,8 @@ void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, stru
                                              .outbox = outbox,
                                              .clock = clock,
                                              .election_ms = election_ms,
-                                             .next_transfer = first};
+                                             .next_transfer = first,
+                                             .in_bytes_max = LIMIT_SNAPSHOT_BYTES};
 }
 
 void snapshot_drop_in(struct snapshot_transfers *transfers)
@@ -38,6 +39,7 @@ void snapshot_drop_in(struct snapshot_transfers *transfers)
         message_release(&in->message);
     }
     buf_free(&in->stream);
+    in->whole = false;
     in->active = false;
 }
 
@@ -191,6 +193,7 @@ static void pump(struct snapshot_out *out)
     }
     if (out->ended) {
         if (out->acked >= out->sent) {
+            out->transfers->sent++;
             drop_out(out); /* all is there: close the view */
         }
         return;
@@ -307,19 +310,18 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
 }
 
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                            const uint8_t *payload, size_t len, bool *ret_whole)
+                            const uint8_t *payload, size_t len)
 {
     struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
     struct wire_chunk_ack ack = {0};
 
-    *ret_whole = false;
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
         return false;
     }
     ack.transfer = chunk.transfer;
-    if (!in->active || in->from != from || in->transfer != chunk.transfer ||
-        chunk.offset != in->stream.len || in->stream.len + chunk.len > LIMIT_SNAPSHOT_BYTES ||
+    if (!in->active || in->whole || in->from != from || in->transfer != chunk.transfer ||
+        chunk.offset != in->stream.len || in->stream.len + chunk.len > transfers->in_bytes_max ||
         (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
         ack.abort = true;
         send_ack(transfers, from, &ack);
@@ -329,7 +331,7 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
     in->progress_ms = clock_now_ms(transfers->clock);
     ack.offset = in->stream.len;
     send_ack(transfers, from, &ack);
-    *ret_whole = chunk.last;
+    in->whole = chunk.last;
     return true;
 }
 

@@ -4,14 +4,14 @@
  * Out: snapshot_send() opens a read view of the store at its newest durable position; the message's
  * head (FRAME_RAFT) leaves first, then the rows in chunks (FRAME_SNAPSHOT_CHUNK) with at most
  * LIMIT_SNAPSHOT_WINDOW unacknowledged. In: the head, then the chunks in their order, until
- * snapshot_receive_chunk() says that the last has come; its owner has the head given to the core.
+ * in.whole says that the last has come; its owner has the head given to the core.
  * The stream is {u64 digest, records as the store gives them}.
  *
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
  * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
  * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order: the
- * receiver answers abort. More than LIMIT_SNAPSHOT_BYTES: abort.
+ * receiver answers abort. More than in_bytes_max: abort.
  *
  * Invariant: each view that was opened is closed by a read of its own, before the transfer's place
  * is used again.
@@ -62,6 +62,7 @@ struct snapshot_in {
     uint64_t progress_ms;
     struct raft_message message; /* the head, while active; its configuration is owned */
     struct buf stream;
+    bool whole; /* the last chunk is in it */
 };
 
 struct snapshot_transfers {
@@ -73,6 +74,8 @@ struct snapshot_transfers {
     struct snapshot_out out[LIMIT_NODES];
     struct snapshot_in in;
     uint64_t next_transfer;
+    uint64_t sent;         /* to the end, since the start */
+    uint64_t in_bytes_max; /* of a stream that comes; <= LIMIT_SNAPSHOT_BYTES */
 };
 
 /* first: random, so that a transfer of an earlier incarnation is not taken for this one's. */
@@ -121,10 +124,10 @@ bool snapshot_is_older(const struct snapshot_transfers *transfers,
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
                            const struct raft_message *message);
 
-/* A frame. False: malformed. After the last: snapshot_rows(), snapshot_take_head(),
+/* A frame. False: malformed. After the last (in.whole): snapshot_rows(), snapshot_take_head(),
  * snapshot_drop_in(). */
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                            const uint8_t *payload, size_t len, bool *ret_whole);
+                            const uint8_t *payload, size_t len);
 
 /* What has come: borrowed until snapshot_drop_in(). */
 struct snapshot_rows {

@@ -33,7 +33,7 @@ struct write {
     struct entry_block **blocks; /* references held for entries */
     struct store_row *rows;      /* APPLY */
     struct fsm_changes changes;  /* what rows point into */
-    struct buf bytes;            /* INSTALL: rows, digest cut off; LOCAL: the record */
+    struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;
 };

@@ -28,6 +28,7 @@
 
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
+#include "raft/node/change_log.h"
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"
@@ -36,6 +37,7 @@
 #include "src/base/log.h"
 #include "src/id/alloc/want_list.h"
 #include "src/loop/mailbox.h"
+#include "src/loop/bell.h"
 #include "storage/writer.h"
 
 #define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
@@ -43,7 +45,9 @@
 #define GRANT_RETRY_MS 50
 #define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
 #define ROWS_HOLD_MS 50    /* or without any */
+#define GATHER_MAX_US 5000 /* what a commit on a slow disk waits for company */
 #define GIVE_BACK_MS 1000  /* what a stop waits for the cluster to take segments back */
+#define HEARD_MS 3000      /* a peer that is there tells what its disk has each second */
 #define BIRTH_LOG_MS 10000 /* how often it is told that the cluster is not born yet */
 #define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
 
@@ -55,7 +59,7 @@ struct node {
     struct id_backend backend;
     struct mailbox mailbox;
     struct want_list wanted;
-    uv_async_t wake; /* by the writer, or by threads of http/ that want something */
+    struct bell wake; /* by the writer, or by threads of http/ that want something */
     enum node_state state;
     bool drain; /* hand leadership over */
     bool drained;
@@ -73,8 +77,11 @@ struct node {
     uv_check_t woken; /* the wait of the loop is over: a turn begins */
     uv_idle_t again;  /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;
+    uint64_t timer_ms; /* when it is due, while it is active */
     unsigned handles_open;
     uint64_t seen_leader;
+    uint64_t seen_term; /* of that leader */
+    struct change_log change_log;
     int seen_refusal;      /* of snowflake ids */
     uint64_t seen_birth;   /* changes of the birth watch */
     uint64_t birth_log_ms; /* until then a birth that does not come is not told again */
@@ -97,7 +104,7 @@ static void writer_notify_cb(void *data)
 {
     struct node *node = data;
 
-    (void)uv_async_send(&node->wake);
+    bell_ring(&node->wake);
 }
 
 static void writer_failed_cb(void *data, int err, const struct store_error *error)
@@ -172,11 +179,15 @@ static bool on_know(struct net_receiver *receiver, uint64_t peer, const void *st
     return node->state < NODE_WRITING && peers_know(&node->replica.peers, peer, statement, len);
 }
 
-static int on_check(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+static int on_check(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
+                    const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
+    struct net_presence presence = net_uv_presence(node->net, peer, store_id, HEARD_MS);
 
-    return node->state < NODE_WRITING ? peers_check(&node->replica.peers, peer, statement, len) : 0;
+    return node->state < NODE_WRITING
+               ? peers_check(&node->replica.peers, peer, &presence, statement, len)
+               : 0;
 }
 
 static void on_introduce(struct net_receiver *receiver, struct buf *statement)
@@ -205,6 +216,17 @@ static void marked_cb(void *data)
                           "under a new id");
 }
 
+/* The cluster wants no node of this id and these data. Are they any? One that was let in and
+ * removed before it heard of the birth has lost nothing. */
+static void maybe_lost(struct node *node)
+{
+    struct birth birth;
+
+    if (!fsm_birth(node->replica.ground.fsm, &birth) && node->learned.index == 0) {
+        node->process->lost(node->process);
+    }
+}
+
 static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
@@ -216,11 +238,15 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
                  : LOG_LEVEL_ERROR,
              "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
              (unsigned long long)peer, err_code(err), text);
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && node->state < NODE_WRITING) {
+        maybe_lost(node);
+    }
     if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
         node->process->failed(node->process, ERR_REFUSED,
                               "the cluster knows this node id with another data directory (was it "
-                              "wiped or replaced?): put the old one back, or join under a new id");
+                              "wiped or replaced, or is there another process in its place?): put "
+                              "the old one back, or join under a new id");
     }
     if (err == ERR_NEWER && node->state < NODE_WRITING) {
         node->process->failed(node->process, ERR_NEWER, text);
@@ -238,41 +264,34 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
 
 /* --- what threads of http/ ask --- */
 
-struct posted_request {
-    struct mailbox_item item;
-    struct node *node;
-    struct id_request *request;
-    int refused; /* why the replica does not get it; 0: it does */
-};
-
+/* Its holder is the node until then. */
 static void run_posted(struct mailbox_item *item)
 {
-    struct posted_request *posted = CONTAINER(item, struct posted_request, item);
-    struct replica *replica = &posted->node->replica;
+    struct id_request *request = CONTAINER(item, struct id_request, post);
+    struct replica *replica = &((struct node *)request->holder)->replica;
 
-    if (posted->refused != 0) {
-        answers_put(&replica->answers, posted->request, posted->refused);
+    request->holder = NULL;
+    if (request->status != 0) {
+        answers_put(&replica->answers, request, request->status);
     } else {
-        replica_submit(replica, posted->request);
+        replica_submit(replica, request);
     }
-    free(posted);
 }
 
 static void submit(struct id_backend *backend, struct id_request *request)
 {
     struct node *node = CONTAINER(backend, struct node, backend);
-    struct posted_request *posted = malloc(sizeof *posted);
     int rv;
 
-    ASSERT(posted != NULL);
-    *posted = (struct posted_request){.item.run = run_posted, .node = node, .request = request};
-    rv = mailbox_post(&node->mailbox, &posted->item);
+    request->holder = node;
+    request->status = 0;
+    request->post.run = run_posted;
+    rv = mailbox_post(&node->mailbox, &request->post);
     if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
-        posted->refused = rv;
-        rv = mailbox_post_always(&node->mailbox, &posted->item);
+        request->status = rv;
+        rv = mailbox_post_always(&node->mailbox, &request->post);
     }
     if (rv != 0) { /* the node has stopped, and its loop with it */
-        free(posted);
         request->status = rv;
         request->done(request);
     }
@@ -283,18 +302,18 @@ static void want(struct id_backend *backend, struct id_tag *tag)
     struct node *node = CONTAINER(backend, struct node, backend);
 
     if (want_list_push(&node->wanted, tag)) {
-        (void)uv_async_send(&node->wake);
+        bell_ring(&node->wake);
     }
 }
 
 static void notify(struct id_backend *backend)
 {
-    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->wake);
+    bell_ring(&CONTAINER(backend, struct node, backend)->wake);
 }
 
-static void wake_cb(uv_async_t *async)
+static void wake_cb(struct bell *bell)
 {
-    struct node *node = async->data;
+    struct node *node = CONTAINER(bell, struct node, wake);
     struct id_tag *tag = want_list_take(&node->wanted);
 
     if (node->writer != NULL) {
@@ -324,10 +343,11 @@ static void on_role_changed(struct replica_owner *owner)
     uint64_t leader = driver_leader(driver);
     unsigned long long term = driver_term(driver);
 
-    if (leader == node->seen_leader) {
+    if (leader == node->seen_leader && (leader == 0 || term == node->seen_term)) {
         return;
     }
     node->seen_leader = leader;
+    node->seen_term = term;
     if (leader == node->settings->node_id) {
         log_info("raft", "this node leads", "term=%llu", term);
     } else if (leader != 0) {
@@ -355,6 +375,11 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
 
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", (unsigned long long)index,
              fsm_tag_count(node->replica.fsm));
+}
+
+static void on_tag_opened(struct replica_owner *owner, const struct tag_row *row)
+{
+    change_log_opened(&CONTAINER(owner, struct node, owner)->change_log, row);
 }
 
 /* Told by the own log: the others will not talk to this node any more. */
@@ -399,6 +424,11 @@ static void mailbox_closed_cb(struct mailbox *mailbox)
     closed_one(mailbox->data);
 }
 
+static void wake_closed_cb(struct bell *bell)
+{
+    closed_one(CONTAINER(bell, struct node, wake));
+}
+
 static void handle_closed_cb(uv_handle_t *handle)
 {
     closed_one(handle->data);
@@ -411,9 +441,8 @@ static void net_closed_cb(void *data)
 
 static void begin_closing(struct node *node)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->wake, (uv_handle_t *)&node->prepare,
-                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer,
-                              (uv_handle_t *)&node->woken};
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
+                              (uv_handle_t *)&node->timer, (uv_handle_t *)&node->woken};
 
     node->state = NODE_CLOSING;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
@@ -421,6 +450,7 @@ static void begin_closing(struct node *node)
     writer_stop(node->writer);
     node->writer = NULL;
     net_uv_close(node->net, net_closed_cb, node);
+    bell_close(&node->wake, wake_closed_cb);
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed_cb);
     }
@@ -451,7 +481,7 @@ static bool segments_are_through(struct node *node)
                           now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)replica_turn(&node->replica);
     }
-    if (!allocator_given_back(node->replica.allocator)) {
+    if (!replica_given_back(&node->replica)) {
         return false;
     }
     log_given_back(node);
@@ -521,6 +551,10 @@ static void arm(struct node *node, bool more)
         uv_timer_stop(&node->timer);
         return;
     }
+    if (next == node->timer_ms && uv_is_active((uv_handle_t *)&node->timer)) {
+        return;
+    }
+    node->timer_ms = next;
     uv_update_time(node->loop);
     uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
 }
@@ -609,6 +643,7 @@ static void node_turn(struct node *node)
 
     if (node->state < NODE_WRITING) {
         more = replica_turn(&node->replica);
+        change_log_turn(&node->change_log, &node->replica);
         log_refusal(node);
         log_birth(node);
     }
@@ -627,10 +662,13 @@ static void prepare_cb(uv_prepare_t *prepare)
 {
     struct node *node = prepare->data;
 
+    mailbox_hold(); /* an HTTP loop is woken once for all answers */
     node_turn(prepare->data);
+    mailbox_release();
     if (node->state < NODE_CLOSED) {
         stall_end(stall_of(node), now_ms_of(node), "raft");
     }
+    clock_look(node->replica.ground.clock); /* the loop waits now */
 }
 
 /* libuv read the clock when its wait was over; since then frames and requests came in. */
@@ -638,6 +676,7 @@ static void woken_cb(uv_check_t *check)
 {
     struct node *node = check->data;
 
+    clock_look(node->replica.ground.clock);
     stall_begin(stall_of(node), uv_now(node->loop), "taking in frames");
     stall_step(stall_of(node), now_ms_of(node), "events");
 }
@@ -719,9 +758,8 @@ static void init_handles(struct node *node)
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(uv_async_init(loop, &node->wake, wake_cb) == 0);
+    ASSERT(bell_init(&node->wake, loop, wake_cb) == 0);
     node->mailbox.data = node;
-    node->wake.data = node;
     node->prepare.data = node;
     node->woken.data = node;
     node->again.data = node;
@@ -735,7 +773,11 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
 {
     struct replica_config config = replica_config_of(node, loaded->identity.store_id);
     struct writer_config writer = {
-        .notify = writer_notify_cb, .failed = writer_failed_cb, .data = node};
+        .notify = writer_notify_cb,
+        .failed = writer_failed_cb,
+        .data = node,
+        .gather_max_us = GATHER_MAX_US,
+    };
     int rv;
 
     init_handles(node);
@@ -748,6 +790,7 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
         .removed = on_removed,
         .superseded = on_superseded,
         .way_changed = on_way_changed,
+        .tag_opened = on_tag_opened,
     };
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
@@ -776,6 +819,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
                  "this node was to join a cluster and was not let in yet: say again whom to ask");
         return ERR_INVALID;
     }
+    node->process->joining(node->process);
     rv = join_cluster(&join, &joined);
     snprintf(ret_error->text, sizeof ret_error->text, "%s", joined.why);
     if (rv == 0) {
@@ -856,7 +900,8 @@ static void open_backend(struct node *node)
                             .table = replica->table,
                             .snowflake = &replica->snowflake, /* without workers: to decode ids */
                             .health = &replica->health.seen,
-                            .clock = replica->ground.clock,
+                            .figures = &replica->figures.box,
+                            .clock = replica->ground.real_clock,
                             .refill_percent = node->settings->refill_percent};
 }
 
@@ -938,6 +983,7 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);
+    change_log_begin(&node->change_log, &node->replica);
     open_backend(node);
     node->seen_refusal = settings->replica.lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
@@ -991,5 +1037,7 @@ void node_free(struct node *node)
 {
     ASSERT(node->state == NODE_CLOSED);
     replica_release(&node->replica);
+    bell_free(&node->wake);
+    mailbox_free(&node->mailbox);
     free(node);
 }

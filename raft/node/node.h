@@ -56,6 +56,12 @@ struct node_owner {
     /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
      * loop; may come several times. */
     void (*removed)(struct node_owner *owner);
+    /* It asks to be let in from now on, before node_start() returns. On the caller's thread. */
+    void (*joining)(struct node_owner *owner);
+    /* Before `failed` or `removed`, where this node knows of no birth: the cluster knows its
+     * id with other data, or has removed it, and what this node has is nothing. On the loop; may
+     * not return. */
+    void (*lost)(struct node_owner *owner);
 } BY_NAME;
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long

@@ -14,9 +14,12 @@
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_fault.h"
 #include "raft/sim/sim_level.h"
+#include "raft/sim/sim_lost_vote.h"
 #include "raft/sim/sim_member.h"
+#include "raft/sim/sim_mono.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
+#include "raft/sim/sim_planted.h"
 #include "raft/sim/sim_put_back.h"
 #include "raft/sim/sim_strict.h"
 #include "raft/sim/sim_upgrade.h"
@@ -29,6 +32,7 @@
 #define LATE_MS 6000
 #define PROGRESS_MS 15000      /* how soon after healing everything must be well */
 #define PUT_BACK_KNOWN_MS 2500 /* all have told by then what they had before, and it is written */
+#define PLANTED_ENDS_MS 5000   /* all have compared their states, and the leader was asked */
 #define PUT_BACK_ENDS_MS 2000  /* how soon older copies are refused */
 
 /* --- turns --- */
@@ -52,7 +56,7 @@ static void turn(struct sim_node *node)
     if (next == UINT64_MAX) {
         return;
     }
-    next = next > node->skew_ms ? next - node->skew_ms : 0;
+    next = sim_node_world_ms(node, next);
     next = next > world->now_ms ? next : world->now_ms + 1;
     if (node->wake_at_ms <= world->now_ms || next < node->wake_at_ms) {
         node->wake_at_ms = next;
@@ -69,15 +73,16 @@ static const struct {
 } periodic[SIM_KINDS] = {
     [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
     [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
-    [SIM_LEVEL] = {sim_upgrade_event, 400},
+    [SIM_LEVEL] = {sim_upgrade_event, 400}, [SIM_MONO] = {sim_mono_event, 15},
+    [SIM_STALE] = {sim_mono_stale, 700},
 };
 
 /* What happens to a node from outside, paused or not. */
 static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
-    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node,
-    [SIM_ALONE] = sim_fault_alone,  [SIM_JOIN] = sim_member_join,
-    [SIM_TOLD] = sim_member_told,   [SIM_OLD] = sim_upgrade_end_node,
-    [SIM_OLDER] = sim_node_crash,
+    [SIM_RESTART] = sim_node_start,      [SIM_END] = sim_fault_end_node,
+    [SIM_ALONE] = sim_fault_alone,       [SIM_JOIN] = sim_member_join,
+    [SIM_TOLD] = sim_member_told,        [SIM_OLD] = sim_upgrade_end_node,
+    [SIM_OLDER] = sim_lost_vote_refused,
 };
 
 static void every(struct sim_world *world, enum sim_event_kind kind)
@@ -286,6 +291,35 @@ static bool put_back(struct sim_world *world)
     return true;
 }
 
+/* The state of one node is made another. False: not in this run. */
+static bool planted(struct sim_world *world)
+{
+    if (!sim_planted_strike(world)) {
+        return false;
+    }
+    run_until(world, world->now_ms + PLANTED_ENDS_MS);
+    sim_planted_check(world);
+    return true;
+}
+
+/* All that comes again and again in this run. */
+static void begin_all(struct sim_world *world)
+{
+    every(world, SIM_CLIENT);
+    every(world, SIM_ADMIN);
+    every(world, SIM_FAULT);
+    if (world->member_faults) {
+        every(world, SIM_MEMBER);
+    }
+    if (world->exchanges) {
+        every(world, SIM_LEVEL);
+    }
+    if (world->mono) {
+        every(world, SIM_MONO);
+        every(world, SIM_STALE);
+    }
+}
+
 static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
 
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
@@ -324,15 +358,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
             sim_node_start(node);
         }
     }
-    every(world, SIM_CLIENT);
-    every(world, SIM_ADMIN);
-    every(world, SIM_FAULT);
-    if (world->member_faults) {
-        every(world, SIM_MEMBER);
-    }
-    if (world->newest > LEVEL_FIRST) {
-        every(world, SIM_LEVEL);
-    }
+    begin_all(world);
     run_until(world, world->now_ms + FAULTS_MS / 2);
     sim_put_back_keep(world);
     run_until(world, world->now_ms + FAULTS_MS / 2);
@@ -340,7 +366,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     end_ms = world->now_ms + PROGRESS_MS;
     run_until(world, world->now_ms + PROGRESS_MS / 2);
     until(world, sim_member_settled, end_ms);
-    if (put_back(world)) {
+    if (put_back(world) || planted(world)) {
         end_ms = world->now_ms + PROGRESS_MS;
         run_until(world, world->now_ms + PROGRESS_MS / 3);
         until(world, sim_member_settled, end_ms);

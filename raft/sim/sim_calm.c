@@ -14,7 +14,8 @@
 static bool works(const struct sim_node *node)
 {
     return node->up && node->frozen_until_ms <= node->world->now_ms && !node->stopping &&
-           !node->disk.low && node->disk.slow_until_ms <= node->world->now_ms;
+           !node->disk.low && node->disk.slow_until_ms <= node->world->now_ms &&
+           node->drift.until_ms <= node->world->now_ms;
 }
 
 static bool leads(struct sim_node *node)

@@ -141,7 +141,7 @@ static void check_returned(struct sim_node *node, unsigned t, const struct tag_r
     if (index <= tag->changed_at) {
         return;
     }
-    if (row->mode != TAG_MODE_TREND ||
+    if (row->mode == TAG_MODE_STRICT ||
         (offer == NULL && node->replica.driver.applier.compacted != index)) {
         sim_fail(world,
                  "ids %" PRIu64 " to %" PRIu64
@@ -403,7 +403,7 @@ void sim_check_node(struct sim_node *node)
     check_first_time(node);
     check_birth(node);
     sim_note(world, digest);
-    if (!driver->applier.installing) {
+    if (!driver->applier.installing && !node->planted) {
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
             sim_fail(world, "node %u has another state at index %" PRIu64, node->id, index);

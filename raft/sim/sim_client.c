@@ -134,6 +134,9 @@ static void put_acknowledged(struct sim_request *request)
         return;
     }
     tag->acked_max_id = request->floor > tag->acked_max_id ? request->floor : tag->acked_max_id;
+    if (request->tag == SIM_MONOTONIC) {
+        sim_strict_raised(world, request->tag, request->floor);
+    }
     sim_check_raised(request->node, request->tag, request->floor);
     if (world->clients && sim_percent(world, 60)) {
         wait_for_all(request);
@@ -259,7 +262,23 @@ static uint64_t max_id_to_put(struct sim_node *node, struct sim_tag *tag)
     if (row != NULL && row->max_id >= handed_out && sim_percent(node->world, 30)) {
         return row->max_id;
     }
+    handed_out = handed_out > TAG_DEFAULT_MAX_ID ? handed_out : TAG_DEFAULT_MAX_ID;
     return handed_out + sim_below(node->world, 500);
+}
+
+/* A mode that the level does not know is refused before it is proposed (handlers_tags.c). */
+static uint8_t mode_to_put(struct sim_node *node, unsigned t)
+{
+    struct sim_world *world = node->world;
+    bool mono = world->mono && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL;
+
+    if (t == SIM_CHANGING && sim_percent(world, 50)) {
+        return TAG_MODE_TREND;
+    }
+    if (!mono || t == SIM_STRICT || sim_percent(world, t == SIM_CHANGING ? 50 : 10)) {
+        return TAG_MODE_STRICT;
+    }
+    return TAG_MODE_MONOTONIC;
 }
 
 static void put_shared(struct sim_node *node, unsigned t)
@@ -280,8 +299,15 @@ static void put_shared(struct sim_node *node, unsigned t)
     }
     if (t >= SIM_TAGS) {
         put.fields |= TAG_FIELD_MODE;
-        put.mode = t == SIM_CHANGING && sim_percent(world, 50) ? TAG_MODE_TREND : TAG_MODE_STRICT;
-    } else if (sim_percent(world, 20)) {
+        put.mode = mode_to_put(node, t);
+    }
+    if (t == SIM_MONOTONIC) { /* windows that end soon, or that last beyond an election */
+        bool is_short = sim_percent(world, 50);
+
+        put.step = is_short ? 2 : 200;
+        put.max_step = is_short ? 3 : 400;
+    }
+    if ((t < SIM_TAGS || t == SIM_MONOTONIC) && sim_percent(world, 20)) {
         put.fields |= TAG_FIELD_MAX_ID;
         put.max_id = max_id_to_put(node, tag);
         request->floor = put.max_id;
@@ -341,10 +367,15 @@ static void get_kept(struct sim_node *node)
     query_submit(request, name, (size_t)len);
 }
 
+void sim_client_put(struct sim_node *node, unsigned tag)
+{
+    put_shared(node, tag);
+}
+
 void sim_admin_event(struct sim_world *world)
 {
     struct sim_node *node = sim_any_running(world);
-    unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
+    unsigned t = (unsigned)sim_below(world, world->mono ? SIM_TAGS_ALL : SIM_MONOTONIC);
     uint64_t what = sim_below(world, 100);
 
     if (node == NULL || !world->clients) {
@@ -434,7 +465,7 @@ static void take_flakes(struct sim_node *node)
 void sim_client_event(struct sim_world *world)
 {
     struct sim_node *node = sim_any_running(world);
-    unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
+    unsigned t = (unsigned)sim_below(world, SIM_MONOTONIC); /* whose clients are in sim_mono.c */
     struct id_tag *tag;
 
     sim_calm_look(world);

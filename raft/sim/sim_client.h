@@ -9,6 +9,8 @@
 #include "raft/sim/sim_world.h"
 
 void sim_client_event(struct sim_world *world);
+/* Somebody makes or changes this one of the shared tags. */
+void sim_client_put(struct sim_node *node, unsigned tag);
 void sim_admin_event(struct sim_world *world);
 /* A change through every node; true when all were acknowledged. */
 void sim_client_begin_final(struct sim_world *world);

@@ -64,6 +64,10 @@ static void note_hard_states(struct sim_node *node, const struct store_op_list *
 
     STAILQ_FOREACH (op, list, link) {
         if (op->kind == STORE_HARD_STATE) {
+            if (op->term > node->disk_term) {
+                node->before_term = node->disk_term;
+                node->before_vote = node->disk_vote;
+            }
             node->voted_late = op->term == node->disk_term && op->vote != node->disk_vote;
             node->disk_term = op->term;
             node->disk_vote = op->vote;
@@ -91,6 +95,7 @@ static size_t commit_first(struct sim_disk *disk, size_t count, bool is_lost)
     }
     if (!is_lost) {
         note_hard_states(disk->node, &list);
+        disk->node->loses_vote = false;
     }
     while ((op = STAILQ_FIRST(&list)) != NULL) {
         STAILQ_REMOVE_HEAD(&list, link);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "raft/core/message.h"
+#include "raft/sim/sim_lost_vote.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
@@ -36,13 +37,17 @@ void sim_fault_alone(struct sim_node *node)
     }
 }
 
-/* What is wrong now lasts, and nothing else is. */
-static void keep_quiet(struct sim_world *world)
+void sim_fault_keep_quiet(struct sim_world *world, uint64_t until_ms)
 {
     if (sim_percent(world, 50)) {
-        world->quiet_until_ms = world->now_ms + QUIET_MS;
+        world->quiet_until_ms = until_ms;
         world->drop_percent = 0;
     }
+}
+
+static void keep_quiet(struct sim_world *world)
+{
+    sim_fault_keep_quiet(world, world->now_ms + QUIET_MS);
 }
 
 /* Nothing arrives at this node any more. */
@@ -143,6 +148,7 @@ static void random_cut(struct sim_world *world)
 static void crash(struct sim_node *node, uint64_t back_in_ms)
 {
     sim_node_crash(node);
+    sim_lost_vote_ended(node);
     sim_happens(node, SIM_RESTART, back_in_ms);
 }
 
@@ -221,7 +227,7 @@ void sim_fault_handed_over(struct sim_node *node)
 /* Then it is at its end. */
 void sim_fault_given_back(struct sim_node *node)
 {
-    if (node->giving_back && !node->gave_back && allocator_given_back(node->replica.allocator)) {
+    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
         node->gave_back = true;
         sim_happens(node, SIM_END, 0);
     }
@@ -238,7 +244,10 @@ static void strike_voter(struct sim_node *node, struct sim_node *candidate)
 
     world->stats.strikes++;
     sim_happens(node, SIM_END, 0);
-    if (sim_percent(world, 70)) {
+    if (sim_lost_vote_wanted(node)) {
+        candidate->alone_until_ms = world->now_ms + SIM_LOST_VOTE_ALONE_MS;
+        sim_happens(candidate, SIM_ALONE, 5);
+    } else if (sim_percent(world, 70)) {
         sim_happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
     }
 }
@@ -327,15 +336,22 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
 
 /* --- the draw --- */
 
+void sim_fault_pause(struct sim_node *node, uint64_t for_ms)
+{
+    struct sim_world *world = node->world;
+
+    world->stats.pauses++;
+    node->paused_until_ms = world->now_ms + for_ms;
+    node->frozen_until_ms = node->paused_until_ms;
+    sim_trace(world, "node %u is stopped until %u", node->id, (unsigned)node->paused_until_ms);
+}
+
 static void random_pause(struct sim_world *world)
 {
     struct sim_node *node = sim_any_node(world);
 
     if (sim_node_runs(node)) {
-        world->stats.pauses++;
-        node->paused_until_ms = world->now_ms + 1 + sim_below(world, PAUSE_MS);
-        node->frozen_until_ms = node->paused_until_ms;
-        sim_trace(world, "node %u is stopped until %u", node->id, (unsigned)node->paused_until_ms);
+        sim_fault_pause(node, 1 + sim_below(world, PAUSE_MS));
     }
 }
 
@@ -397,6 +413,9 @@ void sim_fault_end(struct sim_world *world)
         node->stopping = false;
         node->disk.low = false;
         node->disk.slow_until_ms = 0;
+        if (node->drift.until_ms > world->now_ms) {
+            sim_node_slow(node, 0, 1);
+        }
     }
     sim_net_heal(world);
 }

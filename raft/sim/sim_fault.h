@@ -16,6 +16,10 @@ void sim_fault_event(struct sim_world *world);
 /* Its clock is set wrong. */
 void sim_fault_clock(struct sim_node *node);
 void sim_fault_alone(struct sim_node *node);
+/* The process is stopped, as by SIGSTOP. */
+void sim_fault_pause(struct sim_node *node, uint64_t for_ms);
+/* As often as not: what is wrong now lasts until then, and nothing else goes wrong. */
+void sim_fault_keep_quiet(struct sim_world *world, uint64_t until_ms);
 /* A frame leaves a node: the worst moment to die is now. */
 void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
                     const struct buf *payload);

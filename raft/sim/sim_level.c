@@ -11,12 +11,17 @@ void sim_level_init(struct sim_world *world)
 {
     world->newest = LEVEL_FIRST;
     world->level = LEVEL_FIRST;
-    if (world->seed % 3 == 1) { /* the others are as they always were */
+    world->exchanges = world->seed % 3 == 1;
+    if (world->exchanges) {
         world->newest = (uint16_t)(LEVEL_FIRST + 1 + sim_below(world, SIM_LEVELS_MAX - 1));
         world->hold_ms = (uint32_t)sim_below(world, HOLD_MS);
         world->level_auto = sim_percent(world, 70);
         world->old_one = sim_percent(world, 50) ? 1 + sim_below(world, world->node_count) : 0;
+    } else if (world->seed % 5 < 3) { /* a new cluster of today; the others stay at the first one */
+        world->newest = SIM_LEVELS_MAX;
+        world->level_auto = true;
     }
+    world->mono = SIM_MONO_SERVED && world->newest >= SIM_MONO_LEVEL;
 }
 
 struct level_range sim_level_of(struct sim_node *node)

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,12 +27,13 @@
 
 #define JOBS_MAX 64
 #define TWICE_EVERY 25 /* seeds */
+#define WAIT_FACTOR 10 /* what a seed may wait, in its limits */
 
 struct options {
     uint64_t first;
     uint64_t count;
     uint64_t jobs;
-    uint64_t limit_s; /* of real time a seed: more is an endless loop */
+    uint64_t limit_s; /* of processor time a seed: more is an endless loop */
     bool one;
     bool lmdb;
 };
@@ -118,6 +120,9 @@ static void print_stats(const struct sim_stats *s)
         {"strict refusals", s->strict_refused},
         {"strict outcomes unknown", s->strict_lost},
         {"strict gaps not decided", s->strict_undecided},
+        {"monotonic ids", s->mono_ids},
+        {"leaders kept in the dark", s->stale},
+        {"ids asked of them", s->mono_stale},
         {"ids given back", s->given_back},
         {"commands that came again late", s->repeats},
         {"changes known to be everywhere", s->everywhere},
@@ -148,6 +153,9 @@ static void print_stats(const struct sim_stats *s)
         {"levels raised", s->raises},
         {"leafds too old", s->too_old},
         {"disks set back", s->set_back},
+        {"times that only the state knew it", s->by_state},
+        {"disks that lost a vote", s->lost_votes},
+        {"states made another", s->planted},
         {"commits", s->commits},
         {"events", s->events},
     };
@@ -160,6 +168,16 @@ static void print_stats(const struct sim_stats *s)
 
 /* --- one worker: its share of the seeds, each in a child --- */
 
+/* A signal ends a seed that goes on for ever: by the processor's time, since a busy machine makes
+ * none endless; one that waits for ever takes none, and is ended by the clock. */
+static void limit_time(uint64_t limit_s)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = (time_t)limit_s}};
+
+    ASSERT(setitimer(ITIMER_PROF, &limit, NULL) == 0);
+    (void)alarm((unsigned)limit_s * WAIT_FACTOR);
+}
+
 /* In the child: run the seed, on a heap that is laid out otherwise if asked to. */
 _Noreturn static void run_and_exit(const struct options *options, uint64_t seed, size_t shift,
                                    const char *store_dir, struct sim_stats *ret_stats)
@@ -169,7 +187,7 @@ _Noreturn static void run_and_exit(const struct options *options, uint64_t seed,
     ASSERT(before != NULL);
     before[shift] = 1;
     if (!options->one) {
-        (void)alarm((unsigned)options->limit_s);
+        limit_time(options->limit_s);
     }
     sim_run(seed, options->one, store_dir, ret_stats);
     free((void *)(uintptr_t)before);

@@ -224,7 +224,8 @@ static void dies_for_good(struct sim_world *world)
         return;
     }
     SIM_NODE_FOREACH (other, world) {
-        alive += (voters & BIT(other->id)) && !other->gone && other != node;
+        /* One that forgot a vote may yet be refused. */
+        alive += (voters & BIT(other->id)) && !other->gone && !other->lost_vote && other != node;
     }
     if (alive < count_bits(voters) / 2 + 1) {
         return;

@@ -196,7 +196,8 @@ static bool check_statement(struct sim_node *to, struct sim_node *from)
         sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);
     }
     to->met |= BIT(from->id);
-    rv = peers_check(&to->replica.peers, from->id, statement.data, statement.len);
+    rv = peers_check(&to->replica.peers, from->id, &(struct net_presence){0}, statement.data,
+                     statement.len);
     buf_free(&statement);
     if (rv != 0 && !(from->set_back && rv == ERR_STALE)) {
         sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,

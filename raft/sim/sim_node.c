@@ -14,18 +14,56 @@
 #include "raft/sim/sim_level.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_store.h"
+#include "raft/sim/sim_strict.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
 
+#define SKEW_LEAST_MS 30000 /* more than a run lasts, that all of it may be lost */
 #define LATE_ONE_IN 100
 #define LATE_MS 5000 /* at most; the allocator waits for two seconds */
+
+/* What the clock has lost in the drift by this time of the world. */
+static uint64_t drifted_ms(const struct sim_node *node, uint64_t at_ms)
+{
+    const struct sim_drift *drift = &node->drift;
+    uint64_t end_ms = at_ms < drift->until_ms ? at_ms : drift->until_ms;
+    uint64_t span_ms = end_ms > drift->from_ms ? end_ms - drift->from_ms : 0;
+
+    return drift->by > 1 ? span_ms - span_ms / drift->by : 0;
+}
+
+void sim_node_slow(struct sim_node *node, uint64_t until_ms, unsigned by)
+{
+    uint64_t now_ms = node->world->now_ms;
+
+    node->skew_ms -= drifted_ms(node, now_ms);
+    node->drift = (struct sim_drift){now_ms, until_ms > now_ms ? until_ms : now_ms, by};
+    sim_trace(node->world, "node %u is slow by %u until %" PRIu64, node->id, by,
+              node->drift.until_ms);
+}
+
+uint64_t sim_node_world_ms(const struct sim_node *node, uint64_t clock_ms)
+{
+    const struct sim_drift *drift = &node->drift;
+    uint64_t at_ms = clock_ms > node->skew_ms ? clock_ms - node->skew_ms : 0;
+    uint64_t slow_ms;
+
+    if (drift->by <= 1 || at_ms <= drift->from_ms) {
+        return at_ms;
+    }
+    slow_ms = (at_ms - drift->from_ms) * drift->by;
+    if (slow_ms <= drift->until_ms - drift->from_ms) {
+        return drift->from_ms + slow_ms;
+    }
+    return at_ms + drifted_ms(node, drift->until_ms);
+}
 
 static uint64_t node_now_ms(const struct clock *clock)
 {
     const struct sim_node *node = clock->data;
 
-    return node->world->now_ms + node->skew_ms;
+    return node->world->now_ms + node->skew_ms - drifted_ms(node, node->world->now_ms);
 }
 
 static uint64_t node_wall_ms(const struct clock *clock)
@@ -42,6 +80,12 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
     if (err == ERR_NEWER) { /* the next level: no more is ever raised, or stands in a snapshot */
         sim_trace(node->world, "node %u: %s", node->id, text);
         sim_level_too_old(node, (uint16_t)(node->able + 1));
+        return;
+    }
+    if (err == ERR_DIVERGED && node->planted) { /* as it has to come (sim_planted.h) */
+        sim_trace(node->world, "node %u: its state is another", node->id);
+        node->gone = true;
+        sim_happens(node, SIM_OLDER, 0);
         return;
     }
     sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
@@ -71,6 +115,11 @@ static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
+    if (node->set_back) { /* by the log, before anybody could refuse it */
+        node->refused = true;
+        sim_happens(node, SIM_OLDER, 0);
+        return;
+    }
     sim_fail(node->world,
              "node %u hears of a later start of itself: %" PRIx64 ", this one is %" PRIx64,
              node->id, incarnation, node->replica.config.driver.incarnation);
@@ -154,6 +203,7 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     struct sim_node *node = CONTAINER(listener, struct sim_node, replica.listener);
 
     sim_check_row(node, row);
+    sim_strict_row(node->world, row);
     node->tag_changed(listener, row);
 }
 
@@ -163,7 +213,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
 
     node->world = world;
     node->id = n + 1;
-    node->able = LEVEL_FIRST;
+    node->able = world->exchanges ? LEVEL_FIRST : world->newest;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
     node->owner = (struct replica_owner){.failed = on_failed,
@@ -228,7 +278,9 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         rv = prepare_load(node->store, fsm, node->id, (uint32_t)prng_next(&node->world->prng),
                           members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
         if (rv == ERR_NEWER) {
-            sim_level_renew(node, fsm_level(fsm));
+            uint16_t level = fsm_level(fsm); /* or a later one, by an entry of the log */
+
+            sim_level_renew(node, level > node->able ? level : (uint16_t)(node->able + 1));
             fsm_free(fsm);
         }
     } while (rv == ERR_NEWER);
@@ -282,6 +334,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->upgrade = sim_level_config(world);
     ret_config->learned = &node->learned;
     ret_config->strict_keys = SIM_KEYS;
+    ret_config->key_percent = SIM_KEY_PERCENT;
 }
 
 void sim_node_start(struct sim_node *node)
@@ -292,7 +345,8 @@ void sim_node_start(struct sim_node *node)
 
     configure(node, &config);
     node->incarnation++;
-    node->skew_ms = 1000 + sim_below(node->world, 100000);
+    node->skew_ms = SKEW_LEAST_MS + sim_below(node->world, 100000);
+    node->drift = (struct sim_drift){0};
     node->wake_at_ms = 0;
     node->paused_until_ms = 0;
     node->frozen_until_ms = 0;

@@ -14,6 +14,10 @@
 
 void sim_node_init(struct sim_world *world, unsigned n);
 void sim_node_start(struct sim_node *node);
+/* From now until a time of the world its monotonic clock goes so many times slower. */
+void sim_node_slow(struct sim_node *node, uint64_t until_ms, unsigned by);
+/* The time of the world at which its monotonic clock will show this. */
+uint64_t sim_node_world_ms(const struct sim_node *node, uint64_t clock_ms);
 /* The first answer that was held back is told. */
 void sim_node_late(struct sim_node *node);
 void sim_node_crash(struct sim_node *node);

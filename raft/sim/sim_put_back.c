@@ -111,14 +111,53 @@ static void start_alone(struct sim_node *node)
     sim_net_heal(node->world);
 }
 
+/* Has each whole node a start of each copied one in its state that the copy has not had? Then it
+ * needs no memory of its own. */
+static bool state_can_tell(struct sim_world *world)
+{
+    SIM_NODE_FOREACH (node, world) {
+        SIM_NODE_FOREACH (whole, world) {
+            if (is_copied(node) && !is_copied(whole) && whole->up && sim_member_lives(whole) &&
+                fsm_node_start(whole->replica.fsm, node->id) >> PEER_INCARNATION_RANDOM_BITS <=
+                    node->kept[SIM_COPY_OLDER].incarnation) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A whole node knows no more of its peers than one that has just joined. */
+static void forget_peers(struct sim_node *node)
+{
+    static const struct rollback nothing;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
+    struct store_error error = {{0}};
+    struct buf record = BUF_INIT;
+
+    rollback_save(&nothing, &record);
+    op.local = record.data;
+    op.local_len = (uint32_t)record.len;
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    sim_store_open(node);
+    if (node->store->ops->commit(node->store, &list, &error) != 0) {
+        sim_fail(node->world, "node %u: its record does not go: %s", node->id, error.text);
+    }
+    sim_store_close(node);
+    buf_free(&record);
+}
+
 bool sim_put_back_strike(struct sim_world *world)
 {
     bool all = sim_percent(world, 60);
+    bool by_state = all && sim_percent(world, 50) && state_can_tell(world);
     unsigned ended = 0;
 
     if (!can_be_told(world)) {
         return false;
     }
+    world->stats.by_state += by_state;
     log_setup(LOG_LEVEL_ERROR, 0); /* of each refused frame there is a warning */
     SIM_NODE_FOREACH (node, world) {
         node->set_back = is_copied(node);
@@ -138,6 +177,8 @@ bool sim_put_back_strike(struct sim_world *world)
             sim_store_keep(node, SIM_COPY_NEWEST);
             sim_store_put_back(node, SIM_COPY_OLDER);
             start_alone(node);
+        } else if (by_state && (ended & BIT(node->id))) {
+            forget_peers(node);
         }
     }
     SIM_NODE_FOREACH (node, world) {

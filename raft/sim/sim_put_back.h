@@ -8,7 +8,8 @@
  * them a few times where they reach nobody, and then all. sim_put_back_check() demands that each
  * copy was refused, that nobody else was, and that nobody leads whom a majority of copies would
  * have to follow; then it puts the newest disks back, with which everything must go on as if
- * nothing had been.
+ * nothing had been. Where the state alone can tell, since every copied node was started since, the
+ * others may have forgotten what they knew of their peers themselves, as one that has just joined.
  *
  * Failure: sim_fail(). Thread: one.
  */

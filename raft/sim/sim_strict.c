@@ -17,8 +17,10 @@
 #define PATIENCE_MS 3000
 #define KEYS_MAX 4096 /* of a run */
 #define KEYS_RECENT 12
+#define MONO_COUNT_MAX 12
 #define NO_KEY UINT32_MAX
 #define TAGS (SIM_TAGS_ALL - SIM_TAGS)
+#define GENERATIONS_MAX 1024 /* of a tag in a run */
 
 struct strict_key {
     uint32_t count;
@@ -27,7 +29,7 @@ struct strict_key {
     bool known;
 };
 
-/* One span of a tag in which its strict ids must be dense. */
+/* One span of a tag in which its ids must rise, or be dense. */
 struct strict_axis {
     uint32_t generation;
     uint32_t history_tag;
@@ -44,9 +46,10 @@ struct strict_tag {
     struct strict_axis *axes;
     size_t axis_count;
     uint64_t known_end;  /* end of all ids that anybody knows, of both modes */
-    uint64_t strict_end; /* of the strict ones among them */
+    uint64_t strict_end; /* of those among them that are not of a segment */
     struct strict_key keys[KEYS_MAX];
     uint32_t key_count;
+    uint8_t modes[GENERATIONS_MAX]; /* enum tag_mode */
 };
 
 struct sim_strict {
@@ -84,24 +87,53 @@ static const char *name_of(const struct sim_world *world, unsigned tag)
     return world->tags[SIM_TAGS + tag].name;
 }
 
+static bool is_changing(unsigned tag)
+{
+    return tag == SIM_CHANGING - SIM_TAGS;
+}
+
+/* The tags that are used in this run. */
+static unsigned tags_of(const struct sim_world *world)
+{
+    return world->mono ? TAGS : TAGS - 1;
+}
+
 /* Has the tag one axis for the whole run? */
 static bool one_axis(const struct sim_world *world, unsigned tag)
 {
-    return tag == 0 || world->strict->changing_has_keys;
+    return !is_changing(tag) || world->strict->changing_has_keys;
+}
+
+/* What is demanded of an axis. */
+static enum history_mode mode_of(const struct sim_world *world, unsigned tag, uint32_t generation)
+{
+    if (tag == SIM_STRICT - SIM_TAGS) {
+        return HISTORY_STRICT;
+    }
+    if (tag == SIM_MONOTONIC - SIM_TAGS) {
+        return HISTORY_MONOTONIC;
+    }
+    if (one_axis(world, tag)) {
+        return HISTORY_TREND;
+    }
+    ASSERT(generation < GENERATIONS_MAX);
+    return world->strict->tags[tag].modes[generation] == TAG_MODE_STRICT ? HISTORY_STRICT
+                                                                         : HISTORY_MONOTONIC;
 }
 
 /*
- * The history's tag for ids of this generation. The tag that is always strict is one axis from its
- * first id on, also over deletions. The ids of the changing one have gaps where it had segments in
- * between, so each generation stands for itself; a key that gives ids of an earlier generation
- * would confuse that, so with keys the tag is only checked for what holds in trend mode as well.
+ * The history's tag for ids of this generation. The tags that are always strict, or never trend,
+ * are one axis from their first id on, also over deletions. The ids of the changing one have gaps
+ * where it had segments in between, so each generation stands for itself; a key that gives ids of
+ * an earlier generation would confuse that, so with keys the tag is only checked for what holds in
+ * trend mode as well.
  */
 static uint32_t axis_of(struct sim_world *world, unsigned t, uint32_t generation)
 {
     struct sim_strict *strict = world->strict;
     struct strict_tag *tag = &strict->tags[t];
     struct strict_axis *axis = tag->axes;
-    enum history_mode mode = t > 0 && one_axis(world, t) ? HISTORY_TREND : HISTORY_STRICT;
+    enum history_mode mode = mode_of(world, t, generation);
     char name[64];
     int len;
 
@@ -118,7 +150,7 @@ static uint32_t axis_of(struct sim_world *world, unsigned t, uint32_t generation
     axis->generation = generation;
     axis->history_tag = history_tag(strict->history, name, (size_t)len);
     ASSERT(history_declare(strict->history, axis->history_tag, mode,
-                           t == 0 ? TAG_DEFAULT_MAX_ID : HISTORY_NO_START) == 0);
+                           is_changing(t) ? HISTORY_NO_START : TAG_DEFAULT_MAX_ID) == 0);
     return axis->history_tag;
 }
 
@@ -224,8 +256,12 @@ static void ids_answered(struct strict_request *request, const struct strict_res
     add(world, &op);
     tag->known_end = end > tag->known_end ? end : tag->known_end;
     tag->strict_end = end > tag->strict_end ? end : tag->strict_end;
-    world->stats.strict_ids += request->count;
     world->stats.strict_again += again;
+    if (request->tag == SIM_MONOTONIC - SIM_TAGS) {
+        world->stats.mono_ids += request->count;
+    } else {
+        world->stats.strict_ids += request->count;
+    }
 }
 
 /* Did it surely get nothing? Else its ids may have been allocated. */
@@ -241,6 +277,7 @@ static bool got_nothing(struct strict_request *request)
     case ERR_CHANGING:
     case ERR_EMPTY:
     case ERR_KEYS_FULL:
+    case ERR_SHARE:
     case ERR_KEY_CONFLICT:
     case ERR_EXHAUSTED:
         break;
@@ -270,6 +307,13 @@ static void refusal_check(const struct strict_request *request, bool conflicts)
     }
 }
 
+/* A batch of monotonic requests is repeated as another one, in no session. So what is refused is
+ * the last try: an earlier one may have bound its key to ids, before the tag was deleted, say. */
+static bool may_be_bound(const struct strict_request *request)
+{
+    return request->key != NO_KEY && request->tag != SIM_STRICT - SIM_TAGS;
+}
+
 static void ids_done(struct strict_request *request)
 {
     struct sim_world *world = request->node->world;
@@ -291,6 +335,9 @@ static void ids_done(struct strict_request *request)
     if (got_nothing(request)) {
         world->stats.strict_refused++;
         refusal_check(request, conflicts);
+        if (may_be_bound(request) && !conflicts) {
+            lose(request);
+        }
         return;
     }
     world->stats.strict_lost++;
@@ -302,7 +349,7 @@ static void ids_done(struct strict_request *request)
 /* No id of a tag whose mode changes, and none under a key while the log has no time. */
 static bool could_be_served(const struct strict_request *request)
 {
-    return request->tag + SIM_TAGS != SIM_CHANGING && (request->key == NO_KEY || request->timed);
+    return !is_changing(request->tag) && (request->key == NO_KEY || request->timed);
 }
 
 static void request_done(struct id_request *base)
@@ -379,20 +426,27 @@ static void ask(struct sim_node *node, unsigned tag, bool final)
     struct sim_strict *strict = world->strict;
     struct strict_request *request = request_new(node, ID_REQUEST_STRICT, tag);
     struct strict_item item = {.name = name_of(world, tag)};
+    const struct tag_row *row;
     char key[32];
 
     request->final = final;
     request->count = 1 + (uint32_t)sim_below(world, sim_percent(world, 10) ? 200 : 3);
+    if (tag == SIM_MONOTONIC - SIM_TAGS && request->count > MONO_COUNT_MAX) {
+        request->count = 1; /* a window is as large as what is asked for, and is to end soon */
+    }
     request->generation = world->tags[SIM_TAGS + tag].generation;
     request->floor = strict->tags[tag].known_end;
     request->timed = fsm_log_ms(node->replica.fsm) > 0;
-    if (!final && (tag == 0 || strict->changing_has_keys) && sim_percent(world, 35)) {
+    if (!final && (!is_changing(tag) || strict->changing_has_keys) && sim_percent(world, 35)) {
         choose_key(request);
         item.key_len = (uint16_t)snprintf(key, sizeof key, "key-%u", request->key);
         item.key = key;
+        item.client = 1 + request->key % SIM_KEY_CLIENTS;
     }
     request->sent = ++strict->now;
     item.name_len = (uint16_t)strlen(item.name);
+    row = fsm_tag(node->replica.fsm, item.name, item.name_len);
+    request->base.mode = row != NULL ? row->mode : TAG_MODE_STRICT; /* as a worker of HTTP does */
     item.count = request->count;
     strict_item_encode(&item, &request->base.payload);
     replica_submit(&node->replica, &request->base);
@@ -403,16 +457,36 @@ bool sim_strict_event(struct sim_node *node, unsigned tag)
     struct sim_world *world = node->world;
     const char *name = name_of(world, tag - SIM_TAGS);
     const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
-    uint64_t count = 1 + sim_below(world, sim_percent(world, 5) ? 40 : 3);
+    uint64_t most = tag == SIM_MONOTONIC ? 2 : 3; /* for whose clients there are more events */
+    uint64_t count = 1 + sim_below(world, sim_percent(world, 5) ? 13 * most : most);
 
-    if (tag != SIM_TAGS && (row == NULL || row->deleted || row->mode != TAG_MODE_STRICT) &&
-        sim_percent(world, 80)) {
+    if (is_changing(tag - SIM_TAGS) &&
+        (row == NULL || row->deleted || row->mode == TAG_MODE_TREND) && sim_percent(world, 80)) {
         return false;
     }
     for (uint64_t i = 0; i < count; i++) {
         ask(node, tag - SIM_TAGS, false);
     }
     return true;
+}
+
+void sim_strict_row(struct sim_world *world, const struct tag_row *row)
+{
+    for (unsigned t = 0; t < TAGS; t++) {
+        const char *name = name_of(world, t);
+
+        if (tag_name_compare(name, strlen(name), row->name, row->name_len) == 0) {
+            ASSERT(row->generation < GENERATIONS_MAX);
+            world->strict->tags[t].modes[row->generation] = row->mode;
+        }
+    }
+}
+
+void sim_strict_raised(struct sim_world *world, unsigned tag, uint64_t max_id)
+{
+    struct strict_tag *known = &world->strict->tags[tag - SIM_TAGS];
+
+    known->known_end = max_id > known->known_end ? max_id : known->known_end;
 }
 
 void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_range *range)
@@ -460,13 +534,16 @@ void sim_strict_free(struct sim_world *world)
     free(world->strict);
 }
 
-/* At the end both tags are strict and give ids at every node: made so first, then asked. */
+/* At the end all these tags give ids at every node: made to first, then asked. */
 static void final_step(struct sim_node *node, unsigned tag, bool put)
 {
     struct strict_request *request;
     struct tag_put item = {
         .name = name_of(node->world, tag), .fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT};
 
+    if (tag == SIM_MONOTONIC - SIM_TAGS && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL) {
+        item.mode = TAG_MODE_MONOTONIC;
+    }
     if (!put) {
         ask(node, tag, true);
         return;
@@ -483,7 +560,7 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
 
 void sim_strict_begin_final(struct sim_node *node)
 {
-    for (unsigned i = 0; i < TAGS; i++) {
+    for (unsigned i = 0; i < tags_of(node->world); i++) {
         final_step(node, i, true);
     }
 }
@@ -491,7 +568,7 @@ void sim_strict_begin_final(struct sim_node *node)
 bool sim_strict_final_done(const struct sim_world *world)
 {
     SIM_LIVING_FOREACH (node, world) {
-        for (unsigned t = 0; t < TAGS; t++) {
+        for (unsigned t = 0; t < tags_of(world); t++) {
             if (!world->strict->final[node->id - 1][t]) {
                 return false;
             }

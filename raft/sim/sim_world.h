@@ -33,15 +33,21 @@
 #define SIM_STORE_DIR_BYTES 64
 #define SIM_CONFS_MAX 256    /* configurations of a run */
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
-#define SIM_TAGS_ALL 8       /* and two for strict ids: always, and with changes of the mode */
-#define SIM_CHANGING 7       /* the latter */
+#define SIM_TAGS_ALL 9       /* and three whose ids rise over all nodes, always or at times */
+#define SIM_STRICT 6         /* always strict */
+#define SIM_CHANGING 7       /* of any mode */
+#define SIM_MONOTONIC 8      /* monotonic, and strict now and then; not in all runs (sim_mono.h) */
 #define SIM_KEYS 200         /* idempotency keys that the cluster holds */
+#define SIM_KEY_PERCENT 25   /* of them, that one client may have */
+#define SIM_KEY_CLIENTS 3    /* for whom keys count */
 #define SIM_STEADY 4         /* the one whose segments all have one size */
 #define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
-#define SIM_LEVELS_MAX 3     /* that there ever are */
+#define SIM_LEVELS_MAX 4     /* that there ever are */
+#define SIM_MONO_LEVEL 4     /* that brings monotonic tags */
+#define SIM_MONO_SERVED 1    /* a leader hands their ids out */
 #define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
 
 /* The time of day at virtual time 0. */
@@ -63,6 +69,8 @@ enum sim_event_kind {
     SIM_DIAL,    /* a node tries to reach another that hung up */
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD,    /* a node hears that it was removed */
+    SIM_MONO,    /* somebody wants ids of the monotonic tag */
+    SIM_STALE,   /* a leader is kept from hearing of the next one */
     SIM_LEVEL,   /* somebody exchanges a node's leafd, or asks for the next level */
     SIM_OLD,     /* a node ends because its leafd is too old */
     SIM_OLDER,   /* a node hears that its disk is an older copy */
@@ -117,6 +125,14 @@ struct sim_kept {
     uint64_t incarnation; /* 0: there is no copy */
 };
 
+/* A span of time in which a process gets too few turns: its monotonic clock goes so many times
+ * slower than the world's. */
+struct sim_drift {
+    uint64_t from_ms;
+    uint64_t until_ms;
+    unsigned by; /* 0 or 1: there is none */
+};
+
 struct sim_node {
     struct sim_world *world;
     unsigned id; /* 1.. */
@@ -125,6 +141,7 @@ struct sim_node {
     uint64_t incarnation;
     struct clock clock;
     uint64_t skew_ms; /* of its monotonic clock */
+    struct sim_drift drift;
     int64_t wall_offset_ms;
     int64_t wall_highest_ms; /* that it ever had */
     struct store *store;
@@ -141,9 +158,14 @@ struct sim_node {
     bool stopping;            /* it stops in order, not by a crash */
     bool giving_back;         /* its segments, which is the last that it does */
     bool gave_back;
-    uint64_t disk_term;           /* that its disk took last, or had at a start */
-    uint64_t disk_vote;           /* in that term */
-    bool voted_late;              /* the disk had the term already when it took the vote */
+    uint64_t disk_term;   /* that its disk took last, or had at a start */
+    uint64_t disk_vote;   /* in that term */
+    bool voted_late;      /* the disk had the term already when it took the vote */
+    uint64_t before_term; /* that its disk had before disk_term, */
+    uint64_t before_vote; /* and the vote in it */
+    bool loses_vote;      /* when it ends, unless its disk takes more (sim_lost_vote.h) */
+    bool lost_vote;
+    bool planted;                 /* its state was made another (sim_planted.h) */
     uint64_t disk_incarnation;    /* last incarnation seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */
@@ -210,7 +232,7 @@ struct sim_stats {
         puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
         told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
         strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf, raises,
-        exchanges, too_old, set_back;
+        exchanges, too_old, set_back, lost_votes, by_state, planted, mono_ids, mono_stale, stale;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -250,6 +272,7 @@ struct sim_world {
     bool faults; /* false: the quiet end */
     bool clients;
     bool over; /* events are only freed */
+    bool mono; /* the monotonic tag is used in this run */
     struct timers events;
     unsigned first_count; /* of the first configuration */
     unsigned node_count;  /* that came so far */
@@ -278,7 +301,8 @@ struct sim_world {
     uint64_t *leaders; /* by term */
     uint64_t leader_capacity;
     unsigned requests_open;
-    uint16_t newest;  /* level that a leafd of this run may speak; LEVEL_FIRST: none is exchanged */
+    uint16_t newest;  /* level that a leafd of this run may speak */
+    bool exchanges;   /* leafds are exchanged for ones that speak another level */
     uint16_t level;   /* the highest that any node has applied */
     uint32_t hold_ms; /* see upgrade.h */
     bool level_auto;

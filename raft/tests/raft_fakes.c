@@ -262,6 +262,16 @@ static void on_installed(struct driver_observer *base, uint64_t index)
     observer->installed_index = index;
 }
 
+static void on_doubted(struct driver_observer *base, const struct driver_doubt *doubt)
+{
+    struct fake_observer *observer = (struct fake_observer *)base;
+
+    observer->doubt_count++;
+    if (observer->driver != NULL) {
+        driver_give_up(observer->driver, doubt->err, doubt->text);
+    }
+}
+
 static void on_failed(struct driver_observer *base, int err, const char *text)
 {
     struct fake_observer *observer = (struct fake_observer *)base;
@@ -277,5 +287,6 @@ void fake_observer_init(struct fake_observer *observer)
     observer->base = (struct driver_observer){.applied = on_applied,
                                               .role_changed = on_role_changed,
                                               .installed = on_installed,
+                                              .doubted = on_doubted,
                                               .failed = on_failed};
 }

@@ -89,6 +89,8 @@ struct fake_observer {
     uint64_t installed_index;
     unsigned failed_count;
     int failed_err;
+    unsigned doubt_count;
+    struct driver *driver; /* gives up each doubt at once; NULL: the test decides */
 };
 
 void fake_observer_init(struct fake_observer *observer);

@@ -28,7 +28,7 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
     struct ring_node *node = CONTAINER(owner, struct ring_node, owner);
 
-    (void)text;
+    snprintf(node->failed_text, sizeof node->failed_text, "%s", text);
     node->failed_count++;
     node->failed_err = err;
 }
@@ -136,6 +136,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     }
     ret_config->memory_bytes = ring->memory_bytes;
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
+    ret_config->key_percent = 25;
 }
 
 static void meet(struct ring_node *node, struct ring_node *peer)
@@ -144,7 +145,8 @@ static void meet(struct ring_node *node, struct ring_node *peer)
     int rv;
 
     peers_state(&peer->replica.peers, &statement);
-    rv = peers_check(&node->replica.peers, peer->id, statement.data, statement.len);
+    rv = peers_check(&node->replica.peers, peer->id, &(struct net_presence){0}, statement.data,
+                     statement.len);
     buf_free(&statement);
     ASSERT(rv == 0);
 }
@@ -505,6 +507,13 @@ void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *mi
     asked_init(asked, ID_REQUEST_EVERYWHERE);
     asked->base.index = index;
     asked->base.out = missing;
+}
+
+void asked_buffers(struct asked *asked, struct id_buffers *out)
+{
+    asked_init(asked, ID_REQUEST_BUFFERS);
+    query_list_encode(&asked->base.payload, "", 0, "", 0, 100);
+    asked->base.out = out;
 }
 
 void asked_free(struct asked *asked)

@@ -39,6 +39,7 @@ struct ring_node {
     char http_address[32];
     unsigned failed_count;
     int failed_err;
+    char failed_text[1200];
     unsigned installed_count;
     unsigned removed_count;
     uint64_t superseded; /* the later incarnation that it was told of */
@@ -116,6 +117,8 @@ void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_
                   const char *address);
 /* missing: filled if somebody is. */
 void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *missing);
+/* Of all tags; out: what each node holds, the items the caller's. */
+void asked_buffers(struct asked *asked, struct id_buffers *out);
 void asked_free(struct asked *asked);
 
 /* Hand it to a node, with so much patience, and let it take a turn. */

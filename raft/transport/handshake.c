@@ -65,6 +65,8 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_NEWER] = {"the cluster's level is above what this leafd speaks", ERR_NEWER,
                                 true, true},
     [HANDSHAKE_REJECT_LEVELS] = {"there is no level that both speak", ERR_BAD_VERSION, true, false},
+    [HANDSHAKE_REJECT_TWICE] = {"another process of this node is connected", ERR_REFUSED, false,
+                                false},
 };
 
 /* Of any code that a peer may have sent. */
@@ -462,6 +464,8 @@ static enum handshake_reject reject_of(int err)
         return HANDSHAKE_REJECT_OLDER;
     case ERR_IMPLAUSIBLE:
         return HANDSHAKE_REJECT_IMPLAUSIBLE;
+    case ERR_EXISTS:
+        return HANDSHAKE_REJECT_TWICE;
     case ERR_OTHER_BIRTH:
         return HANDSHAKE_REJECT_BIRTH;
     case ERR_OTHER_LIST:
@@ -496,7 +500,8 @@ static enum handshake_reject judge(const struct handshake *handshake, const void
     if (!config->known(config, peer, statement, len)) {
         return HANDSHAKE_REJECT_PEER;
     }
-    return receiver->check != NULL ? reject_of(receiver->check(receiver, peer, statement, len))
+    return receiver->check != NULL ? reject_of(receiver->check(
+                                         receiver, peer, handshake->peer_store_id, statement, len))
                                    : HANDSHAKE_REJECT_NONE;
 }
 

@@ -64,9 +64,10 @@ enum handshake_reject {
     HANDSHAKE_REJECT_IMPLAUSIBLE = 10, /* its term or last index is one that cannot be */
     HANDSHAKE_REJECT_BIRTH = 11,       /* it is of another cluster */
     HANDSHAKE_REJECT_LISTS = 12,       /* it was given another list of first members */
-    HANDSHAKE_REJECT_NEWER = 13, /* the cluster's level is above what the dialler speaks; the text
+    HANDSHAKE_REJECT_NEWER = 13,  /* the cluster's level is above what the dialler speaks; the text
                                     has both numbers */
-    HANDSHAKE_REJECT_LEVELS = 14 /* no level that both speak */
+    HANDSHAKE_REJECT_LEVELS = 14, /* no level that both speak */
+    HANDSHAKE_REJECT_TWICE = 15   /* another start of the dialler is connected, and heard */
 };
 
 struct handshake_config {

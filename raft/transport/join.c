@@ -174,7 +174,7 @@ static void on_failed(struct net_conn *conn)
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_STORE) {
         refuse(join, ERR_WRONG_NODE,
                "the cluster knows this node id with another data directory (was it wiped or "
-               "replaced?): join under a new id");
+               "replaced, or is there another process in its place?): join under a new id");
         return;
     }
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {

@@ -24,6 +24,13 @@ struct net_peer {
     char address[LIMIT_ADDRESS_BYTES + 1]; /* "host:port" */
 };
 
+/* With whose data a peer is here, as this node sees it: store ids, 0 where it is not. */
+struct net_presence {
+    uint64_t dials;   /* of the process that dials now */
+    uint64_t heard;   /* of the one whose connection is up, if anything came on it lately */
+    uint64_t reached; /* of the one at the peer's address: our link to it is up */
+};
+
 /* What comes from the network, on the raft loop, after the sender proved who it is. */
 struct net_receiver {
     /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
@@ -62,8 +69,10 @@ struct net_receiver {
      * says of itself? set_peers() may follow, but not from inside the call. */
     bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
     /* Is there something wrong with what a dialler that is a peer says of itself? 0, ERR_STALE (its
-     * store was set back), ERR_IMPLAUSIBLE or ERR_BAD_MESSAGE. */
-    int (*check)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+     * store was set back), ERR_IMPLAUSIBLE, ERR_EXISTS (another process of it is connected) or
+     * ERR_BAD_MESSAGE. */
+    int (*check)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
+                 const void *statement, size_t len);
     /* Append what we say of ourselves when we dial (see wire.h). */
     void (*introduce)(struct net_receiver *receiver, struct buf *statement);
     /* A node that is no member asks to be let in. Append the answer; false: malformed. */

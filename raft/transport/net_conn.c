@@ -342,18 +342,19 @@ static bool secure(struct net_conn *conn)
 static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
 {
     struct net_hub *hub = conn->hub;
+    bool more = true;
     ssize_t got = 0;
 
     tls_channel_feed(conn->tls, data, len);
     if (!tls_channel_is_open(conn->tls) && !secure(conn)) {
         return;
     }
-    while (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP) {
+    while (more && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
         got = tls_channel_read(conn->tls, hub->plain, sizeof hub->plain);
-        if (got <= 0) {
-            break;
+        more = got > 0 && !tls_channel_is_drained(conn->tls);
+        if (got > 0) {
+            take_plain(conn, hub->plain, (size_t)got);
         }
-        take_plain(conn, hub->plain, (size_t)got);
     }
     net_out_flush(&conn->out);
     if (got < 0) {

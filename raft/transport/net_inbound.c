@@ -172,6 +172,19 @@ void net_inbound_cb(uv_stream_t *listener, int status)
     make_room(inbound);
 }
 
+uint64_t net_inbound_hears(const struct net_inbound *inbound, uint64_t peer, uint64_t within_ms)
+{
+    const struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        if (conn->state == NET_CONN_UP && conn->handshake.peer_id == peer &&
+            uv_now(inbound->hub->loop) - conn->read_ms <= within_ms) {
+            return conn->handshake.peer_store_id;
+        }
+    }
+    return 0;
+}
+
 void net_inbound_forget_strangers(struct net_inbound *inbound)
 {
     struct net_conn *conn;

@@ -31,6 +31,9 @@ void net_inbound_init(struct net_inbound *inbound, struct net_hub *hub,
 /* The listener's callback; its handle's data is the inbound side. */
 void net_inbound_cb(uv_stream_t *listener, int status);
 
+/* The store of the peer whose connection is up, if anything has come on it in so long; else 0. */
+uint64_t net_inbound_hears(const struct net_inbound *inbound, uint64_t peer, uint64_t within_ms);
+
 /* Close the connections of peers that are ours no more. */
 void net_inbound_forget_strangers(struct net_inbound *inbound);
 

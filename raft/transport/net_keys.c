@@ -228,6 +228,7 @@ static SSL_CTX *context(const SSL_METHOD *method)
     ASSERT(SSL_CTX_set_num_tickets(ctx, 0) == 1);
     ASSERT(SSL_CTX_set_max_early_data(ctx, 0) == 1);
     ASSERT(SSL_CTX_set_recv_max_early_data(ctx, 0) == 1);
+    SSL_CTX_set_read_ahead(ctx, 1); /* a record's header and the rest of it in one read */
     /* A stranger's certificate would be taken by a dialler that does not ask: with no authority in
      * the store none is good. */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);

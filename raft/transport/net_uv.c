@@ -96,6 +96,17 @@ struct net *net_uv_net(struct net_uv *net)
     return &net->base;
 }
 
+struct net_presence net_uv_presence(const struct net_uv *net, uint64_t peer, uint64_t store_id,
+                                    uint64_t within_ms)
+{
+    const struct net_link *link = net_links_find(&net->links, peer);
+
+    return (struct net_presence){
+        .dials = store_id,
+        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
+        .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
+}
+
 uint16_t net_uv_port(const struct net_uv *net)
 {
     return net->port;

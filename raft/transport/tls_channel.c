@@ -5,7 +5,7 @@
  * caller's memory, and appends to `out`. A record that came in part is kept inside OpenSSL.
  *
  * OpenSSL's queue of errors belongs to the thread and not to a connection: it is cleared before
- * each call and after each failure.
+ * each step of a handshake and after each failure. An open channel is read and written without it.
  *
  * Thread: the raft loop.
  */
@@ -48,6 +48,7 @@ struct tls_channel {
     uint8_t gathered[RECORD_BYTES];
     size_t gathered_len;
     uint64_t records; /* sealed since the last keys */
+    bool drained;     /* the last read took all that came whole */
     struct tls_peer peer;
     char reason[TLS_REASON_BYTES];
 };
@@ -355,14 +356,16 @@ int tls_channel_shake(struct tls_channel *channel)
 
 /* --- open --- */
 
-static int read_failed(struct tls_channel *channel, int error)
+static int read_failed(struct tls_channel *channel)
 {
-    if (error == SSL_ERROR_ZERO_RETURN) {
+    if ((SSL_get_shutdown(channel->ssl) & SSL_RECEIVED_SHUTDOWN) != 0) {
         return broken(channel, ERR_IO, "closed by the peer");
     }
     return broken(channel, ERR_CORRUPT, FORGED_REASON);
 }
 
+/* Nothing here asks OpenSSL's queue of errors, which would cost as much as a small record's
+ * cipher: whether a record is only not whole yet is known without it. */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
 {
     uint8_t *to = data;
@@ -372,30 +375,33 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
         return ERR_CORRUPT;
     }
     ASSERT(channel->state == CHANNEL_OPEN);
-    while (total < room) {
+    channel->drained = false;
+    while (total < room && !channel->drained) {
         size_t len = 0;
-        int error;
 
-        clear_errors();
         if (SSL_read_ex(channel->ssl, to + total, room - total, &len) == 1) {
             total += len;
-            continue;
+            /* Another call would only find that out the dear way. */
+            channel->drained = channel->input_len == 0 && SSL_has_pending(channel->ssl) == 0;
+        } else if (SSL_want_read(channel->ssl)) {
+            channel->drained = true;
+        } else {
+            /* What came whole before it counts; the next call finds the same end. */
+            return total > 0 ? (ssize_t)total : read_failed(channel);
         }
-        error = SSL_get_error(channel->ssl, 0);
-        if (error == SSL_ERROR_WANT_READ) {
-            break;
-        }
-        /* What came whole before it counts; the next call finds the same end. */
-        return total > 0 ? (ssize_t)total : read_failed(channel, error);
     }
     return (ssize_t)total;
+}
+
+bool tls_channel_is_drained(const struct tls_channel *channel)
+{
+    return channel->drained;
 }
 
 static void seal(struct tls_channel *channel, const void *data, size_t len)
 {
     size_t written = 0;
 
-    clear_errors();
     if (channel->records >= REKEY_RECORDS) {
         tls_channel_rekey(channel);
     }

@@ -70,6 +70,10 @@ const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
  * (the other side ended it), ERR_CORRUPT (a record that is not of the other side). */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room) MUST_CHECK;
 
+/* The last read() took all that there was: until the next feed() another one would only find that
+ * out, for the price of a quarter of a record. */
+bool tls_channel_is_drained(const struct tls_channel *channel);
+
 /* To an open one. */
 void tls_channel_write(struct tls_channel *channel, const void *data, size_t len);
 void tls_channel_seal(struct tls_channel *channel);

@@ -36,15 +36,21 @@ enum frame_type {
     FRAME_REPLY = 20,
     FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
     FRAME_CONFIRM_ACK = 22,
-    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
-    FRAME_CLOCK = 24,   /* what time is it? and the answer (wire.h) */
-    FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
-    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
-    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
-    FRAME_RELAY = 28,   /* a command or query for a member to forward to the leader */
-    FRAME_STANDING = 29 /* what the sender's disk holds of the consensus (wire.h) */
+    FRAME_PING = 23,     /* keeps an idle link checked; never reaches the receiver */
+    FRAME_CLOCK = 24,    /* what time is it? and the answer (wire.h) */
+    FRAME_APPLIED = 25,  /* how far have you applied the log? and the answer */
+    FRAME_RESIGN = 26,   /* a leader steps down: it has no majority any more */
+    FRAME_PROBE = 27,    /* do you lead? and the answer, directly or through another */
+    FRAME_RELAY = 28,    /* a command or query for a member to forward to the leader */
+    FRAME_STANDING = 29, /* what the sender's disk holds of the consensus (wire.h) */
+    /* since level 3, and sent from then on alone */
+    FRAME_WITNESS = 30,  /* is what I have, or was told, what you have? and the answer */
+    FRAME_COMPARE = 31,  /* which row differs: a node whose state is another asks one by one, */
+    FRAME_COMPARED = 32, /* and gets digests of ranges of keys, and the rows of one */
+    /* since level 4 */
+    FRAME_BUFFERS = 33 /* what do you hold of these tags? and the answer */
 };
-#define FRAME_TYPE_MAX FRAME_STANDING
+#define FRAME_TYPE_MAX FRAME_BUFFERS
 
 /* Write the header of a frame with this payload (at most FRAME_PAYLOAD_BYTES_MAX). */
 void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,

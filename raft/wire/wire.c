@@ -95,7 +95,7 @@ static const struct field request_fields[] = {
 static bool request_is_sound(const struct wire_request *request)
 {
     return (request->kind == WIRE_REQUEST_COMMAND || request->kind == WIRE_REQUEST_QUERY ||
-            request->kind == WIRE_REQUEST_MEMBER) &&
+            request->kind == WIRE_REQUEST_MEMBER || request->kind == WIRE_REQUEST_MONOTONIC) &&
            request->origin <= LIMIT_NODE_ID && request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX &&
            request->payload_len <= LIMIT_ENTRY_BYTES;
 }
@@ -206,6 +206,84 @@ static bool resign_is_sound(const struct wire_resign *resign)
 }
 
 WIRE_CODEC(resign, 0)
+
+/* --- doubts --- */
+
+static const struct field witness_fields[] = {
+    FIELD_NUMBER(struct wire_witness, kind),  FIELD_BOOL(struct wire_witness, answer),
+    FIELD_BOOL(struct wire_witness, known),   FIELD_NUMBER(struct wire_witness, index),
+    FIELD_NUMBER(struct wire_witness, value),
+};
+
+static bool witness_is_sound(const struct wire_witness *witness)
+{
+    return witness->kind >= WIRE_WITNESS_STATE && witness->kind <= WIRE_WITNESS_START &&
+           (witness->answer || witness->known) && (witness->known || witness->value == 0) &&
+           witness->index < WIRE_NUMBER_BOUND &&
+           (witness->index != 0) == (witness->kind == WIRE_WITNESS_STATE);
+}
+
+WIRE_CODEC(witness, 0)
+
+static const struct field compare_fields[] = {
+    FIELD_NUMBER(struct wire_compare, number),
+    FIELD_NUMBER(struct wire_compare, kind),
+    FIELD_NUMBER(struct wire_compare, index),
+    FIELD_NUMBER(struct wire_compare, digest),
+};
+
+static bool compare_is_sound(const struct wire_compare *compare)
+{
+    return compare->kind >= WIRE_COMPARE_OPEN && compare->kind <= WIRE_COMPARE_CLOSE &&
+           compare->index < WIRE_NUMBER_BOUND &&
+           (compare->index != 0) == (compare->kind == WIRE_COMPARE_OPEN) &&
+           (compare->kind == WIRE_COMPARE_OPEN || compare->digest == 0);
+}
+
+WIRE_CODEC(compare, 0)
+
+static const struct field compared_fields[] = {
+    FIELD_NUMBER(struct wire_compared, number),   FIELD_NUMBER(struct wire_compared, kind),
+    FIELD_NUMBER(struct wire_compared, index),    FIELD_NUMBER(struct wire_compared, digest),
+    FIELD_NUMBER(struct wire_compared, count),    FIELD_BOOL(struct wire_compared, end),
+    FIELD_BYTES(struct wire_compared, data, len),
+};
+
+static bool compared_is_sound(const struct wire_compared *compared)
+{
+    bool is_part = compared->kind == WIRE_COMPARED_PART;
+
+    if (compared->kind < WIRE_COMPARED_OPEN || compared->kind > WIRE_COMPARED_NOT ||
+        compared->index >= WIRE_NUMBER_BOUND ||
+        (compared->index != 0) != (compared->kind == WIRE_COMPARED_OPEN)) {
+        return false;
+    }
+    if (is_part) {
+        /* Only a state without rows has a part without any. */
+        return compared->len <= LIMIT_ROW_KEY_BYTES &&
+               (compared->len == 0) == (compared->count == 0) &&
+               (compared->count > 0 || (compared->end && compared->digest == 0));
+    }
+    return compared->digest == 0 && compared->count == 0 && !compared->end &&
+           compared->len <= (compared->kind == WIRE_COMPARED_ROWS ? WIRE_CHUNK_BYTES_MAX : 0);
+}
+
+WIRE_CODEC(compared, 0)
+
+/* --- buffers --- */
+
+static const struct field buffers_fields[] = {
+    FIELD_NUMBER(struct wire_buffers, number),
+    FIELD_BOOL(struct wire_buffers, answer),
+    FIELD_BYTES(struct wire_buffers, data, len),
+};
+
+static bool buffers_is_sound(const struct wire_buffers *buffers)
+{
+    return buffers->len > 0;
+}
+
+WIRE_CODEC(buffers, 0)
 
 /* --- handshakes --- */
 

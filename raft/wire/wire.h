@@ -51,7 +51,8 @@ WIRE_MESSAGE(chunk_ack);
 enum wire_request_kind {
     WIRE_REQUEST_COMMAND = 1,
     WIRE_REQUEST_QUERY = 2,
-    WIRE_REQUEST_MEMBER = 10 /* a member_ask */
+    WIRE_REQUEST_MEMBER = 10,   /* a member_ask */
+    WIRE_REQUEST_MONOTONIC = 11 /* a COMMAND_STRICT_FOR that is no command here: level 4 */
 };
 
 /* Of FRAME_REQUEST and FRAME_RELAY. */
@@ -140,6 +141,70 @@ struct wire_resign {
     uint64_t term;
 };
 WIRE_MESSAGE(resign);
+
+/* --- doubts (raft/cluster/doubt.h), from level 3 on --- */
+
+/* About what a witness is asked, and what the value is. */
+enum wire_witness_kind {
+    WIRE_WITNESS_STATE = 1, /* the digest of all rows once the entry at index was applied */
+    WIRE_WITNESS_LEVEL = 2, /* the level in force; index 0 */
+    WIRE_WITNESS_START = 3  /* the newest start of the asker that is known; index 0 */
+};
+
+struct wire_witness {
+    uint8_t kind;   /* enum wire_witness_kind */
+    bool answer;    /* false: a question, which says what the asker has itself */
+    bool known;     /* false, of an answer: the index is not applied yet, or forgotten */
+    uint64_t index; /* the answer carries the question's back */
+    uint64_t value; /* 0 if it is not known */
+};
+WIRE_MESSAGE(witness);
+
+enum wire_compare_kind {
+    WIRE_COMPARE_OPEN = 1, /* a view of your rows, please, at any index */
+    WIRE_COMPARE_PART = 2, /* the next range of keys: its digest */
+    WIRE_COMPARE_ROWS = 3, /* the rows of the last one */
+    WIRE_COMPARE_CLOSE = 4
+};
+
+struct wire_compare {
+    uint64_t number; /* of the comparison; the answers carry it back */
+    uint8_t kind;    /* enum wire_compare_kind */
+    uint64_t index;  /* of an OPEN: the asker's state differs there, by this digest; else 0 */
+    uint64_t digest;
+};
+WIRE_MESSAGE(compare);
+
+enum wire_compared_kind {
+    WIRE_COMPARED_OPEN = 1,
+    WIRE_COMPARED_PART = 2,
+    WIRE_COMPARED_ROWS = 3,
+    WIRE_COMPARED_NOT = 4 /* there is no view (any more) */
+};
+
+struct wire_compared {
+    uint64_t number;
+    uint8_t kind;        /* enum wire_compared_kind */
+    uint64_t index;      /* of an OPEN: that of the view; else 0 */
+    uint64_t digest;     /* of a PART: the sum of hash_row() over its rows; else 0 */
+    uint32_t count;      /* of a PART: its rows; else 0 */
+    bool end;            /* of a PART: no key comes behind it */
+    const uint8_t *data; /* borrowed; a PART's last key; ROWS as records of a snapshot; else none */
+    size_t len;          /* <= LIMIT_ROW_KEY_BYTES; <= WIRE_CHUNK_BYTES_MAX */
+};
+WIRE_MESSAGE(compared);
+
+/* --- buffers --- */
+
+/* A question, whose data is a QUERY_TAG_LIST; or its answer, whose data is a page of buffers
+ * (segments_page.h). Whoever gets it reads the data. */
+struct wire_buffers {
+    uint64_t number; /* the asker's, given back */
+    bool answer;
+    const uint8_t *data; /* borrowed */
+    size_t len;
+};
+WIRE_MESSAGE(buffers);
 
 /* --- handshakes --- */
 

@@ -120,6 +120,17 @@ static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_followe
     }
 }
 
+static const struct id_backup_figures *figures_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.backups.figures;
+}
+
+static void expect_figures(struct ring *ring, uint64_t id, uint64_t taken, uint64_t failed)
+{
+    assert_int_equal(figures_of(ring, id)->taken, taken);
+    assert_int_equal(figures_of(ring, id)->failed, failed);
+}
+
 static void test_a_follower_gives_what_was_acknowledged_before(void **state)
 {
     struct ring ring = {.rows_hold_ms = 60000};
@@ -127,6 +138,7 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
     struct backup_head head;
     uint64_t leader;
     uint64_t follower;
+    uint64_t now_ms;
 
     (void)state;
     start(&ring, &leader, &follower);
@@ -136,6 +148,10 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
     assert_true(taker.parts > 5);
     assert_true(has_tag(&taker, "tag-0") && has_tag(&taker, "last"));
     assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
+    expect_figures(&ring, follower, 1, 0);
+    assert_int_equal(figures_of(&ring, follower)->last_bytes, taker.file.len);
+    now_ms = clock_wall_ms(&ring_node(&ring, follower)->clock);
+    assert_in_range(figures_of(&ring, follower)->last_ms, now_ms - 2 * RING_HEARTBEAT_MS, now_ms);
     taker_free(&taker);
     ring_close(&ring);
 }
@@ -225,7 +241,9 @@ static void test_one_at_a_time(void **state)
     assert_int_equal(next_part(&ring, leader, &first), 0);
     first.what.close = false;
     assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND); /* it is over */
+    expect_figures(&ring, leader, 0, 1);                               /* a refusal is none */
     take_rest(&ring, leader, &second);
+    expect_figures(&ring, leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
     ring_close(&ring);
@@ -247,6 +265,7 @@ static void test_one_that_nobody_asks_for_is_given_up(void **state)
     ring_run_ms(&ring, 400);
     assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND);
     take_rest(&ring, leader, &second);
+    expect_figures(&ring, leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
     ring_close(&ring);
@@ -276,6 +295,7 @@ static void test_one_that_takes_too_long_is_cut_off(void **state)
     }
     assert_int_equal(status, ERR_TIMEOUT);
     assert_int_equal(ring_node(&ring, leader)->replica.backups.state, BACKUPS_NONE);
+    expect_figures(&ring, leader, 0, 1);
     taker_free(&taker);
     ring_close(&ring);
 }

@@ -359,6 +359,34 @@ static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
     ring_close(&ring);
 }
 
+/* A leader that loses its place loses what it has not committed: the member stays one. */
+static void test_a_removal_that_is_not_committed_is_none(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_pause(&ring, other);
+    (void)begin(&ring, leader, &waited, 10000);
+    ring_run_ms(&ring, 200); /* the follower has told that it has it */
+    ring_isolate(&ring, leader, true);
+    assert_int_equal(driver_change(&replica_of(&ring, leader)->driver, other, NULL, ROLE_GONE), 0);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(waited.asked.done, 0);
+    ring_isolate(&ring, leader, false);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(ring_role(&ring, leader, other), ROLE_GONE);
+    expect_all(&waited);
+    ring_resume(&ring, other);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
 static void test_a_node_that_stops_says_who_is_missing(void **state)
 {
     struct waited waited = {0};
@@ -540,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_lost_questions_and_answers_are_repeated),
         cmocka_unit_test(test_a_change_of_leader_does_not_end_it),
         cmocka_unit_test(test_a_member_that_is_removed_is_waited_for_no_more),
+        cmocka_unit_test(test_a_removal_that_is_not_committed_is_none),
         cmocka_unit_test(test_a_node_that_stops_says_who_is_missing),
         cmocka_unit_test(test_the_word_of_a_stranger_does_not_count),
         cmocka_unit_test(test_the_last_word_counts_at_the_deadline),

@@ -117,6 +117,13 @@ static void test_a_payload_up_to_the_limit(void **state)
     ring_close(&ring);
 }
 
+/* Of a tag with lengths as these. */
+static uint64_t tag_bytes(uint16_t name_len, uint16_t description_len, bool deleted)
+{
+    return fsm_tag_bytes(&(struct tag_row){
+        .name_len = name_len, .description_len = description_len, .deleted = deleted});
+}
+
 /* A put, and its status. */
 static int put_on(struct ring *ring, uint64_t node, const char *tag)
 {
@@ -137,7 +144,7 @@ static int put_on(struct ring *ring, uint64_t node, const char *tag)
 static void test_a_full_state_takes_no_new_tags(void **state)
 {
     enum { ROOM = 20, ASKED = 30 };
-    struct ring ring = {.memory_bytes = ROOM * fsm_tag_bytes(3, 0, false) + 4096};
+    struct ring ring = {.memory_bytes = ROOM * tag_bytes(3, 0, false) + 4096};
     struct asked many[ASKED];
     unsigned full = 0;
     uint64_t leader;
@@ -162,9 +169,8 @@ static void test_a_full_state_takes_no_new_tags(void **state)
     }
     fsm_usage(ring_node(&ring, leader)->replica.fsm, &usage);
     assert_int_equal(usage.tags, ASKED - full);
-    assert_true(full >= ASKED - ROOM - 4096 / fsm_tag_bytes(3, 0, false) &&
-                full < ASKED - ROOM / 2);
-    assert_true(usage.tags * fsm_tag_bytes(3, 0, false) <= ring.memory_bytes);
+    assert_true(full >= ASKED - ROOM - 4096 / tag_bytes(3, 0, false) && full < ASKED - ROOM / 2);
+    assert_true(usage.tags * tag_bytes(3, 0, false) <= ring.memory_bytes);
     assert_int_equal(put_on(&ring, follower, "new"), ERR_STATE_FULL);
     assert_null(ring_row(&ring, leader, "new"));
     assert_int_equal(put_on(&ring, follower, "t00"), 0);

@@ -307,6 +307,70 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
     ring_close(&ring);
 }
 
+/* --- a leader that is none any more --- */
+
+/* The leader gives its place to the member in between, which the far node does not reach: that one
+ * hears of no new leader, and believes the old one, with which its links work. */
+static void depose(struct ring *ring, const struct roles *roles)
+{
+    ring_isolate(ring, roles->far, true);
+    assert_false(driver_transfer(&replica_of(ring, roles->leader)->driver, roles->relay));
+    ring_run_ms(ring, RING_HEARTBEAT_MS);
+    assert_true(driver_leads(&replica_of(ring, roles->relay)->driver));
+    ring_isolate(ring, roles->far, false);
+    ring->cut[roles->far][roles->relay] = true;
+    ring->cut[roles->relay][roles->far] = true;
+    assert_int_equal(driver_leader(&replica_of(ring, roles->far)->driver), roles->leader);
+}
+
+/* It says so, and that is no sign that requests get to a leader this way. */
+static void test_who_says_that_it_does_not_lead_is_left_at_once(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked put;
+    uint64_t relay;
+
+    (void)state;
+    start(&ring, 4, &roles);
+    depose(&ring, &roles);
+    asked_put(&put, "b", 20);
+    ask(&ring, roles.far, &put, PATIENCE_MS);
+    ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    assert_int_equal(driver_leader(&replica_of(&ring, roles.far)->driver), roles.leader);
+    relay = requests_of(&ring, roles.far)->way.relay;
+    assert_int_equal(relay, 10 - roles.leader - roles.far - roles.relay);
+    scene_expect_idle(&ring, false);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
+/* A node without a vote has no election to remind it; the old leader may be its only way. */
+static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    assert_int_equal(
+        driver_change(&replica_of(&ring, roles.leader)->driver, roles.far, NULL, ROLE_STANDBY), 0);
+    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
+    assert_int_equal(ring_role(&ring, roles.far, roles.far), ROLE_STANDBY);
+    depose(&ring, &roles);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    assert_int_equal(driver_leader(&replica_of(&ring, roles.far)->driver), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(step_by_query(&ring, roles.far, "a", 50), 10);
+        ring_run_ms(&ring, 300);
+    }
+    assert_int_equal(requests_of(&ring, roles.far)->way.relay, roles.leader);
+    scene_expect_idle(&ring, false);
+    ring_close(&ring);
+}
+
 /* --- what a node says of its own accord --- */
 
 /* It hears that the tag becomes strict, and says that it holds nothing of it any more. Its log may
@@ -475,6 +539,27 @@ static void test_a_late_yes_is_not_believed(void **state)
     ring_close(&ring);
 }
 
+/* Nor a no to what was asked before the leader was heard. */
+static void test_a_late_no_is_not_believed(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct way *way;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    way = &requests_of(&ring, roles.far)->way;
+    cut_link(&ring, &roles, CUT_BACK);
+    ring_run_ms(&ring, 2 * RING_ELECTION_MS);
+    assert_int_equal(way->state, WAY_RELAYED);
+    cut_link(&ring, &roles, 0);
+    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
+    assert_int_equal(way->state, WAY_DIRECT);
+    receive_probe(&ring, roles.far, roles.leader, WIRE_PROBE_NO, way->round);
+    assert_int_equal(way->state, WAY_DIRECT);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,10 +573,13 @@ int main(void)
         cmocka_unit_test(test_a_link_that_comes_up_is_tried_at_once),
         cmocka_unit_test(test_a_member_that_goes_is_replaced_by_another),
         cmocka_unit_test(test_a_member_whose_link_breaks_is_replaced_at_once),
+        cmocka_unit_test(test_who_says_that_it_does_not_lead_is_left_at_once),
+        cmocka_unit_test(test_a_standby_reaches_a_new_leader_through_the_old_one),
         cmocka_unit_test(test_a_node_says_round_the_cut_that_it_holds_nothing),
         cmocka_unit_test(test_a_row_that_comes_after_newer_ones_is_not_taken),
         cmocka_unit_test(test_without_a_leader_anywhere_the_deadline_decides),
         cmocka_unit_test(test_a_late_yes_is_not_believed),
+        cmocka_unit_test(test_a_late_no_is_not_believed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

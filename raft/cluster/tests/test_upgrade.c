@@ -105,6 +105,9 @@ static void test_never_by_itself_if_told_so_and_at_once_if_asked(void **state)
     assert_int_equal(level_of(&ring, 3), 2);
     assert_int_equal(asks(&ring, 1, 2).outcome, MEMBER_DONE);
     assert_int_equal(asks(&ring, 1, 3).outcome, MEMBER_IN_THE_WAY);
+    /* Nobody is in the way of a level that nobody speaks. */
+    assert_int_equal(asks(&ring, 1, 0).outcome, MEMBER_NOT_NEXT);
+    assert_string_equal(asks(&ring, 1, 0).why, "the level is 2, and no member speaks a newer one");
     ring_close(&ring);
 }
 
@@ -121,6 +124,7 @@ static void test_whoever_is_in_the_way_is_named(void **state)
     exchange(&ring, 2, 2);
     ring_run_ms(&ring, 2000);
     assert_in_the_way(&ring, "node 3 (leafd ring) speaks levels 1 to 1");
+    assert_int_equal(asks(&ring, 1, 0).outcome, MEMBER_IN_THE_WAY);
     other = ring_follower(&ring);
     ring_crash(&ring, other); /* what it runs when it comes back nobody knows */
     snprintf(name, sizeof name, "node %u cannot be reached", (unsigned)other);

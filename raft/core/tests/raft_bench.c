@@ -130,9 +130,11 @@ static void start(struct bench *bench)
     config.applier.rows_join_ms = bench->rows_join_ms;
     config.applier.rows_hold_ms = bench->rows_hold_ms;
     config.seed = bench->id;
+    config.incarnation = bench->incarnation;
     fake_disk_init(&bench->disk, bench->store);
     fake_net_init(&bench->net);
     fake_observer_init(&bench->observer);
+    bench->observer.driver = &bench->driver;
     ASSERT(driver_start(&bench->driver, &config, &bench->disk.base, &bench->net.base,
                         &bench->clock.base, bench->fsm, &bench->observer.base, &loaded) == 0);
     store_loaded_release(&loaded);

@@ -22,6 +22,7 @@ struct bench {
     struct fake_observer observer;
     struct fsm *fsm;
     struct driver driver;
+    uint64_t incarnation;      /* set before bench_start() */
     uint32_t snapshot_entries; /* set before bench_start(); 0: 1000 */
     uint32_t trailing_entries; /* likewise; 0: 100 */
     uint32_t rows_join_ms;     /* likewise */

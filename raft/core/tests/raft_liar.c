@@ -141,8 +141,8 @@ static void hear_honest(struct liar *liar, bool heard)
 static void lie(struct liar *liar)
 {
     static void (*const lies[])(struct liar * liar) = {
-        lie_message, lie_message, lie_message, lie_message,   lie_snapshot,
-        lie_request, lie_reply,   lie_small,   lie_handshake, lie_bytes};
+        lie_message, lie_message, lie_message,   lie_message, lie_snapshot, lie_request,
+        lie_reply,   lie_small,   lie_handshake, lie_bytes,   lie_doubt,    lie_buffers};
 
     lies[liar_below(liar->source, sizeof lies / sizeof lies[0])](liar);
 }
@@ -182,18 +182,45 @@ static void step(struct liar *liar, struct honest *honest)
 
 /* --- the whole play --- */
 
+/* The level that brings questions to others, by entries as an honest leader has them. */
+static void raise_level(struct liar *liar)
+{
+    struct driver *leader = &ring_node(&liar->ring, ring_elect(&liar->ring))->replica.driver;
+
+    for (uint16_t to = 2; to <= 3; to++) {
+        struct buf bytes = BUF_INIT;
+        struct driver_command command;
+        uint64_t index;
+        uint64_t term;
+
+        command_put(&bytes, COMMAND_LEVEL, &(struct level_command){.to = to});
+        session_stamp_put(&bytes, &(struct session_stamp){9, 1, to, to});
+        command = (struct driver_command){bytes.data, bytes.len};
+        ASSERT(driver_submit(leader, &command, 1, &index, &term) == 0);
+        buf_free(&bytes);
+        ring_settle(&liar->ring);
+    }
+}
+
 static void begin(struct liar *liar)
 {
     uint8_t how = liar_byte(liar->source);
+    bool is_late = liar_below(liar->source, 2) == 1;
 
     liar->ring.snapshot_entries = how & 1 ? 4 : 1000;
     liar->ring.keeps_time = (how & 2) != 0;
     liar->ring.workers = (how & 2) != 0 ? 1 : 0;
     liar->ring.joiners = !liar->tame && (how & 12) == 12 ? 1 : 0;
     liar->ring.digest_ms = how & 16 ? 500 : 0;
+    for (unsigned i = 0; i < 3; i++) {
+        liar->ring.nodes[i].able = is_late ? 3 : 1;
+    }
     ring_start(&liar->ring, 3);
     (void)ring_elect(&liar->ring);
     ring_make(&liar->ring, 1, "a", 100);
+    if (is_late) {
+        raise_level(liar);
+    }
     liar->id = 1 + (how >> 5) % (3 - liar->ring.joiners);
     hear_honest(liar, false);
 }

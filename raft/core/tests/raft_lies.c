@@ -571,6 +571,91 @@ void lie_small(struct liar *liar)
     send_spoilt(liar, type, &buf);
 }
 
+/* --- doubts --- */
+
+static void put_compare(struct liar *liar, struct buf *buf)
+{
+    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.doubt.compare;
+
+    buf_put_u64(buf, field(liar, compare->lender.number));
+    buf_put_u8(buf, (uint8_t)field(liar, 1 + liar_below(liar->source, 4)));
+    buf_put_u64(buf, field(liar, liar_below(liar->source, 2) == 0 ? 0 : number(liar)));
+    buf_put_u64(buf, field(liar, liar_below(liar->source, 2)));
+}
+
+static void put_compared(struct liar *liar, struct buf *buf)
+{
+    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.doubt.compare;
+    uint64_t kind = 1 + liar_below(liar->source, 4);
+    struct buf data = BUF_INIT;
+
+    buf_put_u64(buf, field(liar, compare->asker.number));
+    buf_put_u8(buf, (uint8_t)field(liar, kind));
+    buf_put_u64(buf, field(liar, kind == WIRE_COMPARED_OPEN ? number(liar) : 0));
+    buf_put_u64(buf, field(liar, kind == WIRE_COMPARED_PART ? compare->asker.sum : 0));
+    buf_put_u32(buf, (uint32_t)field(liar, kind == WIRE_COMPARED_PART ? 1 : 0));
+    buf_put_u8(buf, (uint8_t)field(liar, kind == WIRE_COMPARED_PART ? 1 : 0));
+    if (kind == WIRE_COMPARED_PART || kind == WIRE_COMPARED_ROWS) {
+        put_bytes(liar, &data);
+    }
+    buf_put_str32(buf, data.data, data.len);
+    buf_free(&data);
+}
+
+/* Whoever plays two others can end a node: the liar speaks as one. */
+void lie_doubt(struct liar *liar)
+{
+    const struct doubt *doubt = &ring_node(&liar->ring, liar->victim)->replica.doubt;
+    enum frame_type type = FRAME_WITNESS;
+    struct buf buf = BUF_INIT;
+    uint64_t kind = 1 + liar_below(liar->source, 3);
+    bool is_state = kind == WIRE_WITNESS_STATE;
+
+    switch (liar_below(liar->source, 4)) {
+    case 0:
+        type = FRAME_COMPARE;
+        put_compare(liar, &buf);
+        break;
+    case 1:
+        type = FRAME_COMPARED;
+        put_compared(liar, &buf);
+        break;
+    default:
+        buf_put_u8(&buf, (uint8_t)field(liar, kind));
+        buf_put_u8(&buf, (uint8_t)field(liar, liar_below(liar->source, 2)));
+        buf_put_u8(&buf, (uint8_t)field(liar, 1));
+        buf_put_u64(&buf, field(liar, is_state ? doubt->voices.index : 0));
+        buf_put_u64(&buf, number(liar));
+        break;
+    }
+    send_spoilt(liar, type, &buf);
+}
+
+/* --- buffers --- */
+
+void lie_buffers(struct liar *liar)
+{
+    const struct buffers *buffers = &ring_node(&liar->ring, liar->victim)->replica.buffers;
+    bool is_answer = liar_below(liar->source, 2) == 0;
+    struct buf data = BUF_INIT;
+    struct buf buf = BUF_INIT;
+
+    if (is_answer) {
+        buf_put_u8(&data, (uint8_t)field(liar, 0));
+        buf_put_u32(&data, (uint32_t)field(liar, 0));
+    } else {
+        query_list_encode(&data, "", 0, "", 0, 1 + (uint32_t)liar_below(liar->source, 3));
+    }
+    if (liar_below(liar->source, 4) == 0) {
+        put_bytes(liar, &data);
+    }
+    buf_put_u64(&buf, field(liar, buffers->number));
+    buf_put_u8(&buf, (uint8_t)field(liar, is_answer));
+    buf_put_str32(&buf, data.data, data.len);
+    buf_free(&data);
+    send_spoilt(liar, FRAME_BUFFERS, &buf);
+}
+
 /* --- handshakes --- */
 
 void lie_handshake(struct liar *liar)
@@ -597,9 +682,10 @@ void lie_handshake(struct liar *liar)
         buf_put_u64(&buf, number(liar));
         buf_put_u64(&buf, number(liar));
         buf_put_str32(&buf, conf.data, conf.len);
-        liar->refused += peers_admit(peers, from, 1000 + from) != 0 ||
-                         !peers_know(peers, from, buf.data, buf.len) ||
-                         peers_check(peers, from, buf.data, buf.len) != 0;
+        liar->refused +=
+            peers_admit(peers, from, 1000 + from) != 0 ||
+            !peers_know(peers, from, buf.data, buf.len) ||
+            peers_check(peers, from, &(struct net_presence){0}, buf.data, buf.len) != 0;
     }
     (void)replica_turn(&node->replica);
     buf_free(&answer);

@@ -22,11 +22,13 @@ struct liar {
 };
 
 /* Send the victim something; it takes a turn. */
-void lie_message(struct liar *liar);   /* of the core */
-void lie_snapshot(struct liar *liar);  /* a head, and chunks of rows */
-void lie_request(struct liar *liar);   /* a command, a query or a membership request */
-void lie_reply(struct liar *liar);     /* to what the victim asked, or did not */
-void lie_small(struct liar *liar);     /* confirmations, clocks, acknowledgements of chunks */
+void lie_message(struct liar *liar);  /* of the core */
+void lie_snapshot(struct liar *liar); /* a head, and chunks of rows */
+void lie_request(struct liar *liar);  /* a command, a query or a membership request */
+void lie_reply(struct liar *liar);    /* to what the victim asked, or did not */
+void lie_small(struct liar *liar);    /* confirmations, clocks, acknowledgements of chunks */
+void lie_doubt(struct liar *liar);
+void lie_buffers(struct liar *liar);
 void lie_handshake(struct liar *liar); /* a statement, or a request to join */
 void lie_bytes(struct liar *liar);     /* no frame at all */
 

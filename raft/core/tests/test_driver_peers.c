@@ -36,7 +36,7 @@ static struct peer_standing next_start(struct ring *ring, uint64_t id)
 
 static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_standing start)
 {
-    return driver_meet(driver_of(ring, id), peer, &(struct wire_statement){.start = start});
+    return driver_meet(driver_of(ring, id), peer, &(struct wire_statement){.start = start}, false);
 }
 
 /* Three nodes that have met; the leader and one of the others. */

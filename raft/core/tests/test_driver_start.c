@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "raft/core/prepare.h"
+#include "src/id/codec/command.h"
 #include "raft/core/driver.h"
 #include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
@@ -108,6 +109,79 @@ static void commit_op(struct store *store, struct store_op op)
 
     STAILQ_INSERT_TAIL(&list, &op, link);
     assert_int_equal(store->ops->commit(store, &list, &error), 0);
+}
+
+static int load_whole(struct store *store)
+{
+    struct fsm *fsm = fsm_new();
+    struct store_error error = {{0}};
+    struct store_loaded loaded;
+    int rv = prepare_load(store, fsm, 1, 7, MEMBERS, 3, &loaded, &error);
+
+    if (rv == 0) {
+        store_loaded_release(&loaded);
+    }
+    fsm_free(fsm);
+    return rv;
+}
+
+/* Entry 2 is this command. */
+static void append_second(struct store *store, const struct buf *command)
+{
+    const struct store_entry entry = {1, RAFT_COMMAND, (uint32_t)command->len, command->data};
+
+    commit_op(store, (struct store_op){
+                         .kind = STORE_APPEND, .index = 2, .entry_count = 1, .entries = &entry});
+}
+
+static void expect_refused_as_it_was(const struct buf *command)
+{
+    struct store *store = new_store();
+    struct store_loaded before = load(store);
+    struct store_loaded after;
+
+    assert_int_equal(prepare(store, &before, 3), 0);
+    store_loaded_release(&before);
+    append_second(store, command);
+    before = load(store);
+    assert_int_equal(load_whole(store), ERR_NEWER);
+    after = load(store);
+    assert_int_equal(after.term, before.term);
+    assert_int_equal(after.vote, before.vote);
+    assert_int_equal(after.entry_count, before.entry_count);
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        assert_int_equal(after.locals[i].len, before.locals[i].len);
+        if (before.locals[i].len > 0) {
+            assert_memory_equal(after.locals[i].data, before.locals[i].data, before.locals[i].len);
+        }
+    }
+    store_loaded_release(&before);
+    store_loaded_release(&after);
+    store_mem_free(store);
+}
+
+/* A leafd that is too old for what is in the log changes nothing, not even the count of starts. */
+static void test_a_log_of_a_later_level_is_refused_as_it_was(void **state)
+{
+    struct store *store = new_store();
+    struct store_loaded loaded = load(store);
+    struct buf command = BUF_INIT;
+
+    (void)state;
+    command_put(&command, COMMAND_LEVEL,
+                &(struct level_command){.to = (uint16_t)(level_own.max + 1), .wall_ms = 1});
+    expect_refused_as_it_was(&command);
+    command.data[1] = 250; /* a type that nobody knows yet */
+    expect_refused_as_it_was(&command);
+    command.len = 0;
+    command_put(&command, COMMAND_LEVEL,
+                &(struct level_command){.to = level_own.max, .wall_ms = 1});
+    assert_int_equal(prepare(store, &loaded, 3), 0);
+    append_second(store, &command);
+    assert_int_equal(load_whole(store), 0);
+    store_loaded_release(&loaded);
+    store_mem_free(store);
+    buf_free(&command);
 }
 
 /* Earlier versions wrote them apart. */
@@ -571,7 +645,8 @@ static void test_a_state_that_differs_ends_the_node(void **state)
     bench_run(&bench);
     assert_int_equal(bench.observer.failed_count, 1);
     assert_int_equal(bench.observer.failed_err, ERR_DIVERGED);
-    assert_int_equal(bench.observer.applied_index, 3); /* nobody is told of a result */
+    assert_int_equal(bench.observer.doubt_count, 1);
+    assert_int_equal(driver_applied(&bench.driver)->index, 4); /* and nothing behind it */
     bench_timeout(&bench);
     bench_run(&bench);
     assert_int_equal(bench.observer.failed_count, 1); /* once */
@@ -583,6 +658,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_new_store_gets_the_configuration_as_entry_1),
         cmocka_unit_test(test_a_used_store_is_left_alone),
+        cmocka_unit_test(test_a_log_of_a_later_level_is_refused_as_it_was),
         cmocka_unit_test(test_a_crash_between_term_and_first_entry),
         cmocka_unit_test(test_a_failing_write_is_reported),
         cmocka_unit_test(test_each_start_is_an_incarnation_of_its_own),

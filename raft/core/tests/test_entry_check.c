@@ -134,6 +134,41 @@ static void test_members_change_one_at_a_time(void **state)
     bench_close(&bench);
 }
 
+/* What is here is of a leader that lost: one change, where the log of the next leader has another.
+ * That one sends what follows its own, which differs from what is here in two members. */
+static void test_what_follows_another_log_is_not_judged_by_this_one(void **state)
+{
+    static const int one_fewer[] = {RAFT_VOTER, RAFT_VOTER};
+    static const int another[] = {RAFT_VOTER, RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
+    struct raft_entry entry;
+    struct buf lost = BUF_INIT;
+    struct buf held = BUF_INIT;
+    struct raft_message message;
+    struct bench bench = {0};
+
+    (void)state;
+    conf_of_roles(one_fewer, 2, &lost);
+    conf_of_roles(another, 4, &held);
+    bench_start(&bench, &FOLLOWER);
+    entry = entry_of(5, &lost);
+    message = append_of(2, 5, 10, 4, 1, &entry, 1);
+    bench_receive(&bench, &message);
+    bench_run(&bench);
+    assert_int_equal(last_of(&bench), 11);
+    entry = entry_of(7, &held);
+    message = append_of(3, 7, 11, 6, 1, &entry, 1); /* its entry 11 is of the term 6 */
+    assert_true(bench_takes(&bench, &message));
+    assert_int_equal(last_of(&bench), 11);
+    assert_int_equal(bench.driver.trust.alarm.count, 0);
+    message = append_of(3, 7, 10, 4, 1, &entry, 1);
+    bench_receive(&bench, &message);
+    assert_int_equal(last_of(&bench), 11);
+    assert_int_equal(bench.driver.trust.alarm.count, 0);
+    buf_free(&lost);
+    buf_free(&held);
+    bench_close(&bench);
+}
+
 /* --- what a later leafd knows --- */
 
 static void put_raise(struct buf *buf, uint16_t to)
@@ -225,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_a_barrier_is_small),
         cmocka_unit_test(test_steps_between_configurations),
         cmocka_unit_test(test_members_change_one_at_a_time),
+        cmocka_unit_test(test_what_follows_another_log_is_not_judged_by_this_one),
         cmocka_unit_test(test_what_no_leafd_here_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_leafd_that_went_back_stops),
     };

@@ -131,6 +131,43 @@ static void test_g6_driver_standby_votes_by_the_rules(void **state)
     bench_close(&bench);
 }
 
+/* Who stands for no election follows nobody after a timeout of silence, and whoever is heard. */
+static void gives_a_silent_leader_up(const struct boot *boot, bool held)
+{
+    struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
+    struct raft_message vote;
+    struct bench bench = {0};
+    uint64_t heard_ms;
+
+    bench_start(&bench, boot);
+    driver_hold(&bench.driver, held);
+    bench.clock.now_ms += BOOT_ELECTION_MS / 2;
+    bench_receive(&bench, &heartbeat);
+    heard_ms = bench.clock.now_ms;
+    while (driver_leader(&bench.driver) == 1) {
+        assert_true(bench.clock.now_ms < heard_ms + 2 * BOOT_ELECTION_MS);
+        bench_timeout(&bench);
+    }
+    assert_true(bench.clock.now_ms >= heard_ms + BOOT_ELECTION_MS);
+    assert_int_equal(driver_leader(&bench.driver), 0);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_FOLLOWER);
+    assert_int_equal(bench_term(&bench), 2);
+    assert_false(bench_sent(&bench, 2, RAFT_REQUEST_VOTE, &vote));
+    bench_receive(&bench, &heartbeat);
+    assert_int_equal(driver_leader(&bench.driver), 1);
+    bench_close(&bench);
+}
+
+static void test_g6_driver_gives_a_silent_leader_up(void **state)
+{
+    static const struct boot voter = {
+        .id = 3, .term = 2, .last = 10, .last_term = 2, .servers = 3, .roles = THREE_VOTERS};
+
+    (void)state;
+    gives_a_silent_leader_up(&G6_BOOT, false);
+    gives_a_silent_leader_up(&voter, true);
+}
+
 /* --- G7: the refusal of a pre-vote hides the higher term --- */
 
 static const struct boot G7_BOOT = {
@@ -494,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_g6_core_standby_never_forgets_and_never_votes),
         cmocka_unit_test(test_g6_driver_votes_once_the_leader_is_silent),
         cmocka_unit_test(test_g6_driver_standby_votes_by_the_rules),
+        cmocka_unit_test(test_g6_driver_gives_a_silent_leader_up),
         cmocka_unit_test(test_g7_refusals_carry_the_own_term),
         cmocka_unit_test(test_g7_core_hides_its_term),
         cmocka_unit_test(test_g7_driver_tells_its_term),

@@ -169,9 +169,9 @@ static void test_a_copy_that_was_started_as_often(void **state)
         incarnations_add(&copy, count, 100 + count);
     }
     incarnations_add(&own, 4, 104);
-    assert_int_equal(meet(&memory, 2, incarnations_newest(&own), 1, 1), 0);
+    assert_int_equal(meet(&memory, 2, incarnations_newest(&own), 2, 1), 0);
     for (uint32_t count = 4; count <= 50; count++) {
-        struct wire_statement statement = {.start = {.term = 1, .index = 1}};
+        struct wire_statement statement = {.start = {.term = 2, .index = 1}};
         struct buf earlier = BUF_INIT;
 
         incarnations_add(&copy, count, 500 + count);
@@ -184,7 +184,7 @@ static void test_a_copy_that_was_started_as_often(void **state)
         buf_free(&earlier);
     }
     for (uint32_t count = 5; count <= 5000; count++) { /* and not the original */
-        struct wire_statement statement = {.start = {.term = 1, .index = 1}};
+        struct wire_statement statement = {.start = {.term = 2, .index = 1}};
         struct buf earlier = BUF_INIT;
 
         incarnations_add(&own, count, 100 + count);
@@ -198,6 +198,49 @@ static void test_a_copy_that_was_started_as_often(void **state)
         buf_free(&earlier);
     }
     assert_int_equal(own.known, LIMIT_INCARNATIONS);
+}
+
+/* A wrong id or list was typed, and the directory thrown away: nobody is an older copy. */
+static void test_who_promised_nothing_may_come_with_another_directory(void **state)
+{
+    struct rollback memory = {.count = 0};
+
+    (void)state;
+    assert_int_equal(meet(&memory, 2, incarnation(3, 7), 1, 1), 0);
+    assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
+    assert_int_equal(rollback_find(&memory, 2)->incarnation, incarnation(1, 8));
+    rollback_term(&memory, 2, 2);
+    assert_int_equal(meet(&memory, 2, incarnation(1, 9), 2, 1), ERR_STALE);
+    memory = (struct rollback){.count = 0};
+    assert_int_equal(meet(&memory, 2, incarnation(1, 8), 2, 1), 0); /* a later term at its start */
+    assert_int_equal(meet(&memory, 2, incarnation(1, 9), 2, 1), ERR_STALE);
+    memory = (struct rollback){.count = 0};
+    assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
+    rollback_vote(&memory, 2, 1, 3);
+    assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 1), ERR_STALE);
+    memory = (struct rollback){.count = 0};
+    assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
+    rollback_tail(&memory, 2, &(struct peer_tail){1, 2, 1});
+    assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 2), ERR_STALE);
+    memory = (struct rollback){.count = 0};
+    assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
+    rollback_committed(&memory, 2, 2);
+    assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 2), ERR_STALE);
+}
+
+static void test_which_starts_are_its_own(void **state)
+{
+    struct incarnations own = {0};
+
+    (void)state;
+    incarnations_add(&own, 7, 107);
+    incarnations_add(&own, 8, 108);
+    assert_true(incarnations_include(&own, incarnation(8, 108)));
+    assert_true(incarnations_include(&own, incarnation(7, 107)));
+    assert_true(incarnations_include(&own, incarnation(6, 1))); /* forgotten: by its count */
+    assert_false(incarnations_include(&own, incarnation(8, 107)));
+    assert_false(incarnations_include(&own, incarnation(7, 108)));
+    assert_false(incarnations_include(&own, incarnation(9, 108)));
 }
 
 static void test_the_record_of_own_starts(void **state)
@@ -243,7 +286,7 @@ static void test_peers_are_apart_and_may_be_forgotten(void **state)
 
     (void)state;
     for (uint64_t peer = 1; peer <= 5; peer++) {
-        assert_int_equal(meet(&memory, peer, incarnation(peer, 1), 1, 1), 0);
+        assert_int_equal(meet(&memory, peer, incarnation(peer, 1), 2, 1), 0);
     }
     memory.changed = false;
     rollback_forget(&memory, 9);
@@ -252,7 +295,7 @@ static void test_peers_are_apart_and_may_be_forgotten(void **state)
     assert_true(memory.changed);
     assert_null(rollback_find(&memory, 2));
     for (uint64_t peer = 1; peer <= 5; peer++) {
-        assert_int_equal(meet(&memory, peer, incarnation(1, 2), 1, 1), peer == 2 ? 0 : ERR_STALE);
+        assert_int_equal(meet(&memory, peer, incarnation(1, 2), 2, 1), peer == 2 ? 0 : ERR_STALE);
     }
 }
 
@@ -264,15 +307,15 @@ static void test_peers_at_and_beyond_the_limit(void **state)
 
     (void)state;
     for (uint64_t peer = 1; peer <= last + 1; peer++) {
-        assert_int_equal(meet(&memory, peer, incarnation(5, 1), 1, 1), 0);
+        assert_int_equal(meet(&memory, peer, incarnation(5, 1), 2, 1), 0);
     }
     rollback_term(&memory, last + 1, 7);
     rollback_committed(&memory, last + 1, 7);
     rollback_vote(&memory, last + 1, 7, 1);
     rollback_tail(&memory, last + 1, &(struct peer_tail){7, 7, 7});
     assert_int_equal(memory.count, last);
-    assert_int_equal(meet(&memory, last, incarnation(4, 1), 1, 1), ERR_STALE);
-    assert_int_equal(meet(&memory, last + 1, incarnation(4, 1), 1, 1), 0);
+    assert_int_equal(meet(&memory, last, incarnation(4, 1), 2, 1), ERR_STALE);
+    assert_int_equal(meet(&memory, last + 1, incarnation(4, 1), 2, 1), 0);
 }
 
 /* All of it outlives a restart of the one who remembers. */
@@ -316,7 +359,7 @@ static void test_bad_records_are_refused(void **state)
     assert_int_equal(rollback_load(&again, NULL, 0), 0);
     assert_int_equal(again.count, 0);
     for (uint64_t peer = 1; peer <= ROLLBACK_MAX; peer++) {
-        assert_int_equal(meet(&memory, peer, incarnation(5, 1), 1, 1), 0);
+        assert_int_equal(meet(&memory, peer, incarnation(5, 1), 2, 1), 0);
     }
     rollback_save(&memory, &record);
     assert_int_equal(rollback_load(&again, record.data, record.len), 0);
@@ -354,6 +397,8 @@ int main(void)
         cmocka_unit_test(test_a_later_incarnation_has_its_tail_in_that_term),
         cmocka_unit_test(test_a_later_incarnation_knows_its_vote),
         cmocka_unit_test(test_a_copy_that_was_started_as_often),
+        cmocka_unit_test(test_who_promised_nothing_may_come_with_another_directory),
+        cmocka_unit_test(test_which_starts_are_its_own),
         cmocka_unit_test(test_the_record_of_own_starts),
         cmocka_unit_test(test_peers_are_apart_and_may_be_forgotten),
         cmocka_unit_test(test_peers_at_and_beyond_the_limit),

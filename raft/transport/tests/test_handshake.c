@@ -155,7 +155,7 @@ static void deliver(struct shake *shake, struct handshake *to)
     take_out(shake, &out);
 }
 
-static void assert_failed(const struct handshake *handshake, enum handshake_reject reject,
+static void assert_denied(const struct handshake *handshake, enum handshake_reject reject,
                           bool by_peer)
 {
     assert_int_equal(handshake->state, HANDSHAKE_FAILED);
@@ -253,12 +253,12 @@ static void test_largest_secret_and_cluster_id(void **state)
 static void check_rejected_hello(struct shake *shake, enum handshake_reject reject)
 {
     run(shake, 1);
-    assert_failed(&shake->b, reject, false);
+    assert_denied(&shake->b, reject, false);
     assert_int_equal(shake->message.type, FRAME_REJECT);
     assert_int_equal(shake->message.payload.len, 4);
     assert_int_equal(shake->message.payload.data[0], reject);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, reject, true);
+    assert_denied(&shake->a, reject, true);
     assert_int_equal(shake->message.type, 0);
     assert_string_equal(shake->a.text, "");
 }
@@ -289,7 +289,7 @@ static void test_own_id_of_the_acceptor(void **state)
     begin(shake);
     shake->message.payload.data[12] = 2; /* the dialler says it is 2 as well */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
 
 static void test_ids_out_of_range(void **state)
@@ -299,7 +299,7 @@ static void test_ids_out_of_range(void **state)
     begin(shake);
     shake->message.payload.data[12] = 0;
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_NODE, false);
     begin(shake);
     shake->message.payload.data[12] = shake->message.payload.data[13] = 0xff; /* 65535 */
     deliver(shake, &shake->b);
@@ -307,7 +307,7 @@ static void test_ids_out_of_range(void **state)
     begin(shake);
     shake->message.payload.data[14] = 1; /* 65537 */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
 
 /* Another version is told apart even if nothing else of the frame is understood. */
@@ -319,13 +319,13 @@ static void test_another_version(void **state)
     shake->message.payload.data[0] = HANDSHAKE_OLD_PROTOCOL + 1;
     shake->message.payload.len = 2; /* whatever follows them */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_VERSION, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_VERSION, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_VERSION, true);
     run(shake, 1);
     shake->message.payload.data[0] = HANDSHAKE_OLD_PROTOCOL + 1;
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_VERSION, false);
 }
 
 /* --- levels --- */
@@ -351,14 +351,14 @@ static void test_levels_that_do_not_meet(void **state)
 
     shake->b_config.levels = (struct level_range){3, 4};
     run(shake, 1);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_LEVELS, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_LEVELS, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_LEVELS, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_LEVELS, true);
     assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_LEVELS), ERR_BAD_VERSION);
     begin(shake);
     shake->message.payload.data[2] = 3; /* from 3 to 2 */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_MALFORMED, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_MALFORMED, false);
 }
 
 /* Only who has proved the secret hears of the level, or is believed about it. */
@@ -375,9 +375,9 @@ static void test_a_dialler_below_the_level_in_force_is_told_both_numbers(void **
     deliver(shake, &shake->a);
     shake->level = 3; /* b speaks it, a does not */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_NEWER, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_NEWER, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_NEWER, true);
     assert_non_null(strstr(handshake_reason(&shake->a),
                            "the cluster is at level 3 and this leafd speaks levels 1 to 2"));
     assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_NEWER), ERR_NEWER);
@@ -395,7 +395,7 @@ static void test_an_acceptor_below_the_level_in_force_gets_no_proof(void **state
     run(shake, 1);
     shake->level = 4;
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_NEWER, false);
     assert_int_equal(shake->message.type, 0);
 }
 
@@ -421,11 +421,11 @@ static void test_changed_levels_are_noticed(void **state)
     shake->message.payload.data[4] = 9; /* in flight: the dialler's newest */
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     run(shake, 1);
     shake->message.payload.data[4] = 9; /* the acceptor's */
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_PROOF, false);
 }
 
 /* --- proofs --- */
@@ -436,7 +436,7 @@ static void test_acceptor_without_the_secret(void **state)
 
     shake->b_config.old_secret.data = "Secret";
     run(shake, 2);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     assert_int_equal(shake->message.type, 0); /* our own proof was not given away */
 }
 
@@ -452,7 +452,7 @@ static void test_dialler_without_the_secret(void **state)
         buf_put(&proof.payload, shake->message.payload.data, shake->message.payload.len);
         shake->message.payload.data[i] ^= 1;
         deliver(shake, &shake->b);
-        assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+        assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
         assert_int_equal(shake->message.type, FRAME_REJECT);
         assert_int_equal(shake->message.payload.len, 4); /* no words */
         shake->b = before;
@@ -480,13 +480,13 @@ static void test_every_field_is_bound(void **state)
             continue;
         }
         deliver(shake, &shake->a);
-        assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+        assert_denied(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     }
     for (size_t i = 12; i < 12 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
         run(shake, 1);
         shake->message.payload.data[i] ^= 4;
         deliver(shake, &shake->a);
-        assert_failed(&shake->a, i < 20 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
+        assert_denied(&shake->a, i < 20 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
     }
 }
 
@@ -512,7 +512,7 @@ static void test_recorded_proof_is_worthless(void **state)
     buf_free(&shake->message.payload);
     shake->message = proof;
     deliver(shake, &again);
-    assert_failed(&again, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&again, HANDSHAKE_REJECT_PROOF, false);
 }
 
 /* The acceptor's own mac, sent back to it as a proof. */
@@ -526,7 +526,7 @@ static void test_reflected_mac_is_worthless(void **state)
     payload->len = HANDSHAKE_MAC_BYTES;
     shake->message.type = FRAME_PROOF;
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
 }
 
 /* --- who may join, asked after the proof --- */
@@ -537,9 +537,9 @@ static void test_unknown_peer(void **state)
 
     shake->b_knows = false;
     run(shake, 3);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PEER, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PEER, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_PEER, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_PEER, true);
     assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_PEER));
 }
 
@@ -549,8 +549,8 @@ static void test_store_of_the_dialler(void **state)
 
     shake->unwelcome_store = 1001;
     run(shake, 4);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_STORE, false);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, true);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_STORE, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, true);
 }
 
 static void test_store_of_the_acceptor(void **state)
@@ -562,7 +562,7 @@ static void test_store_of_the_acceptor(void **state)
     assert_int_equal(shake->a.state, HANDSHAKE_PROOF_SENT);
     run(shake, 4);
     assert_int_equal(shake->b.state, HANDSHAKE_DONE);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
 
 /* Of several reasons the one that tells most: a store of another cluster is no wiped one; a wiped
@@ -589,8 +589,8 @@ static void test_the_cluster_of_the_dialler(void **state)
         shake->unwelcome_store = cases[i].unwelcome_store;
         shake->b_knows = cases[i].b_knows;
         run(shake, 4);
-        assert_failed(&shake->b, cases[i].reject, false);
-        assert_failed(&shake->a, cases[i].reject, true);
+        assert_denied(&shake->b, cases[i].reject, false);
+        assert_denied(&shake->a, cases[i].reject, true);
         assert_int_equal(handshake_reject_err(shake->a.reject), cases[i].err);
         assert_int_equal(handshake_reject_is_final(shake->a.reject),
                          cases[i].reject != HANDSHAKE_REJECT_MALFORMED);
@@ -606,11 +606,11 @@ static void test_a_stray_node_hears_that_it_is_of_another_cluster(void **state)
     shake->unwelcome_store = 1002;
     shake->birth = ERR_OTHER_BIRTH;
     run(shake, 4);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
     assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_BIRTH));
     shake->birth = ERR_OTHER_LIST; /* of any other reason its own comes first */
     run(shake, 4);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
 
 /* --- frames out of turn and out of shape --- */
@@ -632,7 +632,7 @@ static void test_frames_out_of_turn(void **state)
             run(shake, n);
             shake->message.type = (enum frame_type)type;
             deliver(shake, next);
-            assert_failed(next, HANDSHAKE_REJECT_MALFORMED, false);
+            assert_denied(next, HANDSHAKE_REJECT_MALFORMED, false);
         }
     }
 }
@@ -659,7 +659,7 @@ static void test_every_length_but_the_right_one(void **state)
             shake->message.payload.len = len;
             deliver(shake, next);
             /* Behind a proof comes a statement, and the mac covers it. */
-            assert_failed(next,
+            assert_denied(next,
                           n == 2 && len > right_len ? HANDSHAKE_REJECT_PROOF
                                                     : HANDSHAKE_REJECT_MALFORMED,
                           false);
@@ -684,14 +684,14 @@ static void test_rejections_that_are_believed(void **state)
     memset(text, 'x', sizeof text);
     begin(shake); /* nobody has proved anything: not believed, it might end this node */
     deliver_reject(shake, HANDSHAKE_REJECT_STORE, "", 0);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
     run(shake, 2);
     deliver_reject(shake, HANDSHAKE_REJECT_STORE, text, sizeof text);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, true);
     assert_int_equal(strlen(shake->a.text), HANDSHAKE_TEXT_BYTES);
     begin(shake);
     deliver_reject(shake, 0, "", 0);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
     begin(shake); /* a code of a newer version */
     deliver_reject(shake, 999, "because", 7);
     assert_int_equal(shake->a.state, HANDSHAKE_FAILED);
@@ -729,7 +729,7 @@ static void test_mutations(void **state)
         if (n == 0 && shake->a.state == HANDSHAKE_PROOF_SENT) {
             /* The wanted id became 0, as if it wanted to join: the mac does not fit. */
             deliver(shake, &shake->b);
-            assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+            assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
         }
     }
 }

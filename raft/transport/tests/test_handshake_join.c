@@ -141,7 +141,7 @@ static void begin(struct shake *shake, bool joins)
     assert_int_equal(shake->type, FRAME_PROOF);
 }
 
-static void assert_failed(const struct handshake *handshake, enum handshake_reject reject,
+static void assert_denied(const struct handshake *handshake, enum handshake_reject reject,
                           bool by_peer)
 {
     assert_int_equal(handshake->state, HANDSHAKE_FAILED);
@@ -189,7 +189,7 @@ static void test_statement_reaches_the_acceptor(void **state)
         begin(shake, false);
         shake->payload.data[HANDSHAKE_MAC_BYTES + i] ^= 1;
         deliver(shake, &shake->b);
-        assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+        assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
     }
 }
 
@@ -216,23 +216,23 @@ static void test_joining_is_refused(void **state)
     shake->a_side.base.introduce = introduce_cb;
     begin(shake, true); /* nobody may */
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PEER, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PEER, false);
     shake->b_side.base.join = join_cb;
     begin(shake, true); /* another secret */
     shake->payload.data[0] ^= 1;
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
     shake->unwelcome_store = 1001; /* a data directory that is not the registered one */
     begin(shake, true);
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_STORE, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_STORE, false);
     shake->unwelcome_store = 0;
     shake->removed = 1; /* an id that was removed */
     begin(shake, true);
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
 }
 
 static void test_removed_peer(void **state)
@@ -242,9 +242,9 @@ static void test_removed_peer(void **state)
     shake->removed = 1;
     begin(shake, false);
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
     assert_string_equal(shake->a.text, "the node id was removed from the cluster");
 }
 
@@ -267,16 +267,18 @@ static void test_removal_without_proof(void **state)
         buf_put_u16(&shake->payload, codes[i]);
         buf_put_str16(&shake->payload, "", 0);
         deliver(shake, &shake->a);
-        assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+        assert_denied(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
     }
 }
 
-static int check_cb(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+static int check_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
+                    const void *statement, size_t len)
 {
     static const int errs[] = {ERR_STALE, ERR_IMPLAUSIBLE, ERR_BAD_MESSAGE};
 
     (void)receiver;
     assert_int_equal(peer, 1);
+    assert_int_equal(store_id, 1001);
     return len == 1 ? errs[*(const uint8_t *)statement] : 0;
 }
 
@@ -304,9 +306,9 @@ static void expect_checked(struct shake *shake, uint8_t what, enum handshake_rej
     said = what;
     begin(shake, false);
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, reject, false);
+    assert_denied(&shake->b, reject, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, reject, true);
+    assert_denied(&shake->a, reject, true);
     assert_string_equal(shake->a.text, text);
 }
 
@@ -336,11 +338,11 @@ static void test_a_link_is_no_wish_to_join(void **state)
     begin(shake, false);
     shake->b.joins = true;
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
     begin(shake, true);
     shake->b.joins = false;
     deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    assert_denied(&shake->b, HANDSHAKE_REJECT_PROOF, false);
 }
 
 static void test_reject_codes(void **state)

@@ -216,6 +216,33 @@ static void test_same_id_twice(void **state)
     assert_int_equal(pair->a.refused_err, ERR_REFUSED);
 }
 
+static struct net_presence presence(struct net_node *node, uint64_t peer)
+{
+    return net_uv_presence(node->net, peer, 7, WORLD_LATE_MS);
+}
+
+/* Whose data are at the two ends that a node has with a peer: they need not be the same. */
+static void test_whose_data_a_peer_is_here_with(void **state)
+{
+    struct pair *pair = *state;
+    struct net_node twin;
+
+    open_both(pair);
+    assert_int_equal(presence(&pair->a, 2).dials, 7);
+    RUN_UNTIL(&pair->world, presence(&pair->a, 2).reached == pair->b.config.store_id &&
+                                presence(&pair->a, 2).heard == pair->b.config.store_id);
+    net_node_init(&twin, &pair->world, 2);
+    twin.config.store_id = 77;
+    net_node_open(&twin);
+    net_node_set_peers(&twin, &pair->a, NULL);
+    RUN_UNTIL(&pair->world, presence(&pair->a, 2).heard == 77);
+    assert_int_equal(presence(&pair->a, 2).reached, pair->b.config.store_id);
+    net_node_close(&twin);
+    net_node_close(&pair->b);
+    RUN_UNTIL(&pair->world, presence(&pair->a, 2).heard == 0 && presence(&pair->a, 2).reached == 0);
+    assert_int_equal(presence(&pair->a, 9).heard + presence(&pair->a, 9).reached, 0);
+}
+
 static void test_wiped_store(void **state)
 {
     struct pair *pair = *state;
@@ -423,6 +450,7 @@ int main(void)
         T(test_wrong_cluster),
         T(test_wrong_node_at_the_address),
         T(test_same_id_twice),
+        T(test_whose_data_a_peer_is_here_with),
         T(test_wiped_store),
         T(test_unknown_peer_until_it_is_known),
         T(test_restart_and_reconnect),

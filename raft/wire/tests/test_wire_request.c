@@ -62,6 +62,34 @@ static int confirm_try(const void *data, size_t len)
     return wire_confirm_decode(data, len, &confirm);
 }
 
+static int witness_try(const void *data, size_t len)
+{
+    struct wire_witness witness;
+
+    return wire_witness_decode(data, len, &witness);
+}
+
+static int compare_try(const void *data, size_t len)
+{
+    struct wire_compare compare;
+
+    return wire_compare_decode(data, len, &compare);
+}
+
+static int compared_try(const void *data, size_t len)
+{
+    struct wire_compared compared;
+
+    return wire_compared_decode(data, len, &compared);
+}
+
+static int buffers_try(const void *data, size_t len)
+{
+    struct wire_buffers buffers;
+
+    return wire_buffers_decode(data, len, &buffers);
+}
+
 static int standing_try(const void *data, size_t len)
 {
     struct wire_standing standing;
@@ -345,6 +373,132 @@ static void test_confirm(void **state)
     buf_free(&buf);
 }
 
+static void check_refused(decode_fn fn, const char *hex)
+{
+    struct buf bytes = BUF_INIT;
+
+    while (*hex != '\0') {
+        unsigned byte;
+
+        assert_int_equal(sscanf(hex, "%2x", &byte), 1);
+        buf_put_u8(&bytes, (uint8_t)byte);
+        hex += 2;
+    }
+    assert_int_equal(fn(bytes.data, bytes.len), ERR_BAD_MESSAGE);
+    buf_free(&bytes);
+}
+
+static void test_witness(void **state)
+{
+    const struct wire_witness good[] = {{WIRE_WITNESS_STATE, false, true, 0x1122, 0x0102},
+                                        {WIRE_WITNESS_STATE, true, false, 9, 0},
+                                        {WIRE_WITNESS_LEVEL, true, true, 0, 3},
+                                        {WIRE_WITNESS_START, false, true, 0, UINT64_MAX}};
+    struct wire_witness got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_witness_encode(&good[0], &buf);
+    check_bytes(witness_try, &buf,
+                "01" /* kind */
+                "00" /* a question */
+                "01" /* known */
+                "2211000000000000"
+                "0201000000000000");
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        buf.len = 0;
+        wire_witness_encode(&good[i], &buf);
+        assert_int_equal(wire_witness_decode(buf.data, buf.len, &got), 0);
+        assert_true(got.kind == good[i].kind && got.answer == good[i].answer &&
+                    got.known == good[i].known && got.index == good[i].index &&
+                    got.value == good[i].value);
+    }
+    check_refused(witness_try, "00000122110000000000000201000000000000"); /* kind */
+    check_refused(witness_try, "04000100000000000000000201000000000000");
+    check_refused(witness_try, "01000122110000000000400201000000000000"); /* index too large */
+    check_refused(witness_try, "01000100000000000000000201000000000000"); /* or none, */
+    check_refused(witness_try, "02000101000000000000000201000000000000"); /* or one too many */
+    check_refused(witness_try, "01000022110000000000000000000000000000"); /* knows not itself */
+    check_refused(witness_try, "01010022110000000000000201000000000000"); /* a value all the same */
+    buf_free(&buf);
+}
+
+static void test_compare(void **state)
+{
+    const struct wire_compare open = {7, WIRE_COMPARE_OPEN, 0x1122, 0x0102};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_compare_encode(&open, &buf);
+    check_bytes(compare_try, &buf,
+                "0700000000000000"
+                "01"
+                "2211000000000000"
+                "0201000000000000");
+    check_refused(compare_try, "07000000000000000000000000000000000000000000000000");
+    check_refused(compare_try, "07000000000000000500000000000000000000000000000000");
+    check_refused(compare_try, "07000000000000000100000000000000000201000000000000");
+    check_refused(compare_try, "07000000000000000222110000000000000000000000000000");
+    check_refused(compare_try, "07000000000000000300000000000000000201000000000000");
+    buf_free(&buf);
+}
+
+static void test_compared(void **state)
+{
+    const struct wire_compared part = {.number = 7,
+                                       .kind = WIRE_COMPARED_PART,
+                                       .digest = 0x0304,
+                                       .count = 2,
+                                       .end = true,
+                                       .data = (const uint8_t *)"tz",
+                                       .len = 2};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_compared_encode(&part, &buf);
+    check_bytes(compared_try, &buf,
+                "0700000000000000"
+                "02"
+                "0000000000000000"
+                "0403000000000000"
+                "02000000"
+                "01"
+                "02000000"
+                "747a");
+    check_refused(compared_try,
+                  "07000000000000000000000000000000000000000000000000000000000000000000");
+    check_refused(compared_try,
+                  "07000000000000000500000000000000000000000000000000000000000000000000");
+    check_refused(compared_try, "070000000000000001000000000000000000000000000000000000000000000000"
+                                "00"); /* opened at no index */
+    check_refused(compared_try, "070000000000000002000000000000000000000000000000000000000000000000"
+                                "00"); /* nothing, and not the end */
+    check_refused(compared_try, "070000000000000002000000000000000000000000000000000100000001000000"
+                                "00"); /* a row without a key */
+    check_refused(compared_try,
+                  "0700000000000000040000000000000000000000000000000000000000000100000061");
+    buf_free(&buf);
+}
+
+static void test_buffers(void **state)
+{
+    const struct wire_buffers answer = {
+        .number = 0x0102, .answer = true, .data = (const uint8_t *)"page", .len = 4};
+    struct wire_buffers got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_buffers_encode(&answer, &buf);
+    check_bytes(buffers_try, &buf, "0201000000000000 01 04000000 70616765");
+    assert_int_equal(wire_buffers_decode(buf.data, buf.len, &got), 0);
+    assert_true(got.answer);
+    assert_int_equal(got.number, 0x0102);
+    assert_memory_equal(got.data, "page", got.len);
+    check_refused(buffers_try, "02010000000000000100000000"); /* nothing is said */
+    check_refused(buffers_try, "0201000000000000020100000061");
+    buf_free(&buf);
+}
+
 static void test_standing(void **state)
 {
     const struct wire_standing standing = {{0x0102, 9, 0x1122, 3, 8}};
@@ -409,6 +563,8 @@ int main(void)
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
         cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
+        cmocka_unit_test(test_witness),        cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_compared),       cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_standing),       cmocka_unit_test(test_probe),
     };
 

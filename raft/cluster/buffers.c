@@ -1,0 +1,210 @@
+/*
+ * buffers.c - see buffers.h. Thread: the raft loop.
+ */
+#include "raft/cluster/buffers.h"
+
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/id/alloc/segments_page.h"
+#include "src/id/backend/id_backend.h"
+
+#define SINCE_LEVEL 4
+
+/* False: it is no list of tags. */
+static bool look(struct buffers *buffers, const void *data, size_t len,
+                 struct id_segments_page *ret_page)
+{
+    struct query query;
+
+    if (query_decode(data, len, &query) != 0 || query.type != QUERY_TAG_LIST) {
+        return false;
+    }
+    allocator_segments(buffers->allocator, query.name, query.name_len, query.after, query.after_len,
+                       query.limit, ret_page);
+    return true;
+}
+
+/* --- requests --- */
+
+static bool is_answered(const struct id_buffers *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->nodes[i].asked && !out->nodes[i].answered) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void leave(struct buffers *buffers, struct id_request *request, int status)
+{
+    ASSERT(buffers->count > 0);
+    TAILQ_REMOVE(&buffers->waits, request, link);
+    buffers->count--;
+    timer_cancel(buffers->on->timers, &request->deadline);
+    answers_put(buffers->on->answers, request, status);
+}
+
+static void on_deadline(struct timer *timer, uint64_t now_ms)
+{
+    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+
+    (void)now_ms;
+    ASSERT(request->kind == ID_REQUEST_BUFFERS);
+    leave(request->holder, request, 0);
+}
+
+static struct id_node_buffers *place_of(struct id_buffers *out, uint64_t node_id)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->nodes[i].node_id == node_id) {
+            return &out->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+static void ask_others(struct buffers *buffers, const struct id_request *request)
+{
+    const struct ground *on = buffers->on;
+    const struct wire_buffers question = {
+        .number = request->id, .data = request->payload.data, .len = request->payload.len};
+    const bool may_ask = fsm_level(on->fsm) >= SINCE_LEVEL;
+    struct id_buffers *out = request->out;
+    struct configuration members;
+
+    applier_configured(&on->driver->applier, &members);
+    MEMBER_FOREACH (member, &members) {
+        if (member->id != on->node_id) {
+            out->nodes[out->count++] = (struct id_node_buffers){
+                .node_id = member->id,
+                .asked =
+                    may_ask && ground_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
+        }
+    }
+}
+
+void buffers_submit(struct buffers *buffers, struct id_request *request)
+{
+    const struct ground *on = buffers->on;
+    struct id_buffers *out = request->out;
+    struct id_segments_page own;
+
+    ASSERT(request->kind == ID_REQUEST_BUFFERS && out != NULL);
+    *out = (struct id_buffers){0};
+    if (buffers->count >= LIMIT_BUFFERS_WAITS) {
+        answers_put(on->answers, request, ERR_OVERLOADED);
+        return;
+    }
+    if (!look(buffers, request->payload.data, request->payload.len, &own)) {
+        answers_put(on->answers, request, ERR_BAD_MESSAGE);
+        return;
+    }
+    out->nodes[out->count++] = (struct id_node_buffers){
+        .node_id = on->node_id, .asked = true, .answered = true, .page = own};
+    request->id = ++buffers->number;
+    request->holder = buffers;
+    ask_others(buffers, request);
+    if (is_answered(out)) {
+        answers_put(on->answers, request, 0);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&buffers->waits, request, link);
+    buffers->count++;
+    timer_init(&request->deadline, on_deadline);
+    timer_arm(on->timers, &request->deadline, request->deadline_ms);
+}
+
+/* --- frames --- */
+
+static bool answer(struct buffers *buffers, uint64_t to, const struct wire_buffers *question)
+{
+    struct wire_buffers message = {.number = question->number, .answer = true};
+    struct id_segments_page page;
+    struct buf data = BUF_INIT;
+
+    if (!look(buffers, question->data, question->len, &page)) {
+        return false;
+    }
+    segments_page_put(&data, &page);
+    message.data = data.data;
+    message.len = data.len;
+    (void)ground_send_buffers(buffers->on, to, FRAME_BUFFERS, &message);
+    buf_free(&data);
+    free(page.items);
+    return true;
+}
+
+static struct id_request *find(const struct buffers *buffers, uint64_t number)
+{
+    struct id_request *request;
+
+    TAILQ_FOREACH (request, &buffers->waits, link) {
+        if (request->id == number) {
+            break;
+        }
+    }
+    return request;
+}
+
+bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len)
+{
+    struct wire_buffers message;
+    struct id_request *request;
+    struct id_node_buffers *node;
+
+    if (wire_buffers_decode(payload, len, &message) != 0) {
+        return false;
+    }
+    if (!message.answer) {
+        return answer(buffers, from, &message);
+    }
+    request = find(buffers, message.number);
+    node = request != NULL ? place_of(request->out, from) : NULL;
+    if (node == NULL || !node->asked || node->answered) {
+        return true; /* late, or not asked by this process */
+    }
+    if (segments_page_read(message.data, message.len, &node->page) != 0) {
+        return false;
+    }
+    node->answered = true;
+    if (is_answered(request->out)) {
+        leave(buffers, request, 0);
+    }
+    return true;
+}
+
+void buffers_link_changed(struct buffers *buffers, uint64_t peer)
+{
+    struct id_request *request;
+    struct id_request *next;
+
+    for (request = TAILQ_FIRST(&buffers->waits); request != NULL; request = next) {
+        struct id_node_buffers *node = place_of(request->out, peer);
+
+        next = TAILQ_NEXT(request, link);
+        if (node != NULL && !node->answered) {
+            node->asked = false;
+            if (is_answered(request->out)) {
+                leave(buffers, request, 0);
+            }
+        }
+    }
+}
+
+void buffers_stop(struct buffers *buffers)
+{
+    struct id_request *request;
+
+    while ((request = TAILQ_FIRST(&buffers->waits)) != NULL) {
+        leave(buffers, request, ERR_SHUTTING_DOWN);
+    }
+}
+
+void buffers_init(struct buffers *buffers, const struct ground *on, struct allocator *allocator)
+{
+    *buffers = (struct buffers){.on = on, .allocator = allocator};
+    TAILQ_INIT(&buffers->waits);
+}

@@ -1,0 +1,43 @@
+/*
+ * buffers.h - shows what each member holds in memory: the buffers of tags, of all nodes at once.
+ *
+ * The happy path: buffers_submit() takes an ID_REQUEST_BUFFERS, notes what this node holds, and
+ * asks the other members (FRAME_BUFFERS); once all who were asked have answered, so is the request.
+ * It is for people to look at: no id depends on it, and nobody remembers what was said.
+ *
+ * Failure modes: a member without a link is not asked, nor is any before the cluster has the level
+ * that brought the frame; one whose link breaks meanwhile, or that does not answer by the deadline,
+ * has no page. None of these is an error: the request says of each member which it is. Nothing is
+ * sent twice. More than LIMIT_BUFFERS_WAITS: ERR_OVERLOADED. Stopping: ERR_SHUTTING_DOWN. What a
+ * peer says may be false, but can be shown (segments_page.h).
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_BUFFERS_H
+#define LEAFD_RAFT_CLUSTER_BUFFERS_H
+
+#include "raft/cluster/ground.h"
+
+struct buffers {
+    const struct ground *on;
+    struct allocator *allocator; /* whose buffers are this node's */
+    struct request_list waits;   /* some of whom they asked have not answered */
+    size_t count;                /* of these; <= LIMIT_BUFFERS_WAITS */
+    uint64_t number;             /* of the last question */
+};
+
+void buffers_init(struct buffers *buffers, const struct ground *on, struct allocator *allocator);
+
+/* Take a request of kind ID_REQUEST_BUFFERS. */
+void buffers_submit(struct buffers *buffers, struct id_request *request);
+
+/* A FRAME_BUFFERS. False: malformed. */
+bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len);
+
+/* A link came or went: what was asked over the earlier one is not answered any more. */
+void buffers_link_changed(struct buffers *buffers, uint64_t peer);
+
+/* Answer all with ERR_SHUTTING_DOWN. */
+void buffers_stop(struct buffers *buffers);
+
+#endif

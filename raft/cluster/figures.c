@@ -1,0 +1,184 @@
+/*
+ * figures.c - see figures.h. Thread: the raft loop.
+ */
+#include "raft/cluster/figures.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static const enum id_node_state roles[] = {[DRIVER_STARTING] = ID_NODE_STARTING,
+                                           [DRIVER_FOLLOWER] = ID_NODE_FOLLOWER,
+                                           [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
+                                           [DRIVER_LEADER] = ID_NODE_LEADER};
+
+void figures_init(struct figures *figures, const struct figures_sources *of, uint64_t seed)
+{
+    memset(figures, 0, sizeof *figures);
+    figures->of = *of;
+    busiest_init(&figures->busiest, seed, ground_now_ms(of->on));
+    ASSERT(pthread_mutex_init(&figures->box.mutex, NULL) == 0);
+}
+
+void figures_free(struct figures *figures)
+{
+    ASSERT(pthread_mutex_destroy(&figures->box.mutex) == 0);
+}
+
+void figures_tag_changes(struct figures *figures, const struct tag_row *row)
+{
+    figures->name = row->name;
+    figures->generation = row->generation;
+    figures->max_id = row->max_id;
+}
+
+/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation). */
+void figures_tag_changed(struct figures *figures, const struct tag_row *row)
+{
+    bool is_same = figures->name == row->name && figures->generation == row->generation;
+
+    figures->name = NULL;
+    if (is_same && row->max_id > figures->max_id) {
+        busiest_note(&figures->busiest, row->name, row->name_len, row->max_id - figures->max_id,
+                     ground_now_ms(figures->of.on));
+    }
+}
+
+static void look_consensus(const struct figures *figures, struct id_figures *now)
+{
+    const struct ground *on = figures->of.on;
+    const struct driver *driver = on->driver;
+
+    now->role = on->stopping ? ID_NODE_STOPPING : roles[driver_state(driver)];
+    now->leader_id = driver_leader(driver);
+    now->term = driver_term(driver);
+    now->commit_index = driver->commit;
+    now->applied_index = driver_applied(driver)->index;
+    now->last_index = driver_last_index(driver);
+    now->log_entries = driver->log.count;
+    now->log_bytes = driver->log.bytes;
+    now->elections = driver->counts.elections;
+    now->leaderships = driver->counts.leaderships;
+    now->snapshots_sent = driver->transfers.sent;
+    now->snapshots_received = driver->counts.installs;
+    now->compactions = driver->counts.compactions;
+}
+
+static void look_rounds(const struct serving *serving, struct id_figures *now)
+{
+    const struct window_counts *counts = windows_counts(serving->windows);
+
+    now->windows = counts->open;
+    now->window_ids = counts->left;
+    now->window_entries = counts->entries;
+    now->window_waits = counts->waits;
+    now->rounds_confirmed = serving->round.confirmed_count;
+    now->rounds_abandoned = serving->round.abandoned_count;
+}
+
+static void look_requests(const struct figures *figures, struct id_figures *now)
+{
+    const struct allocator_counts *counts = allocator_counts(figures->of.allocator);
+
+    now->requests_pending = figures->of.requests->count;
+    now->refills_in_flight = counts->in_flight;
+    now->ids_granted = counts->granted;
+    look_rounds(&figures->of.requests->serving, now);
+    histogram_add(&now->refill, &counts->took);
+    histogram_add(&now->strict, strict_took(figures->of.strict));
+    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(figures->of.on->fsm, id);
+
+        now->workers += row != NULL && row->state == WORKER_HELD;
+    }
+}
+
+static void look_disk(const struct figures *figures, struct id_disk_figures *now)
+{
+    struct disk *disk = figures->of.disk;
+    struct disk_figures seen;
+
+    if (disk->ops->figures == NULL) {
+        return;
+    }
+    disk->ops->figures(disk, &seen);
+    *now = (struct id_disk_figures){
+        .map_bytes = seen.space.map_bytes,
+        .used_bytes = seen.space.used_bytes,
+        .disk_bytes = seen.space.disk_bytes,
+        .disk_free_bytes = seen.space.disk_free_bytes,
+        .commit = seen.commit,
+        .flush = seen.flush,
+    };
+}
+
+static void look_member(const struct figures *figures, const struct conf_member *from,
+                        struct id_member_figures *member)
+{
+    const struct ground *on = figures->of.on;
+    struct node_info info;
+
+    member->id = from->id;
+    member->voter = from->role == ROLE_VOTER;
+    member->reachable = ground_reaches(on, from->id);
+    member->has_match = driver_match(on->driver, from->id, &member->match_index);
+    member->has_rtt = clock_sync_rtt(figures->of.clocks, from->id, &member->rtt_us);
+    member->has_clock =
+        clock_check_peer(&figures->of.clocks->check, from->id, clock_now_ms(on->real_clock),
+                         clock_wall_ms(on->real_clock), &member->clock_off_ms);
+    if (fsm_node(on->fsm, from->id, &info)) {
+        member->levels = info.levels;
+        _Static_assert(sizeof info.version == sizeof member->version, "a version fits");
+        memcpy(member->version, info.version, sizeof member->version);
+    }
+}
+
+static void look_members(const struct figures *figures, struct id_figures *now)
+{
+    const struct configuration *conf = driver_configuration(figures->of.on->driver);
+
+    ASSERT(conf->count <= LIMIT_NODES);
+    MEMBER_FOREACH (member, conf) {
+        look_member(figures, member, &now->members[now->member_count++]);
+    }
+}
+
+static void look_busiest(struct figures *figures, struct id_figures *now)
+{
+    const struct ground *on = figures->of.on;
+    struct busiest_tag tags[ID_BUSIEST_TAGS];
+    size_t count = busiest_look(&figures->busiest, ground_now_ms(on), tags, ID_BUSIEST_TAGS);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct busiest_place *place = tags[i].place;
+        const struct tag_row *row = fsm_tag(on->fsm, place->name, place->name_len);
+        struct id_tag_figures *tag = &now->busiest[now->busiest_count];
+
+        if (row != NULL && !row->deleted) {
+            memcpy(tag->name, place->name, sizeof tag->name);
+            tag->name_len = place->name_len;
+            tag->per_s = tags[i].per_s;
+            tag->left = row->max_id < tag_bound(row) ? tag_bound(row) - row->max_id : 0;
+            now->busiest_count++;
+        }
+    }
+}
+
+void figures_turn(struct figures *figures)
+{
+    uint64_t now_ms = ground_now_ms(figures->of.on);
+    struct id_figures now;
+
+    if (now_ms < figures->due_ms) {
+        return;
+    }
+    figures->due_ms = now_ms + FIGURES_MS;
+    memset(&now, 0, sizeof now);
+    look_consensus(figures, &now);
+    look_requests(figures, &now);
+    look_disk(figures, &now.disk);
+    now.backups = figures->of.backups->figures;
+    look_members(figures, &now);
+    look_busiest(figures, &now);
+    id_figures_put(&figures->box, &now);
+}

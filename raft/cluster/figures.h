@@ -1,0 +1,51 @@
+/*
+ * figures.h - gathers what a replica measures (id_figures.h), once a second.
+ *
+ * The happy path: figures_turn() at the end of each turn; after FIGURES_MS it looks at everything
+ * and puts it into the box. There is no timer: a node that has nothing to do has no news.
+ *
+ * Failure modes: none. Thread: the raft loop; the box: any.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_FIGURES_H
+#define LEAFD_RAFT_CLUSTER_FIGURES_H
+
+#include "raft/cluster/backups.h"
+#include "raft/cluster/busiest.h"
+#include "raft/cluster/clock_sync.h"
+#include "raft/cluster/requests.h"
+#include "src/id/alloc/strict.h"
+#include "src/id/backend/id_backend.h"
+
+#define FIGURES_MS 1000
+
+/* What is looked at; filled in by the replica. */
+struct figures_sources {
+    const struct ground *on;
+    const struct requests *requests;
+    const struct allocator *allocator;
+    const struct strict *strict;
+    const struct clock_sync *clocks;
+    const struct backups *backups;
+    struct disk *disk;
+};
+
+struct figures {
+    struct figures_sources of;
+    struct busiest busiest;
+    const char *name; /* of the tag that is about to change, to be compared alone; NULL: none */
+    uint32_t generation;
+    uint64_t max_id;
+    uint64_t due_ms; /* 0: at once */
+    struct id_figures_box box;
+};
+
+void figures_init(struct figures *figures, const struct figures_sources *of, uint64_t seed);
+void figures_free(struct figures *figures);
+
+/* A tag is about to change, and has changed. */
+void figures_tag_changes(struct figures *figures, const struct tag_row *row);
+void figures_tag_changed(struct figures *figures, const struct tag_row *row);
+
+void figures_turn(struct figures *figures);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * test_figures.c - what nodes measure of themselves and of each other is what happened.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define AHEAD_MS 300
+#define LOOK_MS 3000 /* by then everything was asked for and looked at */
+
+struct world {
+    struct ring ring;
+    uint64_t leader;
+};
+
+static struct world *begin(void)
+{
+    struct world *w = calloc(1, sizeof *w);
+
+    assert_non_null(w);
+    w->ring.keeps_time = true;
+    w->ring.workers = 1;
+    ring_start(&w->ring, 3);
+    ring_node(&w->ring, 2)->wall_ahead_ms = AHEAD_MS;
+    w->leader = ring_elect(&w->ring);
+    ring_run_ms(&w->ring, LOOK_MS);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    ring_close(&w->ring);
+    free(w);
+}
+
+static struct id_figures figures_of(struct world *w, uint64_t id)
+{
+    struct id_figures figures;
+
+    id_figures_copy(&ring_node(&w->ring, id)->replica.figures.box, &figures);
+    return figures;
+}
+
+static const struct id_member_figures *member(const struct id_figures *figures, uint64_t id)
+{
+    for (size_t i = 0; i < figures->member_count; i++) {
+        if (figures->members[i].id == id) {
+            return &figures->members[i];
+        }
+    }
+    fail_msg("member %llu is not there", (unsigned long long)id);
+    return NULL;
+}
+
+static void test_roles_terms_and_indexes(void **state)
+{
+    struct world *w = begin();
+
+    (void)state;
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct id_figures figures = figures_of(w, id);
+        struct driver *driver = &ring_node(&w->ring, id)->replica.driver;
+
+        assert_int_equal(figures.role, id == w->leader ? ID_NODE_LEADER : ID_NODE_FOLLOWER);
+        assert_int_equal(figures.leader_id, w->leader);
+        assert_int_equal(figures.term, driver_term(driver));
+        assert_in_range(figures.applied_index, 2, figures.commit_index);
+        assert_in_range(figures.commit_index, 2, driver->commit);
+        assert_int_equal(figures.leaderships, id == w->leader);
+        assert_true(figures.elections >= figures.leaderships);
+        assert_int_equal(figures.member_count, 3);
+        assert_int_equal(figures.workers, 3);
+        for (uint64_t other = 1; other <= 3; other++) {
+            const struct id_member_figures *seen = member(&figures, other);
+
+            assert_true(seen->voter && seen->reachable);
+            assert_int_equal(seen->has_match, id == w->leader);
+            assert_string_not_equal(seen->version, "");
+            assert_true(!seen->has_match || seen->match_index >= 2);
+        }
+    }
+    end(w);
+}
+
+static void test_links_and_clocks(void **state)
+{
+    struct world *w = begin();
+    struct id_figures figures = figures_of(w, 1);
+    uint64_t rtt_us;
+
+    (void)state;
+    assert_false(member(&figures, 1)->has_rtt || member(&figures, 1)->has_clock);
+    assert_true(member(&figures, 2)->has_rtt && member(&figures, 3)->has_rtt);
+    assert_true(member(&figures, 2)->has_clock && member(&figures, 3)->has_clock);
+    assert_int_equal(member(&figures, 2)->rtt_us, 0); /* the ring's frames take no time */
+    assert_int_equal(member(&figures, 2)->clock_off_ms, AHEAD_MS);
+    assert_int_equal(member(&figures, 3)->clock_off_ms, 0);
+    figures = figures_of(w, 2);
+    assert_int_equal(member(&figures, 1)->clock_off_ms, -AHEAD_MS);
+    ring_isolate(&w->ring, 3, true);
+    ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS);
+    figures = figures_of(w, 1);
+    assert_false(member(&figures, 3)->has_rtt || member(&figures, 3)->has_clock);
+    assert_true(member(&figures, 2)->has_rtt);
+    assert_false(clock_sync_rtt(&ring_node(&w->ring, 1)->replica.clock_sync, 3, &rtt_us));
+    end(w);
+}
+
+/* A peer that says it was asked at another time, or never, or twice, tells nothing. */
+static void test_answers_to_no_question_tell_nothing(void **state)
+{
+    struct world *w = begin();
+    struct clock_sync *sync = &ring_node(&w->ring, 1)->replica.clock_sync;
+    const uint64_t times[] = {0, 1, UINT64_MAX};
+    struct clock_link before[LIMIT_NODES];
+
+    (void)state;
+    memcpy(before, sync->links, sizeof before);
+    for (unsigned i = 0; i < sizeof times / sizeof times[0]; i++) {
+        const struct wire_clock answer = {.answer = true, .sent_ms = times[i], .wall_ms = 5};
+        struct buf payload = BUF_INIT;
+
+        wire_clock_encode(&answer, &payload);
+        assert_true(clock_sync_receive(sync, 2, payload.data, payload.len));
+        buf_free(&payload);
+    }
+    assert_memory_equal(before, sync->links, sizeof before);
+    end(w);
+}
+
+static void test_tags_that_all_nodes_use(void **state)
+{
+    struct world *w = begin();
+    struct asked opened;
+    struct id_figures figures;
+
+    (void)state;
+    ring_make(&w->ring, 1, "quiet", 10);
+    ring_make(&w->ring, 1, "busy", 1000);
+    asked_open(&opened, "busy");
+    ask(&w->ring, 3, &opened, 1000);
+    ring_run_ms(&w->ring, 100);
+    assert_int_equal(opened.done, 1);
+    asked_free(&opened);
+    for (unsigned i = 0; i < 20; i++) {
+        (void)ring_take(&w->ring, 3, "busy", 1000);
+        ring_run_ms(&w->ring, 1000);
+    }
+    figures = figures_of(w, 1); /* which did not use it itself */
+    assert_int_equal(figures.busiest_count, 1);
+    assert_string_equal(figures.busiest[0].name, "busy");
+    assert_true(figures.busiest[0].per_s > 500);
+    assert_int_equal(figures.busiest[0].left,
+                     TAG_MAX_ID_END - ring_row(&w->ring, 1, "busy")->max_id);
+    assert_int_equal(figures.ids_granted, 0);
+    figures = figures_of(w, 3);
+    assert_true(figures.ids_granted >= 20000);
+    assert_true(histogram_count(&figures.refill) > 0);
+    assert_int_equal(figures.refills_in_flight, 0);
+    end(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_roles_terms_and_indexes),
+        cmocka_unit_test(test_links_and_clocks),
+        cmocka_unit_test(test_answers_to_no_question_tell_nothing),
+        cmocka_unit_test(test_tags_that_all_nodes_use),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,463 @@
+/*
+ * test_monotonic.c - monotonic ids on a ring of replicas: rounds in a pipeline, windows while
+ * leadership changes, keys, deposed leaders that do not know it, giving back. In each case an id is
+ * above all that had arrived before it was asked for. The letters are the rules of
+ * docs/monotonic.md.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/core/tests/core_frames.h"
+#include "raft/tests/raft_strict.h"
+#include "src/id/codec/command.h"
+
+#define PATIENCE_MS 8000
+
+static uint64_t start(struct ring *ring, unsigned count)
+{
+    uint64_t leader;
+
+    ring->meet = true;
+    ring->upgrade = (struct upgrade_config){.automatic = true};
+    for (unsigned i = 0; i < RING_MAX; i++) {
+        ring->nodes[i].able = 4;
+    }
+    ring_start(ring, count);
+    leader = ring_elect(ring);
+    for (unsigned i = 0; fsm_level(ring_node(ring, leader)->replica.fsm) < 4; i++) {
+        assert_true(i < 1000);
+        ring_run_ms(ring, 20);
+    }
+    strict_mode(ring, leader, "a", TAG_MODE_MONOTONIC);
+    ring_run_ms(ring, 100);
+    return leader;
+}
+
+static struct serving *serving_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests.serving;
+}
+
+static const struct window_counts *counts_of(struct ring *ring, uint64_t id)
+{
+    return windows_counts(serving_of(ring, id)->windows);
+}
+
+/* An id of a monotonic tag; the submitter knows its mode. */
+static void ask_id(struct ring *ring, uint64_t id, struct asked *asked, const char *key)
+{
+    strict_prepare(asked, "a", 1, key);
+    asked->base.mode = TAG_MODE_MONOTONIC;
+    ask(ring, id, asked, PATIENCE_MS);
+}
+
+static uint64_t take(struct ring *ring, uint64_t id, uint32_t count, const char *key)
+{
+    struct asked asked;
+    struct asked *waiting = &asked;
+    uint64_t first;
+
+    strict_prepare(&asked, "a", count, key);
+    asked.base.mode = TAG_MODE_MONOTONIC;
+    ask(ring, id, &asked, PATIENCE_MS);
+    strict_wait(ring, &waiting, 1);
+    first = strict_first(&asked);
+    asked_free(&asked);
+    return first;
+}
+
+static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint64_t term,
+                        uint64_t round)
+{
+    const struct wire_confirm ack = {term, round};
+    struct buf frame = BUF_INIT;
+
+    wire_confirm_encode(&ack, &frame);
+    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_CONFIRM_ACK,
+                                frame.data, frame.len));
+    (void)replica_turn(&ring_node(ring, leader)->replica);
+    buf_free(&frame);
+}
+
+static uint64_t term_of(struct ring *ring, uint64_t id)
+{
+    return driver_term(&ring_node(ring, id)->replica.driver);
+}
+
+/* --- the happy path --- */
+
+static void test_ids_through_any_node(void **state)
+{
+    struct ring ring = {0};
+    struct id_figures now;
+    uint64_t leader;
+    uint64_t last;
+
+    (void)state;
+    leader = start(&ring, 3);
+    last = 0;
+    for (unsigned i = 0; i < 30; i++) {
+        uint64_t first = take(&ring, 1 + i % 3, 1 + i % 2, NULL);
+
+        assert_int_equal(first, last + 1); /* one leader, no failure: dense */
+        last = first + i % 2;
+    }
+    ring_run_ms(&ring, 2 * FIGURES_MS);
+    id_figures_copy(&ring_node(&ring, leader)->replica.figures.box, &now);
+    assert_int_equal(now.windows, 1);
+    assert_int_equal(now.window_ids, counts_of(&ring, leader)->left);
+    assert_true(now.window_ids > 0 && now.window_entries > 0 && now.window_waits > 0);
+    assert_true(now.rounds_confirmed >= 30);
+    id_figures_copy(&ring_node(&ring, leader % 3 + 1)->replica.figures.box, &now);
+    assert_int_equal(now.windows, 0);
+    ring_close(&ring);
+}
+
+/* No entry a batch: that is what the mode is for. */
+static void test_no_entry_for_each_batch(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader = start(&ring, 3);
+    uint64_t entries;
+
+    (void)state;
+    (void)take(&ring, leader, 1, NULL);
+    entries = counts_of(&ring, leader)->entries;
+    for (unsigned i = 0; i < 100; i++) {
+        (void)take(&ring, 1 + i % 3, 1, NULL);
+    }
+    assert_int_equal(counts_of(&ring, leader)->entries, entries);
+    ring_close(&ring);
+}
+
+static void test_a_sole_node_is_its_own_majority(void **state)
+{
+    struct ring ring = {0};
+
+    (void)state;
+    start(&ring, 1);
+    assert_int_equal(take(&ring, 1, 5, NULL), 1);
+    assert_int_equal(take(&ring, 1, 5000, NULL), 6);
+    assert_int_equal(take(&ring, 1, 1, NULL), 5006);
+    ring_close(&ring);
+}
+
+/* The submitter thinks that it is strict: the leader knows better, and nothing is lost. */
+static void test_a_request_of_the_wrong_mode_changes_lanes(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader = start(&ring, 3);
+
+    (void)state;
+    assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), 1);
+    strict_mode(&ring, leader, "a", TAG_MODE_STRICT);
+    assert_true(take(&ring, ring_follower(&ring), 1, NULL) > 1);
+    ring_close(&ring);
+}
+
+/* --- R4: rounds in a pipeline --- */
+
+static void test_each_turn_begins_a_round_up_to_a_bound(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked[LIMIT_ROUNDS + 2];
+    uint64_t leader = start(&ring, 3);
+    uint64_t follower = ring_follower(&ring);
+    uint64_t round;
+
+    (void)state;
+    (void)take(&ring, leader, 1, NULL);
+    ring.lost[FRAME_CONFIRM] = true;
+    round = serving_of(&ring, leader)->round.number;
+    for (unsigned i = 0; i < LIMIT_ROUNDS + 2; i++) {
+        asked_get(&asked[i], "a");
+        ask(&ring, leader, &asked[i], PATIENCE_MS);
+    }
+    assert_int_equal(serving_of(&ring, leader)->round.number, round + LIMIT_ROUNDS);
+    /* An answer to one in the middle is one to those before it, and to none behind. */
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + 3);
+    for (unsigned i = 0; i < LIMIT_ROUNDS + 2; i++) {
+        assert_int_equal(asked[i].done, i < 3);
+    }
+    /* Those that had to wait share the next one. */
+    assert_int_equal(serving_of(&ring, leader)->round.number, round + LIMIT_ROUNDS + 1);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + 2); /* overtaken */
+    assert_int_equal(asked[3].done, 0);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + LIMIT_ROUNDS + 2);
+    assert_int_equal(asked[3].done, 0); /* a round that nobody began */
+    acknowledge(&ring, leader, follower, term_of(&ring, leader) - 1, round + LIMIT_ROUNDS + 1);
+    assert_int_equal(asked[3].done, 0); /* of another term */
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + LIMIT_ROUNDS + 1);
+    for (unsigned i = 0; i < LIMIT_ROUNDS + 2; i++) {
+        assert_int_equal(asked[i].done, 1);
+        asked_free(&asked[i]);
+    }
+    ring_close(&ring);
+}
+
+static void test_the_newest_round_is_asked_again(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked[3];
+    uint64_t leader = start(&ring, 3);
+
+    (void)state;
+    (void)take(&ring, leader, 1, NULL);
+    ring.lost[FRAME_CONFIRM] = true;
+    for (unsigned i = 0; i < 3; i++) {
+        ask_id(&ring, leader, &asked[i], NULL);
+    }
+    ring_run_ms(&ring, 20);
+    ring.lost[FRAME_CONFIRM] = false;
+    ring_run_ms(&ring, RING_HEARTBEAT_MS + 20);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(strict_first(&asked[i]), 2 + i);
+        asked_free(&asked[i]);
+    }
+    ring_close(&ring);
+}
+
+/* A majority of five is three: an answer of one of the others is not enough. */
+static void test_a_majority_of_the_newest_configuration(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    struct configuration five = {0};
+    uint64_t leader = start(&ring, 3);
+    uint64_t follower = ring_follower(&ring);
+    uint64_t round;
+
+    (void)state;
+    (void)take(&ring, leader, 1, NULL);
+    ring.lost[FRAME_CONFIRM] = true;
+    for (unsigned i = 0; i < 5; i++) {
+        configuration_add(&five, i + 1, "", i < 4 ? ROLE_VOTER : ROLE_STANDBY);
+    }
+    core_pretend(&ring_node(&ring, leader)->replica.driver, &five);
+    ask_id(&ring, leader, &asked, NULL);
+    round = serving_of(&ring, leader)->round.number;
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round); /* twice is once */
+    acknowledge(&ring, leader, 5, term_of(&ring, leader), round);        /* a standby has no say */
+    assert_int_equal(asked.done, 0);
+    acknowledge(&ring, leader, 4, term_of(&ring, leader), round);
+    assert_int_equal(asked.done, 1);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* --- leadership that changes --- */
+
+static void test_later_leaders_begin_above(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader = start(&ring, 3);
+    uint64_t last = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        for (unsigned k = 0; k < 5; k++) {
+            uint64_t first = take(&ring, 1 + k % 3, 2, NULL);
+
+            assert_true(first > last);
+            last = first + 1;
+        }
+        leader = strict_depose(&ring, leader);
+    }
+    ring_close(&ring);
+}
+
+/* It leads, as far as it knows, and has a window; nobody answers its rounds. */
+static void test_a_deposed_leader_falls_silent(void **state)
+{
+    struct ring ring = {0};
+    struct asked stale;
+    struct asked *waiting = &stale;
+    uint64_t old = start(&ring, 3);
+    uint64_t next = 0;
+    uint64_t last;
+
+    (void)state;
+    assert_int_equal(take(&ring, old, 1, NULL), 1);
+    ring_isolate(&ring, old, true);
+    for (unsigned i = 0; next == 0; i++) {
+        assert_true(i < 4000);
+        ring_run_ms(&ring, 5);
+        for (uint64_t id = 1; id <= 3; id++) {
+            next = id != old && driver_leads(&ring_node(&ring, id)->replica.driver) ? id : next;
+        }
+    }
+    last = take(&ring, next, 3, NULL) + 2;
+    ask_id(&ring, old, &stale, NULL);
+    ring_run_ms(&ring, 300);
+    assert_int_equal(stale.done, 0);
+    ring_isolate(&ring, old, false);
+    strict_wait(&ring, &waiting, 1);
+    assert_true(strict_first(&stale) > last);
+    asked_free(&stale);
+    ring_close(&ring);
+}
+
+/* R3, R7: a WINDOW that commits under the next leader opens nothing, for neither of them. */
+static void test_a_window_that_completes_in_another_term_is_nobodys(void **state)
+{
+    struct ring ring = {0};
+    uint64_t old = start(&ring, 3);
+    uint64_t asking = ring_follower(&ring);
+    uint64_t next = 6 - old - asking;
+    struct asked asked;
+    struct asked *waiting = &asked;
+    uint64_t first;
+
+    (void)state;
+    ring.cut[next][old] = true; /* its acknowledgements are lost: the window is on a majority, */
+    ring.cut[asking][old] = true;
+    ask_id(&ring, old, &asked, NULL);
+    acknowledge(&ring, old, next, term_of(&ring, old), serving_of(&ring, old)->round.number);
+    ring_settle(&ring);
+    assert_int_equal(counts_of(&ring, old)->entries, 1); /* and the old leader does not know it */
+    assert_int_equal(counts_of(&ring, old)->open, 0);
+    next = strict_depose(&ring, old);
+    ring.cut[6 - old - asking][old] = false;
+    ring.cut[asking][old] = false;
+    strict_wait(&ring, &waiting, 1);
+    first = strict_first(&asked);
+    assert_true(first > 1); /* the ids of the first window are nobody's */
+    assert_int_equal(counts_of(&ring, old)->open, 0);
+    assert_true(take(&ring, old, 1, NULL) > first);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_leader_that_leads_again_has_no_window(void **state)
+{
+    struct ring ring = {0};
+    uint64_t first = start(&ring, 3);
+    uint64_t leader = first;
+    uint64_t last;
+
+    (void)state;
+    last = take(&ring, first, 1, NULL);
+    do {
+        leader = strict_depose(&ring, leader);
+        assert_int_equal(counts_of(&ring, first)->left * (leader != first), 0);
+        last = take(&ring, leader, 1, NULL) > last ? last + 1 : 0;
+        assert_true(last > 0);
+        last = take(&ring, leader, 1, NULL);
+    } while (leader != first);
+    assert_true(take(&ring, first, 1, NULL) > last);
+    ring_close(&ring);
+}
+
+/* --- keys (R9) --- */
+
+static void test_a_key_has_one_answer(void **state)
+{
+    struct ring ring = {.keeps_time = true};
+    uint64_t leader = start(&ring, 3);
+    uint64_t follower = ring_follower(&ring);
+    uint64_t entries;
+    uint64_t first;
+
+    (void)state;
+    ring_run_ms(&ring, 2000); /* the log gets its time, which keys need */
+    first = take(&ring, follower, 2, "k");
+    assert_true(take(&ring, leader, 1, NULL) > first + 1);
+    entries = driver_last_index(&ring_node(&ring, leader)->replica.driver);
+    assert_int_equal(take(&ring, leader, 2, "k"), first);
+    assert_int_equal(take(&ring, follower, 2, "k"), first);
+    assert_in_range(driver_last_index(&ring_node(&ring, leader)->replica.driver), entries,
+                    entries + 3); /* a known key needs none; clocks may say theirs */
+    leader = strict_depose(&ring, leader);
+    assert_int_equal(take(&ring, leader, 2, "k"), first);
+    assert_true(take(&ring, leader, 1, "other") > first + 1);
+    ring_close(&ring);
+}
+
+/* The entry is on no other disk: the next leader takes other ids, above all that it acknowledged.
+ */
+static void test_a_key_on_a_deposed_leader(void **state)
+{
+    struct ring ring = {.keeps_time = true};
+    uint64_t old = start(&ring, 3);
+    uint64_t follower = ring_follower(&ring);
+    struct asked keyed;
+    struct asked *waiting = &keyed;
+    uint64_t next;
+    uint64_t last;
+    uint64_t first;
+
+    (void)state;
+    ring_run_ms(&ring, 2000);
+    (void)take(&ring, old, 1, NULL);
+    ring.lost[FRAME_RAFT] = true;
+    ask_id(&ring, old, &keyed, "k");
+    ring_settle(&ring);
+    assert_int_equal(keyed.done, 0); /* confirmed, its ids taken, and not committed */
+    ring_isolate(&ring, old, true);
+    ring.lost[FRAME_RAFT] = false;
+    for (next = 0; next == 0;) {
+        ring_run_ms(&ring, 5);
+        for (uint64_t id = 1; id <= 3; id++) {
+            next = id != old && driver_leads(&ring_node(&ring, id)->replica.driver) ? id : next;
+        }
+    }
+    last = take(&ring, follower, 1, NULL);
+    ring_isolate(&ring, old, false);
+    strict_wait(&ring, &waiting, 1);
+    first = strict_first(&keyed);
+    assert_true(first > last);
+    assert_int_equal(take(&ring, next, 1, "k"), first);
+    asked_free(&keyed);
+    ring_close(&ring);
+}
+
+/* --- R10 --- */
+
+static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader = start(&ring, 3);
+
+    (void)state;
+    assert_int_equal(take(&ring, leader, 3, NULL), 1);
+    for (unsigned i = 0; !replica_transfer(&ring_node(&ring, leader)->replica); i++) {
+        assert_true(i < 1000);
+        ring_run_ms(&ring, 5);
+    }
+    assert_true(counts_of(&ring, leader)->returned > 0);
+    assert_int_equal(counts_of(&ring, leader)->burnt_window, 0);
+    ring_run_ms(&ring, 500);
+    replica_transfer_end(&ring_node(&ring, leader)->replica);
+    assert_int_equal(take(&ring, 1, 1, NULL), 4);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ids_through_any_node),
+        cmocka_unit_test(test_no_entry_for_each_batch),
+        cmocka_unit_test(test_a_sole_node_is_its_own_majority),
+        cmocka_unit_test(test_a_request_of_the_wrong_mode_changes_lanes),
+        cmocka_unit_test(test_each_turn_begins_a_round_up_to_a_bound),
+        cmocka_unit_test(test_the_newest_round_is_asked_again),
+        cmocka_unit_test(test_a_majority_of_the_newest_configuration),
+        cmocka_unit_test(test_later_leaders_begin_above),
+        cmocka_unit_test(test_a_deposed_leader_falls_silent),
+        cmocka_unit_test(test_a_window_that_completes_in_another_term_is_nobodys),
+        cmocka_unit_test(test_a_leader_that_leads_again_has_no_window),
+        cmocka_unit_test(test_a_key_has_one_answer),
+        cmocka_unit_test(test_a_key_on_a_deposed_leader),
+        cmocka_unit_test(test_leadership_that_is_handed_over_leaves_no_gap),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/*
+ * window.h - the windows of a leader: for each monotonic tag that is in use, the ids that an entry
+ * of this leader's own term has reserved (docs/monotonic.md, whose rules R1 to R12 are named where
+ * they are kept).
+ *
+ * The happy path: a batch of requests whose round is confirmed takes its ids (windows_take()); when
+ * less than half of a window is left, or it is too short, the tag is wanted; windows_propose()
+ * makes one COMMAND_WINDOW of all that are wanted; when the very process that appended it applies
+ * it, in the same term, windows_granted() opens or extends the windows.
+ *
+ * Invariants:
+ *  - The only way in is windows_granted(), for the completion of this leader's own proposal (R3).
+ *  - Whether a window may be used is asked in one place, at each take, of the term and of the
+ *    applied row: window.term == the round's term == the present one, window.generation == the
+ *    row's, the tag is there, in monotonic mode, and the window is not closed (R6). So a change
+ *    that nobody tells of here cannot hurt.
+ *  - low only rises; ids that were taken are taken, whoever hears of them.
+ *  - All is forgotten with the leadership and the term (R7).
+ *
+ * Failure modes: of an item, into its result (command.h). ERR_EMPTY: a window is too short for the
+ * batch; nothing was taken, and it is to be tried again when something was applied. More than
+ * LIMIT_WINDOWS tags: the one that was not used for longest loses its window; its ids are burnt.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_RAFT_CLUSTER_WINDOW_H
+#define LEAFD_RAFT_CLUSTER_WINDOW_H
+
+#include "src/base/clock.h"
+#include "src/id/codec/command.h"
+#include "src/id/codec/request.h"
+#include "src/id/fsm/fsm.h"
+
+#define WINDOW_COVER_MS 1000 /* a window is to last for so long */
+
+struct windows;
+
+struct windows *windows_new(const struct clock *clock);
+/* Nothing of it may be on its way back to the cluster. Accepts NULL. */
+void windows_free(struct windows *windows);
+
+/* R7: leadership, or the term, has changed. What is left is burnt. */
+void windows_forget(struct windows *windows);
+
+/* When a batch was confirmed, and when it is answered. */
+struct window_terms {
+    uint64_t round; /* of the round that confirmed it */
+    uint64_t now;
+};
+
+/* What a batch was given. */
+struct window_taken {
+    uint32_t count; /* of the batch's items */
+    uint32_t keyed; /* of those, ids were taken for, and stand for a key once KEYED is applied */
+    struct strict_result results[LIMIT_STRICT_ITEMS];
+};
+
+/* Take the ids of all items of a batch (COMMAND_STRICT_FOR, as windows_read() has read it), as the
+ * applied state and the windows allow. 0; ERR_EMPTY: it has to wait; ERR_STALE: it was confirmed in
+ * another term. Known keys get their old ids, and take none. */
+int windows_take(struct windows *windows, const struct fsm *fsm, struct window_terms terms,
+                 struct command_list batch, struct window_taken *ret_taken) MUST_CHECK;
+
+/* The batch as its bytes. 0 or ERR_BAD_MESSAGE. */
+int windows_read(const void *data, size_t len, struct command_list *ret_batch) MUST_CHECK;
+
+/* The item took ids, which count once they are bound to its key. */
+static inline bool window_item_is_keyed(const struct strict_item *item,
+                                        const struct strict_result *result)
+{
+    return result->status == 0 && item->key_len > 0 && !result->replayed;
+}
+
+/* R9: the KEYED of those items that took ids under a key, in this term. */
+void windows_keyed(const struct command_list *batch, const struct window_taken *taken,
+                   uint64_t term, struct buf *command);
+
+/* The COMMAND_WINDOW of what is wanted; false: nothing is. *ret_more: there is more than one entry
+ * holds. */
+bool windows_propose(struct windows *windows, const struct fsm *fsm, struct buf *command,
+                     bool *ret_more) MUST_CHECK;
+/* R3: the command that this process appended in this term, which it still leads, was applied here,
+ * with that result. */
+void windows_granted(struct windows *windows, uint64_t term, const struct buf *command,
+                     const void *result, size_t len);
+/* It was not appended: its tags may be wanted anew. */
+void windows_lost(struct windows *windows, const struct buf *command);
+
+/* R10: close all windows, and give back what is left of them, until deadline_ms. From now on all
+ * batches wait, until windows_open(); the windows stay closed. */
+void windows_close(struct windows *windows, struct id_proposer *proposer, uint64_t deadline_ms);
+/* Nothing of it is under way (also when it was never called). */
+bool windows_given_back(const struct windows *windows);
+bool windows_are_closed(const struct windows *windows);
+void windows_open(struct windows *windows);
+
+struct window_counts {
+    uint64_t burnt_window; /* ids: left when leadership was lost, or in a window that gave way */
+    uint64_t burnt_generation; /* of an older generation of their tag */
+    uint64_t burnt_stop;       /* closed, and not taken back */
+    uint64_t returned;         /* ids that were given back */
+    uint64_t taken;            /* ids */
+    uint64_t entries;          /* COMMAND_WINDOWs that were made */
+    uint64_t waits;            /* batches that had to wait for a window */
+    uint64_t left;             /* ids in windows, now */
+    size_t open;               /* tags that have one, now */
+};
+const struct window_counts *windows_counts(const struct windows *windows);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * trial.c - see trial.h. Thread: the raft loop.
+ */
+#include "raft/core/trial.h"
+
+#include "src/base/assert.h"
+
+#define LOOK 64 /* rows, then it looks at the clock */
+
+void trial_drop(struct trial *trial)
+{
+    fsm_free(trial->fsm);
+    *trial = (struct trial){0};
+}
+
+void trial_begin(struct trial *trial, struct level_range speaks, uint64_t state_bytes)
+{
+    trial_drop(trial);
+    trial->state_bytes = state_bytes;
+    trial->fsm = fsm_new();
+    fsm_speaks(trial->fsm, speaks);
+    fsm_load_begin(trial->fsm);
+}
+
+static bool is_too_large(const struct trial *trial)
+{
+    struct fsm_usage usage;
+
+    fsm_usage(trial->fsm, &usage);
+    return trial->state_bytes > 0 && usage.bytes > trial->state_bytes;
+}
+
+static void try_row(struct trial *trial, const struct store_row *row)
+{
+    if (store_rows_checker_add(&trial->rows, row) != 0) {
+        trial->bad = true;
+    } else if (trial->err == 0) {
+        trial->err = fsm_load_row(trial->fsm, row->key, row->key_len, row->value, row->value_len);
+        if (trial->err == 0 && trial->rows.count % LOOK == 0 && is_too_large(trial)) {
+            trial->err = ERR_STATE_FULL;
+        }
+    }
+}
+
+bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
+                const struct clock *clock)
+{
+    uint64_t until_ms = clock_now_ms(clock) + TRIAL_MS;
+    struct reader reader;
+    struct store_row row;
+
+    ASSERT(trial->fsm != NULL && trial->at <= len);
+    reader_init(&reader, rows + trial->at, len - trial->at);
+    for (unsigned i = 1; !trial->bad; i++) {
+        size_t before = reader.at;
+
+        if (!store_rows_next(&reader, &row)) {
+            /* The rest of a row may yet come. */
+            trial->bad = len - trial->at - before > (whole ? 0 : LIMIT_ROW_BYTES);
+            reader.at = before;
+            break;
+        }
+        try_row(trial, &row);
+        if (i % LOOK == 0) {
+            clock_look(clock);
+            if (clock_now_ms(clock) >= until_ms) {
+                trial->at += reader.at;
+                return false;
+            }
+        }
+    }
+    trial->at += reader.at;
+    return true;
+}
+
+int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fits)
+{
+    *ret_fits = !trial->bad && trial->rows.sum == digest;
+    if (!*ret_fits) {
+        return ERR_CORRUPT;
+    }
+    if (trial->err == 0) {
+        trial->err = fsm_load_end(trial->fsm, index);
+    }
+    /* Rows that mean the same in other bytes are none that an apply has written. */
+    if (trial->err == 0 && fsm_digest(trial->fsm) != digest) {
+        trial->err = ERR_CORRUPT;
+    }
+    return trial->err;
+}
+
+struct fsm *trial_take(struct trial *trial)
+{
+    struct fsm *fsm = trial->fsm;
+
+    ASSERT(fsm != NULL);
+    trial->fsm = NULL;
+    return fsm;
+}

@@ -1,0 +1,104 @@
+/*
+ * sim_lost_vote.c - see sim_lost_vote.h. Thread: one.
+ */
+#include "raft/sim/sim_lost_vote.h"
+
+#include <inttypes.h>
+
+#include "raft/sim/sim_node.h"
+#include "raft/sim/sim_store.h"
+
+#define VOTERS_MIN 3
+
+/* Nothing but that vote is on the disk, or on its way there, of what came after the term before. */
+static bool is_alone(const struct sim_node *node)
+{
+    const struct driver *driver = &node->replica.driver;
+
+    return node->disk.queued == 0 && node->disk_vote != 0 && node->disk_vote != node->id &&
+           node->before_term > 1 && node->disk_term == node->before_term + 1 &&
+           witness_term_at(&driver->witness, entry_log_last(&driver->log)) <= node->before_term;
+}
+
+/* Does anybody know of a change of the members? With the next configuration the others may be no
+ * majority without this node, and it may not have heard of it yet. */
+static bool members_change(const struct sim_world *world)
+{
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && (driver_pending_change(&node->replica.driver) != 0 ||
+                         fsm_member_change(node->replica.fsm) != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Would the cluster go on without it, whatever comes of it? */
+static bool can_be_spared(const struct sim_node *node)
+{
+    const struct sim_conf conf = sim_configuration_of(node);
+    struct birth birth;
+    unsigned alive = 0;
+
+    if (!fsm_birth(node->replica.fsm, &birth)) {
+        return false; /* for a birth all have to meet */
+    }
+
+    SIM_NODE_FOREACH (other, node->world) {
+        if (other->lost_vote || (other->gone && (conf.members & BIT(other->id)))) {
+            return false;
+        }
+        alive += (conf.voters & BIT(other->id)) != 0;
+    }
+    return alive >= VOTERS_MIN && (conf.voters & BIT(node->id)) != 0 &&
+           !members_change(node->world);
+}
+
+bool sim_lost_vote_wanted(struct sim_node *node)
+{
+    const struct sim_world *world = node->world;
+
+    /* Of the other third copies are put back. Who is refused has to be removed. */
+    if (world->seed % 3 == 0 || !world->member_faults || node->stopping || !is_alone(node) ||
+        !can_be_spared(node)) {
+        return false;
+    }
+    node->loses_vote = true;
+    return true;
+}
+
+void sim_lost_vote_ended(struct sim_node *node)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_HARD_STATE,
+                          .term = node->before_term,
+                          .vote = node->before_vote,
+                          .lower = true};
+    struct store_error error = {{0}};
+
+    if (!node->loses_vote) {
+        return;
+    }
+    node->loses_vote = false;
+    sim_trace(node->world, "the disk of node %u loses its vote for %" PRIu64 " in term %" PRIu64,
+              node->id, node->disk_vote, node->disk_term);
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    sim_store_open(node);
+    if (node->store->ops->commit(node->store, &list, &error) != 0) {
+        sim_fail(node->world, "node %u: its vote cannot be lost: %s", node->id, error.text);
+    }
+    sim_store_close(node);
+    node->disk_term = node->before_term;
+    node->disk_vote = node->before_vote;
+    node->set_back = true;
+    node->lost_vote = true;
+    node->world->stats.lost_votes++;
+}
+
+void sim_lost_vote_refused(struct sim_node *node)
+{
+    sim_node_crash(node);
+    if (node->lost_vote) {
+        node->gone = true;
+    }
+}

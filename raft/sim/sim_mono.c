@@ -1,0 +1,200 @@
+/*
+ * sim_mono.c - see sim_mono.h. Thread: one.
+ */
+#include "raft/sim/sim_mono.h"
+
+#include <string.h>
+
+#include "raft/sim/sim_client.h"
+#include "raft/sim/sim_fault.h"
+#include "raft/sim/sim_net.h"
+#include "raft/sim/sim_node.h"
+#include "raft/sim/sim_strict.h"
+
+#define DARK_MS 1500 /* how long at least: more than an election takes */
+#define LATE_MS 900  /* how late what the others send comes, at least; twice that at most */
+#define APART_MS 300 /* and by how much they differ */
+#define PAUSE_MS 1500
+#define SLOW_LEAST 5 /* times: it steps down after so many election timeouts */
+
+/* --- clients --- */
+
+/* One that takes itself for the leader; NULL: nobody does. */
+static struct sim_node *any_leader(struct sim_world *world)
+{
+    struct sim_node *found = NULL;
+    uint64_t count = 0;
+
+    SIM_NODE_FOREACH (node, world) {
+        if (sim_node_runs(node) && driver_is_leader(&node->replica.driver) &&
+            sim_below(world, ++count) == 0) {
+            found = node;
+        }
+    }
+    return found;
+}
+
+/* Somebody else leads a later term. */
+static bool is_behind(const struct sim_node *leader)
+{
+    const struct sim_world *world = leader->world;
+
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && driver_is_leader(&node->replica.driver) &&
+            driver_term(&node->replica.driver) > driver_term(&leader->replica.driver)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The ids of one that will be in the dark are kept for when somebody else leads. */
+static bool spares(const struct sim_node *node)
+{
+    return node->drift.until_ms > node->world->now_ms && !is_behind(node) &&
+           sim_percent(node->world, 85);
+}
+
+/* Somebody makes the tag, or makes it monotonic again, before long. */
+static void see_to_it(struct sim_node *node)
+{
+    const char *name = node->world->tags[SIM_MONOTONIC].name;
+    const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+    bool is_usual = row != NULL && !row->deleted && row->mode == TAG_MODE_MONOTONIC;
+
+    if (!is_usual && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL &&
+        sim_percent(node->world, 8)) {
+        sim_client_put(node, SIM_MONOTONIC);
+    }
+}
+
+void sim_mono_event(struct sim_world *world)
+{
+    struct sim_node *leader = any_leader(world);
+    struct sim_node *node = sim_any_running(world);
+
+    if (!world->clients) {
+        return;
+    }
+    if (leader != NULL && sim_percent(world, 50)) {
+        node = leader;
+    }
+    if (node != NULL && spares(node)) {
+        return;
+    }
+    if (node != NULL) {
+        world->stats.mono_stale += driver_is_leader(&node->replica.driver) && is_behind(node);
+        see_to_it(node);
+        (void)sim_strict_event(node, SIM_MONOTONIC);
+        sim_turn(node);
+    }
+}
+
+/* --- leaders in the dark --- */
+
+/* What this one sends to the leader stays on its way for so long. */
+static void hold_back(const struct sim_node *from, const struct sim_node *leader, uint64_t until_ms)
+{
+    from->world->link_free_ms[from->id - 1][leader->id - 1] = until_ms;
+}
+
+/* All are on the other side, or some are on the leader's. */
+static void leave_behind(struct sim_node *leader, bool with_others)
+{
+    struct sim_world *world = leader->world;
+    unsigned side = BIT(leader->id);
+
+    SIM_NODE_FOREACH (node, world) {
+        side |= with_others && sim_percent(world, 25) ? BIT(node->id) : 0;
+    }
+    SIM_NODE_FOREACH (one, world) {
+        SIM_NODE_FOREACH (other, world) {
+            if (((side & BIT(one->id)) != 0) != ((side & BIT(other->id)) != 0)) {
+                sim_net_cut(world, one->id - 1, other->id - 1, true);
+            }
+        }
+    }
+}
+
+/* What it sends is lost, and what the others have sent comes late: also that they have heard it. */
+static void silence(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    uint64_t late_ms = LATE_MS + sim_below(world, LATE_MS);
+
+    SIM_NODE_FOREACH (node, world) {
+        if (node != leader) {
+            hold_back(node, leader, world->now_ms + late_ms + sim_below(world, APART_MS));
+            sim_net_cut(world, leader->id - 1, node->id - 1, true);
+        }
+    }
+}
+
+/* Another one leads at once; this one hears of it late. */
+static void depose(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    uint64_t late_ms = LATE_MS + sim_below(world, LATE_MS);
+
+    SIM_NODE_FOREACH (node, world) {
+        if (node != leader) {
+            hold_back(node, leader, world->now_ms + late_ms + sim_below(world, APART_MS));
+        }
+    }
+    leader->handing_over = true;
+    sim_turn(leader);
+}
+
+/* There is a majority of the voters without it. */
+static bool others_can_elect(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    unsigned voters = 0;
+    unsigned running = 0;
+
+    MEMBER_FOREACH (member, driver_configuration(&leader->replica.driver)) {
+        const struct sim_node *node = &world->nodes[member->id - 1];
+
+        if (member->role == ROLE_VOTER) {
+            voters++;
+            running +=
+                node != leader && sim_node_runs(node) && node->alone_until_ms <= world->now_ms;
+        }
+    }
+    return running >= voters / 2 + 1;
+}
+
+void sim_mono_stale(struct sim_world *world)
+{
+    struct sim_node *leader = any_leader(world);
+    uint64_t until_ms = world->now_ms + DARK_MS + sim_below(world, DARK_MS);
+
+    if (leader == NULL || !world->faults || sim_is_quiet(world) || leader->handing_over ||
+        leader->drift.until_ms > world->now_ms || !others_can_elect(leader)) {
+        return;
+    }
+    world->stats.stale++;
+    sim_trace(world, "leader %u is kept in the dark", leader->id);
+    sim_net_heal(world);
+    sim_node_slow(leader, until_ms, SLOW_LEAST + (unsigned)sim_below(world, 6));
+    switch (sim_below(world, 8)) {
+    case 0:
+    case 1:
+        leave_behind(leader, false);
+        break;
+    case 2:
+    case 3:
+        leave_behind(leader, true);
+        break;
+    case 4:
+        sim_fault_pause(leader, 1 + sim_below(world, PAUSE_MS));
+        break;
+    case 5:
+        depose(leader);
+        break;
+    default:
+        silence(leader);
+        break;
+    }
+    sim_fault_keep_quiet(world, until_ms);
+}
