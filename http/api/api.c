@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http/api/call.h"
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/denial.h"
@@ -14,11 +15,38 @@
 #include "http/api/handlers.h"
 #include "http/api/request.h"
 #include "http/api/router.h"
+#include "http/api/watch.h"
+#include "http/page/page.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
 
 /* --- requests --- */
+
+HOT static enum traffic traffic_of(const struct route *route)
+{
+    switch (route->role) {
+    case ROLE_NONE:
+        return TRAFFIC_OTHER;
+    case ROLE_IDS:
+        if (route->handle == handle_segment_get) {
+            return TRAFFIC_SEGMENT;
+        }
+        return route->handle == handle_snowflake_get ? TRAFFIC_SNOWFLAKE : TRAFFIC_DECODE;
+    case ROLE_READ:
+        return TRAFFIC_READ;
+    case ROLE_TAGS:
+        return TRAFFIC_TAGS;
+    case ROLE_WORKERS:
+        return TRAFFIC_WORKERS;
+    case ROLE_ADMIN:
+        return TRAFFIC_ADMIN;
+    case ROLE_METRICS:
+    case ROLE_HEALTH:
+        return TRAFFIC_PROBE;
+    }
+    return TRAFFIC_OTHER;
+}
 
 HOT static enum http_admission admit(struct conn *conn)
 {
@@ -37,6 +65,7 @@ HOT static enum http_admission admit(struct conn *conn)
     request->route = route;
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
+    request->traffic = (uint8_t)traffic_of(route);
     gate_admit(conn, route);
     if (request->gate != GATE_OPEN) {
         return HTTP_REFUSE;
@@ -118,8 +147,11 @@ static void *loop_begin(void *data, unsigned index, struct conns *conns, struct 
     loop->index = index;
     gate_begin(loop);
     waiters_init(&loop->waiters);
+    LIST_INIT(&loop->live.viewers);
+    SLIST_INIT(&loop->kept);
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);
     prng_seed(&loop->prng, prng_entropy());
+    loop->ff1 = ff1_new();
     api->loops[index] = loop;
     api->loop_count++;
     return loop;
@@ -129,10 +161,13 @@ static void loop_end(void *loop_data)
 {
     struct api_loop *loop = loop_data;
 
-    ASSERT(loop->waiters.count == 0);
+    ASSERT(loop->waiters.count == 0 && loop->live.count == 0);
+    watch_loop_ends(loop);
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
+    call_free_kept(loop);
     gate_end(loop);
+    ff1_free(loop->ff1);
     free(loop);
 }
 
@@ -201,6 +236,8 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     api->settings = settings;
     api->build = build;
     api->backend = backend;
+    api->watch = watch_new(backend);
+    api->page = page_new();
     api->waker.wake = waker_wake;
     door_init(api, &api->ids, DOOR_IDS | DOOR_ADMIN, 0);
     return api;
@@ -210,6 +247,12 @@ void api_set_auth(struct api *api, struct auth *auth)
 {
     ASSERT(api->loop_count == 0);
     api->auth = auth;
+}
+
+void api_set_resp(struct api *api, const struct conn_protocol *protocol)
+{
+    ASSERT(api->loop_count == 0);
+    api->ids.service.resp = protocol;
 }
 
 const struct http_service *api_service(const struct api *api)
@@ -228,6 +271,11 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     return &api->admin.service;
 }
 
+void api_watch(struct api *api)
+{
+    watch_begin(api);
+}
+
 struct id_waker *api_waker(struct api *api)
 {
     return &api->waker;
@@ -236,5 +284,7 @@ struct id_waker *api_waker(struct api *api)
 void api_free(struct api *api)
 {
     ASSERT(api->loop_count == 0);
+    watch_free(api->watch);
+    page_free(api->page);
     free(api);
 }

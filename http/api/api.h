@@ -43,6 +43,13 @@ const struct http_service *api_service(const struct api *api);
 const struct http_service *api_admin_service(struct api *api, const char *http_address,
                                              const char *admin_address);
 
+/* What is spoken at the door of settings->resp_address. Before a server is made. */
+void api_set_resp(struct api *api, const struct conn_protocol *protocol);
+
+/* Look at the node once a second from now on, for alarms, events and those who watch (watch.h). The
+ * servers were started. */
+void api_watch(struct api *api);
+
 /* To be given to the backend; take it off again before http_server_stop(). */
 struct id_waker *api_waker(struct api *api);
 

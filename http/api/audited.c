@@ -16,8 +16,10 @@
 #include "http/api/request.h"
 #include "http/api/route.h"
 #include "http/api/tag_json.h"
+#include "http/proto/header.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
+#include "src/id/codec/command.h"
 
 #define BEFORE_WAIT_MS 500
 #define WHAT_BYTES 200 /* of each text that a client chose, in an entry */
@@ -34,6 +36,7 @@ struct note {
     size_t asked_len;
     char before[VALUE_BYTES]; /* JSON; "": not known, or nothing */
     size_t before_len;
+    char trace[HEADER_TRACE_BYTES]; /* "": none was given, or none that follows the rules */
     bool force;
     bool begun; /* the handler has run */
 };
@@ -72,6 +75,19 @@ static const char *method_name(enum method method)
     return names[method];
 }
 
+/* The trace that the request belongs to, as its client says. */
+static void put_trace(const struct conn *conn, char out[HEADER_TRACE_BYTES])
+{
+    size_t len = 0;
+    size_t count;
+    const char *value =
+        header_find(conn_at(conn, 0), conn_head(conn)->len, "traceparent", &len, &count);
+
+    if (value == NULL || count != 1 || !header_trace(value, len, out)) {
+        out[0] = '\0';
+    }
+}
+
 /* Is force=1 among the options, however it is written? */
 static bool is_forced(const struct conn *conn)
 {
@@ -87,6 +103,17 @@ static bool is_forced(const struct conn *conn)
     return memmem(space, len, "force=1", strlen("force=1")) != NULL;
 }
 
+/* Of a request of another protocol: what it asks, of which tag, and nothing that is secret. */
+static void put_words(const struct conn *conn, struct note *note)
+{
+    const struct request *request = &conn->request;
+    const struct route *route = request->route;
+    uint32_t len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
+
+    (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",
+                   (int)len, conn_at(conn, request->name_at));
+}
+
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
@@ -99,6 +126,11 @@ static void note_make(struct conn *conn, struct note *note)
     *note = (struct note){.by = kinds[identity->kind], .force = is_forced(conn)};
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
+    if (conn->caller != NULL) {
+        put_words(conn, note);
+        return;
+    }
+    put_trace(conn, note->trace);
     (void)snprintf(note->what, sizeof note->what, "%s %.*s", method_name(head->method),
                    (int)target_len, conn_at(conn, head->target_at));
     note->asked_len = conn->body.len < VALUE_BYTES ? conn->body.len : VALUE_BYTES;
@@ -143,6 +175,9 @@ static void put_entry(const struct note *note, const struct outcome *outcome, ui
     text_put_field(json, ",\"who\":", note->who);
     text_put_field(json, ",\"by\":", note->by);
     text_put_field(json, ",\"address\":", note->address);
+    if (note->trace[0] != '\0') {
+        text_put_field(json, ",\"trace\":", note->trace);
+    }
     put_cut(json, ",\"what\":", note->what, strlen(note->what));
     buf_printf(json, ",\"force\":%s,\"status\":%d", note->force ? "true" : "false",
                outcome->status);
@@ -172,12 +207,12 @@ static void tell(struct api_loop *loop, const struct note *note, const struct ou
     ASSERT(json.len <= LIMIT_AUDIT_ENTRY_BYTES);
     number = audit_put(&loop->api->auth->audit, outcome->kind, json.data, json.len);
     log_info("audit", outcome->kind == AUDIT_CHANGE ? "change" : "refused",
-             "number=%" PRIu64 " outcome=%s who=%s by=%s address=%s what=%s force=%s status=%d "
-             "asked=%s before=%s answer=%s",
+             "number=%" PRIu64 " outcome=%s who=%s by=%s address=%s trace=%s what=%s force=%s "
+             "status=%d asked=%s before=%s answer=%s",
              number, outcome->outcome, note->who, note->by, note->address,
-             QUOTE(note->what, strlen(note->what)), note->force ? "true" : "false", outcome->status,
-             QUOTE(note->asked, note->asked_len), QUOTE(note->before, note->before_len),
-             QUOTE(outcome->answer, outcome->answer_len));
+             note->trace[0] != '\0' ? note->trace : "none", QUOTE(note->what, strlen(note->what)),
+             note->force ? "true" : "false", outcome->status, QUOTE(note->asked, note->asked_len),
+             QUOTE(note->before, note->before_len), QUOTE(outcome->answer, outcome->answer_len));
     if (over > 0) {
         log_warn("audit", "more requests were refused than are told of", "more=%" PRIu64, over);
     }
@@ -206,8 +241,16 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
 
 void audited_refuse(struct conn *conn)
 {
+    int status;
+    const char *reason = gate_reason(conn, &status);
+
+    audited_refuse_as(conn, status, reason);
+}
+
+void audited_refuse_as(struct conn *conn, int status, const char *reason)
+{
     struct api_loop *loop = api_loop(conn);
-    struct outcome outcome = {.kind = AUDIT_REFUSAL, .outcome = "refused"};
+    const struct outcome outcome = {AUDIT_REFUSAL, "refused", status, reason, strlen(reason)};
     struct note note;
     uint64_t over;
 
@@ -217,8 +260,6 @@ void audited_refuse(struct conn *conn)
     }
     if (audit_takes_refusal(&loop->api->auth->audit, clock_wall_ms(loop->backend->clock), &over)) {
         note_make(conn, &note);
-        outcome.answer = gate_reason(conn, &outcome.status);
-        outcome.answer_len = strlen(outcome.answer);
         tell(loop, &note, &outcome, over);
     }
 }
@@ -234,50 +275,307 @@ static int go_on(struct conn *conn)
     return route->handle(conn);
 }
 
+/* As much of it as has room. */
+static void put_before(struct note *note, struct buf *json)
+{
+    note->before_len = json->len < VALUE_BYTES ? json->len : VALUE_BYTES;
+    memcpy(note->before, json->data, note->before_len);
+    buf_free(json);
+}
+
+/* --- what was before: one thing --- */
+
 /* What this node knows of the tag. */
-static int before_cb(struct conn *conn, struct call *call)
+static int tag_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct note *note = conn->note;
     struct tag_rows rows;
 
-    ASSERT(note != NULL);
+    ASSERT(conn->note != NULL);
     if (call->request.status == 0 && tag_rows_decode(reply->data, reply->len, &rows) == 0) {
         struct buf json = BUF_INIT;
 
         if (rows.count == 1) {
             tag_json_put(&rows.rows[0], &json);
-            note->before_len = json.len < VALUE_BYTES ? json.len : VALUE_BYTES;
-            memcpy(note->before, json.data, note->before_len);
+            put_before(conn->note, &json);
         }
-        buf_free(&json);
         tag_rows_release(&rows);
     }
     return go_on(conn);
 }
 
-int audited_serve(struct conn *conn)
+static int worker_before_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct call *change = call->behind;
+    struct worker_rows rows;
+
+    call->behind = NULL;
+    if (call->request.status == 0 && worker_rows_decode(reply->data, reply->len, &rows) == 0) {
+        const struct worker_row *row = rows.rows;
+        struct buf json = BUF_INIT;
+
+        if (rows.count == 1 && row->id == call->looking.at) {
+            buf_printf(&json,
+                       "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\",\"epoch\":%" PRIu64
+                       ",\"until_ms\":%" PRIu64 ",\"name\":",
+                       row->id, row->state == WORKER_HELD ? "held" : "released",
+                       row->kind == WORKER_NODE ? "node" : "client", row->epoch,
+                       row->granted_until_ms);
+            text_put_json(&json, row->name, row->name_len);
+            buf_put_u8(&json, '}');
+            put_before(conn->note, &json);
+        }
+        worker_rows_release(&rows);
+    }
+    return change != NULL ? call_submit(conn, change) : go_on(conn);
+}
+
+/* Look at a worker id, then submit the change; NULL: then the handler runs. */
+static int look_at_row(struct conn *conn, uint32_t id, struct call *change)
+{
+    struct call *call = call_new(ID_REQUEST_QUERY, worker_before_cb);
+
+    call->sees_errors = true;
+    call->request.local = true;
+    call->behind = change;
+    call->looking.at = id;
+    query_workers_encode(&call->request.payload, (uint16_t)id, 1);
+    return call_submit_for(conn, call, BEFORE_WAIT_MS);
+}
+
+int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
+{
+    return conn->note != NULL && id < LIMIT_WORKER_IDS ? look_at_row(conn, id, change)
+                                                       : call_submit(conn, change);
+}
+
+/* Items of a list have room for so many bytes, as an entry writes them; behind them stands how many
+ * there are more. */
+#define LIST_BYTES (VALUE_BYTES - 40)
+
+static bool list_fits(const void *first, size_t first_len, const void *second, size_t second_len)
+{
+    struct buf json = BUF_INIT;
+    size_t len;
+
+    text_put_json(&json, first, first_len);
+    text_put_json(&json, second, second_len);
+    len = json.len;
+    buf_free(&json);
+    return len <= LIST_BYTES;
+}
+
+static int cluster_before_cb(struct conn *conn, struct call *call)
+{
+    const struct id_cluster_status *cluster = call->cluster;
+    struct buf json = BUF_INIT;
+    size_t more = 0;
+
+    if (call->request.status != 0) {
+        return go_on(conn);
+    }
+    buf_printf(&json, "{\"leader_id\":%" PRIu64 ",\"members\":[", cluster->leader_id);
+    for (size_t i = 0; i < cluster->member_count; i++) {
+        const struct id_member *member = &cluster->members[i];
+        size_t before = json.len;
+
+        buf_printf(&json,
+                   "%s{\"id\":%" PRIu64 ",\"role\":\"%s\",\"peer_address\":", i > 0 ? "," : "",
+                   member->id, member->role);
+        text_put_json(&json, member->peer_address, strlen(member->peer_address));
+        buf_put_u8(&json, '}');
+        if (more > 0 || !list_fits(json.data, json.len, "", 0)) {
+            json.len = before;
+            more++;
+        }
+    }
+    buf_printf(&json, "],\"more\":%zu}", more);
+    put_before(conn->note, &json);
+    return go_on(conn);
+}
+
+static int look_at_tag(struct conn *conn)
 {
     const struct request *request = &conn->request;
-    const struct route *route = request->route;
     char name[LIMIT_TAG_NAME_BYTES];
-    struct note *note = malloc(sizeof *note);
-    const char *why;
     struct call *call;
+    const char *why;
     size_t len = 0;
 
-    ASSERT(note != NULL && conn->note == NULL);
-    note_make(conn, note);
-    conn->note = note;
-    if (!route->names_tag ||
-        target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS, name,
+    if (target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS, name,
                       sizeof name, &len) != 0 ||
         tag_name_check(name, len, &why) != 0) {
         return go_on(conn);
     }
-    call = call_new(ID_REQUEST_QUERY, before_cb);
+    call = call_new(ID_REQUEST_QUERY, tag_before_cb);
     call->sees_errors = true;
     call->request.local = true;
     query_get_encode(&call->request.payload, name, len);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
+}
+
+static int look_at_worker(struct conn *conn)
+{
+    const struct request *request = &conn->request;
+    const char *name = conn_at(conn, request->name_at);
+    uint32_t id = 0;
+
+    for (uint32_t i = 0; i < request->name_len; i++) {
+        if (name[i] < '0' || name[i] > '9' || id >= LIMIT_WORKER_IDS) {
+            return go_on(conn); /* which refuses it */
+        }
+        id = id * 10 + (uint32_t)(name[i] - '0');
+    }
+    return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : go_on(conn);
+}
+
+static int look_at_cluster(struct conn *conn)
+{
+    struct call *call = call_new(ID_REQUEST_STATUS, cluster_before_cb);
+
+    call->sees_errors = true;
+    return call_submit_for(conn, call, BEFORE_WAIT_MS);
+}
+
+static int look_at_level(struct conn *conn)
+{
+    const struct id_health *health = api_loop(conn)->backend->health;
+    struct buf json = BUF_INIT;
+
+    buf_printf(&json, "{\"level\":%u}", atomic_load_explicit(&health->level, memory_order_relaxed));
+    put_before(conn->note, &json);
+    return go_on(conn);
+}
+
+int audited_serve(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    struct note *note = malloc(sizeof *note);
+
+    ASSERT(note != NULL && conn->note == NULL && route->takes_options);
+    note_make(conn, note);
+    conn->note = note;
+    if (route->names_tag) {
+        return look_at_tag(conn);
+    }
+    switch (route->changes) {
+    case CHANGES_WORKER:
+        return look_at_worker(conn);
+    case CHANGES_CLUSTER:
+        return look_at_cluster(conn);
+    case CHANGES_LEVEL:
+        return look_at_level(conn);
+    case CHANGES_OTHER:
+        break;
+    }
+    return go_on(conn);
+}
+
+/* --- what was before: many tags --- */
+
+static int look_on(struct conn *conn, struct call *change,
+                   int (*submit)(struct conn *conn, struct call *change), uint32_t at);
+
+/* A tag as it was, in a list; false: it has no room. */
+static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
+{
+    struct buf json = BUF_INIT;
+    bool fits;
+
+    buf_printf(&json, "%s{\"tag\":", note->before_len > 0 ? "," : "[");
+    text_put_json(&json, put->name, put->name_len);
+    if (row != NULL) {
+        buf_printf(&json, ",\"max_id\":\"%" PRIu64 "\",\"step\":%u,\"mode\":\"%s\"}", row->max_id,
+                   row->step, tag_mode_name(row->mode));
+    } else {
+        buf_printf(&json, ",\"max_id\":null}");
+    }
+    fits = list_fits(note->before, note->before_len, json.data, json.len);
+    if (fits) {
+        memcpy(note->before + note->before_len, json.data, json.len);
+        note->before_len += json.len;
+    }
+    buf_free(&json);
+    return fits;
+}
+
+/* The command's item at that place. */
+static struct tag_put item_at(struct command_list *list, uint32_t at)
+{
+    struct tag_put put = {0};
+
+    for (uint32_t i = 0; i <= at; i++) {
+        ASSERT(command_next(list, &put));
+    }
+    return put;
+}
+
+static void read_list(const struct call *change, struct command *ret_read)
+{
+    const struct buf *command = &change->request.payload;
+
+    ASSERT(command_read(command->data, command->len, ret_read) == 0); /* it was made here */
+}
+
+/* No more is looked at: the list ends, and the change is submitted. */
+static int look_done(struct conn *conn, struct call *change,
+                     int (*submit)(struct conn *conn, struct call *change), uint32_t more)
+{
+    struct note *note = conn->note;
+
+    note->before_len +=
+        (size_t)snprintf(note->before + note->before_len, VALUE_BYTES - note->before_len,
+                         "%s{\"more\":%u}]", note->before_len > 0 ? "," : "[", more);
+    return submit(conn, change);
+}
+
+static int item_before_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct call *change = call->behind;
+    struct tag_rows rows = {0};
+    struct command read;
+    struct tag_put put;
+    bool fits;
+
+    call->behind = NULL;
+    read_list(change, &read);
+    put = item_at(&read.list, call->looking.at);
+    if (call->request.status != 0 || tag_rows_decode(reply->data, reply->len, &rows) != 0) {
+        rows.count = 0;
+    }
+    fits = put_item(conn->note, &put, rows.count == 1 ? &rows.rows[0] : NULL);
+    tag_rows_release(&rows);
+    return fits ? look_on(conn, change, call->looking.submit, call->looking.at + 1)
+                : look_done(conn, change, call->looking.submit, read.list.count - call->looking.at);
+}
+
+/* Look at the item, then at those behind it. */
+static int look_on(struct conn *conn, struct call *change,
+                   int (*submit)(struct conn *conn, struct call *change), uint32_t at)
+{
+    struct command read;
+    struct tag_put put;
+    struct call *call;
+
+    read_list(change, &read);
+    if (at >= read.list.count || at >= AUDITED_ITEMS) {
+        return look_done(conn, change, submit, read.list.count - at);
+    }
+    put = item_at(&read.list, at);
+    call = call_new(ID_REQUEST_QUERY, item_before_cb);
+    call->sees_errors = true;
+    call->request.local = true;
+    call->behind = change;
+    call->looking.submit = submit;
+    call->looking.at = at;
+    query_get_encode(&call->request.payload, put.name, put.name_len);
+    return call_submit_for(conn, call, BEFORE_WAIT_MS);
+}
+
+int audited_look(struct conn *conn, struct call *change,
+                 int (*submit)(struct conn *conn, struct call *change))
+{
+    return conn->note != NULL ? look_on(conn, change, submit, 0) : submit(conn, change);
 }

@@ -4,25 +4,60 @@
 #include "http/api/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-/* Every request for strict ids makes one, and zeroes it. */
+#define KEPT_BYTES 1024
+
+/* Every request for strict ids zeroes one. */
 _Static_assert(sizeof(struct call) <= 2048, "what is large and seldom wanted stands apart");
 
 void call_free(struct call *call)
 {
     buf_free(&call->request.payload);
     buf_free(&call->request.reply);
+    if (call->behind != NULL) {
+        call_free(call->behind);
+    }
     if (call->request.kind == ID_REQUEST_SEGMENTS) {
         free(call->segments.items);
+    } else if (call->request.kind == ID_REQUEST_BUFFERS) {
+        for (size_t i = 0; i < call->buffers->count; i++) {
+            free(call->buffers->nodes[i].page.items);
+        }
+        free(call->buffers);
     } else if (call->request.kind == ID_REQUEST_STATUS) {
         free(call->cluster);
     }
     free(call);
+}
+
+/* The memory of a buffer, for the next call; a large one is not worth it. */
+static struct buf buf_keep(struct buf *buf)
+{
+    if (buf->capacity > KEPT_BYTES) {
+        buf_free(buf);
+    }
+    buf->len = 0;
+    return *buf;
+}
+
+/* On the loop's thread: it is over. */
+static void end(struct call *call)
+{
+    struct api_loop *loop = call->loop;
+
+    if (call->request.kind != ID_REQUEST_STRICT || loop->kept_count >= LIMIT_HTTP_CALLS_KEPT) {
+        call_free(call);
+        return;
+    }
+    ASSERT(call->behind == NULL);
+    SLIST_INSERT_HEAD(&loop->kept, call, kept);
+    loop->kept_count++;
 }
 
 /* On the loop's thread: the answer is there. */
@@ -38,7 +73,7 @@ static void answered_cb(struct mailbox_item *item)
     } else if (call->gone != NULL) {
         call->gone(call);
     }
-    call_free(call);
+    end(call);
 }
 
 /* On the raft loop's thread. After the post the call may be gone, so the port is held here. */
@@ -61,22 +96,64 @@ static void cancelled(struct http_wait *wait)
     ASSERT(wait->conn == NULL);
 }
 
+static void begin(struct call *call, enum id_request_kind kind,
+                  int (*finish)(struct conn *conn, struct call *call))
+{
+    call->request.kind = kind;
+    call->request.done = done_cb;
+    call->finish = finish;
+    call->wait.cancel = cancelled;
+}
+
+struct call *call_new_strict(struct api_loop *loop,
+                             int (*finish)(struct conn *conn, struct call *call))
+{
+    struct call *call = SLIST_FIRST(&loop->kept);
+    struct buf payload;
+    struct buf reply;
+
+    if (call == NULL) {
+        return call_new(ID_REQUEST_STRICT, finish);
+    }
+    SLIST_REMOVE_HEAD(&loop->kept, kept);
+    loop->kept_count--;
+    payload = buf_keep(&call->request.payload);
+    reply = buf_keep(&call->request.reply);
+    memset(call, 0, sizeof *call);
+    call->request.payload = payload;
+    call->request.reply = reply;
+    begin(call, ID_REQUEST_STRICT, finish);
+    return call;
+}
+
+void call_free_kept(struct api_loop *loop)
+{
+    struct call *call;
+
+    while ((call = SLIST_FIRST(&loop->kept)) != NULL) {
+        SLIST_REMOVE_HEAD(&loop->kept, kept);
+        call_free(call);
+    }
+    loop->kept_count = 0;
+}
+
 struct call *call_new(enum id_request_kind kind,
                       int (*finish)(struct conn *conn, struct call *call))
 {
     struct call *call = calloc(1, sizeof *call);
 
     ASSERT(call != NULL);
-    call->request.kind = kind;
-    call->request.done = done_cb;
-    call->finish = finish;
-    call->wait.cancel = cancelled;
+    begin(call, kind, finish);
     if (kind == ID_REQUEST_STATUS) {
         call->cluster = calloc(1, sizeof *call->cluster);
         ASSERT(call->cluster != NULL);
         call->request.out = call->cluster;
     } else if (kind == ID_REQUEST_SEGMENTS) {
         call->request.out = &call->segments;
+    } else if (kind == ID_REQUEST_BUFFERS) {
+        call->buffers = calloc(1, sizeof *call->buffers);
+        ASSERT(call->buffers != NULL);
+        call->request.out = call->buffers;
     } else if (kind == ID_REQUEST_BACKUP) {
         call->request.out = &call->backup;
     } else if (kind == ID_REQUEST_EVERYWHERE) {

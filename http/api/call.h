@@ -35,21 +35,32 @@ struct call {
     struct http_wait wait;
     struct id_request request;
     struct mailbox_item item;
+    SLIST_ENTRY(call) kept; /* by its loop, once it is over */
     struct api_loop *loop;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
     /* The answer came, and the connection has closed before. NULL: nothing is to be done. */
     void (*gone)(struct call *call);
-    bool sees_errors; /* finish is called for every status, else for 0 */
-    int done;         /* of a change of a worker id: the status of the reply when it is done */
+    struct call *behind; /* to be submitted after it; its own until then. NULL: none */
+    bool sees_errors;    /* finish is called for every status, else for 0 */
+    int done;            /* of a change of a worker id: the status of the reply when it is done */
     union {
         struct id_claim claim;      /* of a request for ids */
         struct worker_renew worker; /* of a change of a worker id, as far as it applies */
         /* of a change of the members; of the level, that, or 0: it is looked at */
         uint64_t member_id;
-        uint32_t list_limit;               /* of a list of worker ids */
+        uint32_t list_limit; /* of a list of worker ids */
+        struct {
+            uint16_t len;
+            char text[SHAPE_ID_BYTES_MAX];
+        } decode; /* of the text of an id */
+        struct {
+            int (*submit)(struct conn *conn, struct call *behind);
+            uint32_t at;                   /* of the items of the command behind it */
+        } looking;                         /* at what a change finds (audited.h) */
         struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
         struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */
+        struct id_buffers *buffers;        /* out of ID_REQUEST_BUFFERS */
         struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
             struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
@@ -65,6 +76,15 @@ struct call {
 /* A call whose finish is called on the loop's thread unless the connection closes. */
 struct call *call_new(enum id_request_kind kind,
                       int (*finish)(struct conn *conn, struct call *call));
+
+/* The same for strict ids, with the memory of one that is over, if the loop has kept any. What it
+ * takes to allocate it, and its payload, reply and way to the raft loop, is a third of what an HTTP
+ * loop does for a strict id. */
+struct call *call_new_strict(struct api_loop *loop,
+                             int (*finish)(struct conn *conn, struct call *call));
+
+/* Free what the loop has kept: at its end. */
+void call_free_kept(struct api_loop *loop);
 
 /* Give up a call that was never submitted. */
 void call_free(struct call *call);

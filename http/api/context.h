@@ -11,17 +11,50 @@
 #include "http/auth/auth.h"
 #include "http/server/conn.h"
 #include "http/server/port.h"
+#include "src/base/entropy.h"
+#include "src/base/ff1.h"
 #include "src/base/prng.h"
 #include "src/id/backend/id_backend.h"
+
+/* What requests count as, for their latency (http/server/latency.h). */
+enum traffic {
+    TRAFFIC_OTHER, /* of no route, or never complete */
+    TRAFFIC_SEGMENT,
+    TRAFFIC_STRICT,
+    TRAFFIC_SNOWFLAKE,
+    TRAFFIC_DECODE,
+    TRAFFIC_READ, /* by the role of their route, from here on */
+    TRAFFIC_TAGS,
+    TRAFFIC_WORKERS,
+    TRAFFIC_ADMIN,
+    TRAFFIC_RESP,  /* what has no like over HTTP: PING, HELLO ... */
+    TRAFFIC_PROBE, /* health and metrics: not among the requests */
+    TRAFFIC_CLASSES
+};
+_Static_assert(TRAFFIC_CLASSES == LATENCY_CLASSES, "each has a place");
+
+struct page;
+struct watch;
+
+LIST_HEAD(live_viewers, live_viewer);
+
+/* Those who watch (live.h), of a loop. */
+struct live {
+    struct live_viewers viewers;
+    _Atomic uint32_t count; /* of these; any thread may read */
+};
 
 /* The loop alone writes; any thread may read. */
 struct api_counts {
     _Atomic uint64_t segment_ids; /* handed out */
     _Atomic uint64_t snowflake_ids;
     _Atomic uint64_t strict_ids;
+    _Atomic uint64_t monotonic_ids;
     _Atomic uint64_t burnt_skipped; /* see enum id_burn_cause */
     _Atomic uint64_t burnt_unanswered;
 };
+
+SLIST_HEAD(call_list, call);
 
 struct api_loop {
     struct api *api;
@@ -30,9 +63,14 @@ struct api_loop {
     struct http_port *port;
     unsigned index;
     struct api_counts counts;
+    struct live live;
     struct waiters waiters;       /* requests that wait for ids */
+    struct call_list kept;        /* calls of strict ids that are over (call.h) */
+    unsigned kept_count;          /* <= LIMIT_HTTP_CALLS_KEPT */
     struct timer snowflake_retry; /* armed while some wait for the clock */
     struct prng prng;
+    struct entropy entropy;     /* for ids that have random bits */
+    struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (id_text.h) */
     unsigned doors;             /* bits of enum door: what is served here */
     struct token_table *tokens; /* NULL: the api has no auth */
     uint64_t tokens_generation;
@@ -57,6 +95,8 @@ struct api {
     const char *admin_address;
     struct auth *auth; /* NULL: all may do everything */
     struct id_waker waker;
+    struct watch *watch; /* owned */
+    struct page *page;   /* owned */
     const struct http_settings *settings;
     const struct http_build *build;
     struct id_backend *backend;

@@ -124,7 +124,9 @@ static int refuse_by(struct conn *conn)
     case GATE_UNKNOWN:
         return refuse_token(conn, ", error=\"invalid_token\"", "this token is not known here");
     case GATE_NO_TOKEN:
-        return refuse_token(conn, "", "this needs a token: Authorization: Bearer TOKEN");
+        return refuse_token(conn, "",
+                            conn->caller == NULL ? "this needs a token: Authorization: Bearer TOKEN"
+                                                 : "this needs a token: AUTH TOKEN");
     case GATE_ROLE:
         return refuse_role(conn);
     case GATE_TAG:

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "http/api/request.h"
+#include "http/api/caller.h"
 #include "src/base/assert.h"
 
 #define BEARER "Bearer "
@@ -26,13 +27,27 @@ void gate_end(struct api_loop *loop)
 
 /* --- who asks --- */
 
+/* By what the request says, or the connection has said. */
+static bool shows_token(const struct conn *conn)
+{
+    const struct caller *caller = caller_of(conn);
+
+    return caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
+}
+
 static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
 {
+    struct caller *caller = caller_of(conn);
     const struct parser_field *field = &conn_head(conn)->authorization;
     const char *text = conn_at(conn, field->at);
     size_t len = field->len;
     struct token_hash hash;
 
+    if (caller != NULL) {
+        *ret_identity = tokens_find(api_loop(conn)->tokens, &caller->token);
+        caller->has_token = *ret_identity != NULL; /* or it was taken out of the file */
+        return GATE_OPEN;
+    }
     if (field->count > 1) {
         return GATE_TWO_TOKENS;
     }
@@ -78,7 +93,7 @@ static enum gate identify(struct conn *conn)
     const struct identity *identity = NULL;
     enum gate gate = GATE_OPEN;
 
-    if (tokens_are_used(tokens) && conn_head(conn)->authorization.count > 0) {
+    if (tokens_are_used(tokens) && shows_token(conn)) {
         gate = identify_token(conn, &identity);
     } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
         identity = tokens_find_certificate(tokens, conn_certificate(conn));
@@ -112,6 +127,9 @@ static bool may_use_tag(const struct conn *conn, const struct route *route)
     if (!route->names_tag || conn->identity->prefix_count == 0) {
         return true;
     }
+    if (conn->caller != NULL) { /* there the name stands as it is */
+        return identity_may_use(conn->identity, conn_at(conn, request->name_at), request->name_len);
+    }
     return target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
                          name, sizeof name, &len) != 0 ||
            identity_may_use(conn->identity, name, len);
@@ -123,6 +141,9 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
 
     if (gate != GATE_OPEN) {
         return gate;
+    }
+    if (route->role == ROLE_NONE) {
+        return GATE_OPEN;
     }
     if ((conn->identity->roles & (unsigned)route->role) == 0) {
         return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL
@@ -165,7 +186,7 @@ void gate_admit(struct conn *conn, const struct route *route)
     if ((route->doors & loop->doors) == 0) {
         gate = GATE_OTHER_DOOR;
     } else if (loop->api->auth != NULL) {
-        gate = judge_page(conn, route);
+        gate = conn->caller == NULL ? judge_page(conn, route) : GATE_OPEN;
         gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
     }
     conn->request.gate = (uint8_t)gate;
@@ -186,6 +207,22 @@ void gate_renew(struct conn *conn)
     if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
     }
+}
+
+bool gate_stays_open(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+
+    if (loop->api->auth == NULL) {
+        return true;
+    }
+    if (auth_is_newer(loop->api->auth, loop->tokens_generation)) {
+        gate_renew(conn);
+    }
+    if (conn->identity == NULL) { /* they were read again: it was judged by others */
+        conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
+    }
+    return conn->request.gate == GATE_OPEN;
 }
 
 static const struct {

@@ -53,6 +53,9 @@ static inline bool gate_is_open(struct conn *conn)
     return conn->request.gate == GATE_OPEN;
 }
 
+/* May a request that is being answered for long go on, by the tokens in force? */
+bool gate_stays_open(struct conn *conn);
+
 /* Why it may not be served, in a few words, and the status that says so. Static. */
 const char *gate_reason(const struct conn *conn, int *ret_status);
 

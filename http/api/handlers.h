@@ -28,6 +28,7 @@ int handle_snowflake_get(struct conn *conn);
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms);
 
 /* handlers_decode.c */
+int handle_segment_decode(struct conn *conn);
 int handle_snowflake_decode(struct conn *conn);
 int handle_leaf_decode(struct conn *conn);
 
@@ -50,6 +51,7 @@ int handle_backup(struct conn *conn);
 /* handlers_cluster.c */
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
+int handle_cluster_segments(struct conn *conn);
 
 /* handlers_members.c */
 int handle_member_add(struct conn *conn);
@@ -58,6 +60,17 @@ int handle_member_move(struct conn *conn);
 int handle_leader(struct conn *conn);
 int handle_level_see(struct conn *conn);
 int handle_level_raise(struct conn *conn);
+
+/* handlers_watch.c */
+int handle_status(struct conn *conn);
+int handle_events(struct conn *conn);
+
+/* handlers_page.c */
+int handle_page(struct conn *conn);
+int handle_openapi(struct conn *conn);
+
+/* live.c */
+int handle_live(struct conn *conn);
 
 /* handlers_audit.c */
 int handle_audit(struct conn *conn);

@@ -1,6 +1,6 @@
 /*
- * handlers_cluster.c - GET /api/cluster and GET /api/node/segments: views of this node, asked of
- * the raft loop.
+ * handlers_cluster.c - GET /api/cluster, GET /api/node/segments and GET /api/cluster/segments:
+ * views of this node, asked of the raft loop, and what the others say of theirs.
  *
  * Failure modes: those of the backend, see reply_err().
  *
@@ -9,99 +9,18 @@
 #include "http/api/handlers.h"
 
 #include "http/api/call.h"
+#include "http/api/cluster_json.h"
 #include "http/api/context.h"
 #include "http/api/denial.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
 
-static const char *state_name(enum id_node_state state)
-{
-    static const char *const names[] = {[ID_NODE_STARTING] = "starting",
-                                        [ID_NODE_FOLLOWER] = "follower",
-                                        [ID_NODE_CANDIDATE] = "candidate",
-                                        [ID_NODE_LEADER] = "leader",
-                                        [ID_NODE_STOPPING] = "stopping"};
-
-    ASSERT(state < COUNT_OF(names));
-    return names[state];
-}
-
-static void put_member(const struct id_member *member, struct buf *json)
-{
-    buf_printf(json, "{\"id\":%llu", (unsigned long long)member->id);
-    text_put_field(json, ",\"peer_address\":", member->peer_address);
-    text_put_field(json, ",\"http_address\":", member->http_address);
-    text_put_field(json, ",\"role\":", member->role);
-    text_put_field(json, ",\"version\":", member->version);
-    if (member->levels.max != 0) {
-        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
-                   member->levels.max);
-    } else {
-        buf_printf(json, ",\"levels\":null");
-    }
-    buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu}",
-               member->reachable ? "true" : "false", (unsigned long long)member->match_index);
-}
-
-/* What is being changed, or was left unfinished. */
-static void put_change(const struct id_member_change *change, struct buf *json)
-{
-    if (change->kind == NULL) {
-        buf_printf(json, "null");
-        return;
-    }
-    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
-               (unsigned long long)change->node_id, change->state);
-    if (change->peer_address[0] != '\0') {
-        text_put_field(json, ",\"peer_address\":", change->peer_address);
-    }
-    buf_printf(json, "}");
-}
-
-static void put_level(const struct level_row *level, struct buf *json)
-{
-    char time[TEXT_TIME_BYTES];
-
-    buf_printf(json, "{\"number\":%u,\"since\":", level->level);
-    if (level->index != 0) {
-        buf_printf(json, "\"%s\",\"index\":%llu}", text_time_rfc3339(level->wall_ms, time),
-                   (unsigned long long)level->index);
-    } else {
-        buf_printf(json, "null,\"index\":null}");
-    }
-}
-
 static int cluster_cb(struct conn *conn, struct call *call)
 {
-    const struct id_cluster_status *status = call->cluster;
-    char uid[UID_TEXT_BYTES];
     struct buf *json = reply_begin(conn);
 
-    ASSERT(status->member_count <= LIMIT_NODES);
-    text_put_field(json, "{\"cluster_id\":", status->cluster_id);
-    if (uid_is_none(&status->uid)) {
-        buf_printf(json, ",\"uid\":null");
-    } else {
-        text_put_field(json, ",\"uid\":", uid_text(&status->uid, uid));
-    }
-    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\",\"leader_id\":",
-               (unsigned long long)status->node_id, state_name(status->state));
-    if (status->leader_id != 0) {
-        buf_printf(json, "%llu", (unsigned long long)status->leader_id);
-    } else {
-        buf_printf(json, "null");
-    }
-    buf_printf(json, ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,\"level\":",
-               (unsigned long long)status->term, (unsigned long long)status->commit_index,
-               (unsigned long long)status->applied_index);
-    put_level(&status->level, json);
-    buf_printf(json, ",\"members\":[");
-    for (size_t i = 0; i < status->member_count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_member(&status->members[i], json);
-    }
-    buf_printf(json, "],\"change\":");
-    put_change(&status->change, json);
+    buf_printf(json, "{");
+    cluster_json_put(call->cluster, false, json);
     buf_printf(json, "}");
     return 200;
 }
@@ -128,7 +47,8 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
     static const char *const states[] = {[ID_TAG_ACTIVE] = "active",
                                          [ID_TAG_UNKNOWN] = "unknown",
                                          [ID_TAG_EXHAUSTED] = "exhausted",
-                                         [ID_TAG_STRICT] = "strict"};
+                                         [ID_TAG_STRICT] = "strict",
+                                         [ID_TAG_MONOTONIC] = "monotonic"};
 
     ASSERT(info->state < COUNT_OF(states));
     buf_printf(buf, "{\"tag\":");
@@ -147,25 +67,41 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
     buf_printf(buf, ",\"rate_per_s\":%llu}", (unsigned long long)info->rate_per_s);
 }
 
-static int segments_cb(struct conn *conn, struct call *call)
+static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
 {
-    const struct id_segments_page *page = &call->segments;
-    struct buf *json = reply_begin(conn);
-
-    buf_printf(json, "{\"segments\":[");
-    for (size_t i = 0; i < page->count; i++) {
+    buf_printf(json, "\"segments\":[");
+    for (size_t i = 0; i < count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
-        put_segment(&page->items[i], json);
+        put_segment(&items[i], json);
     }
-    buf_printf(json, "],\"next\":");
-    if (page->more && page->count > 0) {
-        const struct id_segment_info *last = &page->items[page->count - 1];
+    buf_printf(json, "]");
+}
 
+/* The name to go on behind; NULL: there is no more. */
+static void put_next(const struct id_segment_info *last, struct buf *json)
+{
+    buf_printf(json, ",\"next\":");
+    if (last != NULL) {
         text_put_json(json, last->name, last->name_len);
     } else {
         buf_printf(json, "null");
     }
     buf_printf(json, "}");
+}
+
+static const struct id_segment_info *last_of(const struct id_segments_page *page)
+{
+    return page->more && page->count > 0 ? &page->items[page->count - 1] : NULL;
+}
+
+static int segments_cb(struct conn *conn, struct call *call)
+{
+    const struct id_segments_page *page = &call->segments;
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{");
+    put_segments(page->items, page->count, json);
+    put_next(last_of(page), json);
     return 200;
 }
 
@@ -181,4 +117,76 @@ int handle_node_segments(struct conn *conn)
     query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
                       options[1].len, (uint32_t)options[2].number);
     return call_submit(conn, call);
+}
+
+/* --- of all nodes --- */
+
+static int order(const struct id_segment_info *a, const struct id_segment_info *b)
+{
+    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
+}
+
+/* Up to which name every page is whole: the least last name of those that have more. */
+static const struct id_segment_info *whole_up_to(const struct id_buffers *buffers)
+{
+    const struct id_segment_info *least = NULL;
+
+    for (size_t i = 0; i < buffers->count; i++) {
+        const struct id_segment_info *last = last_of(&buffers->nodes[i].page);
+
+        least = last != NULL && (least == NULL || order(last, least) < 0) ? last : least;
+    }
+    return least;
+}
+
+static void put_node(const struct id_node_buffers *node, const struct id_segment_info *last,
+                     struct buf *json)
+{
+    size_t count = node->page.count;
+
+    while (last != NULL && count > 0 && order(&node->page.items[count - 1], last) > 0) {
+        count--;
+    }
+    buf_printf(json, "{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,",
+               (unsigned long long)node->node_id, node->asked ? "true" : "false",
+               node->answered ? "true" : "false");
+    put_segments(node->page.items, count, json);
+    buf_printf(json, "}");
+}
+
+static int cluster_segments_cb(struct conn *conn, struct call *call)
+{
+    const struct id_segment_info *last = whole_up_to(call->buffers);
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{\"nodes\":[");
+    for (size_t i = 0; i < call->buffers->count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        put_node(&call->buffers->nodes[i], last, json);
+    }
+    buf_printf(json, "]");
+    put_next(last, json);
+    return 200;
+}
+
+/* A node that does not answer within this is shown as one that did not. */
+#define ALL_WAIT_MS 1000
+/* Of each node: all together are no more than what one node lists. */
+#define ALL_TAGS_MAX 100
+
+_Static_assert((LIMIT_NODES + 1) * ALL_TAGS_MAX <= LIMIT_TAGS_PER_PAGE, "a reply's size");
+
+int handle_cluster_segments(struct conn *conn)
+{
+    struct param options[] = {PAGE_OPTIONS};
+    struct call *call;
+
+    options[2].max = ALL_TAGS_MAX;
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_BUFFERS, cluster_segments_cb);
+    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
+                      options[1].len, (uint32_t)options[2].number);
+    return call_submit_for(conn, call, ALL_WAIT_MS);
 }

@@ -1,29 +1,38 @@
 /*
- * handlers_decode.c - taking snowflake ids apart: GET and POST /api/snowflake/decode/{id} by the
- * cluster's layout, and /decodeSnowflakeId as Leaf has it, by Leaf's layout.
+ * handlers_decode.c - taking ids apart. Snowflake ids: GET and POST /api/snowflake/decode/{id} by
+ * the cluster's layout, also as UUIDs and ULIDs, and /decodeSnowflakeId as Leaf has it, by Leaf's.
+ * Texts of a tag with a shape: GET /api/segment/decode/{tag}, by the row that the cluster has.
  *
- * Failure modes: what is no id 400 (Leaf's route: 200 with errorMsg); the cluster's layout not
- * known yet 503.
+ * Failure modes: what is no id, or none of this layout, 400 (Leaf's route: 200 with errorMsg); the
+ * cluster's layout not known yet 503.
  *
  * Thread: the loop's.
  */
 #include "http/api/handlers.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
+#include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
+#include "src/id/codec/long_id.h"
 
 int handle_snowflake_decode(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const char *text = conn_at(conn, conn->request.name_at);
+    size_t len = conn->request.name_len;
+    char shown[SHOWN_BYTES];
     char time[TEXT_TIME_BYTES];
     struct snowflake_parts parts;
-    uint64_t id;
+    enum id_form form;
+    bool is_long = long_id_read(text, len, &form, &parts);
+    uint64_t id = 0;
 
-    if (!request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+    if (!is_long && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
     if (snowflake == NULL) {
@@ -33,6 +42,15 @@ int handle_snowflake_decode(struct conn *conn)
         return reply_error(conn, 503, "no_leader",
                            "the cluster's layout is not known on this node yet");
     }
+    if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
+        return reply_error(conn, 400, "bad_request",
+                           "%s is not of this cluster: its time, worker id or sequence is beyond "
+                           "the layout",
+                           text_show(text, len, shown, sizeof shown));
+    }
+    if (is_long) {
+        id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
+    }
     parts = snowflake_decode(&snowflake->layout, id);
     buf_printf(reply_begin(conn),
                "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
@@ -41,6 +59,78 @@ int handle_snowflake_decode(struct conn *conn)
                text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
     return 200;
 }
+
+/* --- texts of tags with a shape --- */
+
+/* The id of the text by the row's shape; the status of the reply. */
+static int decode_by(struct conn *conn, const struct tag_row *row, const char *text, size_t len)
+{
+    char shown[SHOWN_BYTES];
+    char shown_shape[SHOWN_BYTES];
+    struct buf *json;
+    struct shape shape;
+    uint64_t id = 0;
+
+    if (row->shape_len == 0) {
+        return reply_error(conn, 409, "no_shape", "tag %s has no shape: its ids are numbers",
+                           text_show(row->name, row->name_len, shown, sizeof shown));
+    }
+    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* decoding saw to it */
+    shape_prepare(&shape, api_loop(conn)->ff1);
+    if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
+        return reply_error(conn, 400, "bad_id", "%s is no id of the shape %s%s",
+                           text_show(text, len, shown, sizeof shown),
+                           text_show(row->shape, tag_shape_text_len(row->shape, row->shape_len),
+                                     shown_shape, sizeof shown_shape),
+                           shape.check != SHAPE_CHECK_NONE ? ", or its check is wrong" : "");
+    }
+    json = reply_begin(conn);
+    buf_printf(json, "{\"tag\":");
+    text_put_json(json, row->name, row->name_len);
+    buf_printf(json, ",\"id\":\"%llu\",\"granted\":%s}", (unsigned long long)id,
+               id < row->max_id ? "true" : "false");
+    return 200;
+}
+
+static int decode_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct tag_rows rows;
+    int status = ERR_BAD_MESSAGE;
+
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
+        return status;
+    }
+    if (rows.count == 1) {
+        status = decode_by(conn, &rows.rows[0], call->decode.text, call->decode.len);
+    }
+    tag_rows_release(&rows);
+    return status;
+}
+
+int handle_segment_decode(struct conn *conn)
+{
+    struct param options[] = {{.name = "text", .kind = PARAM_TEXT}, OPTION_CONSISTENCY};
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct call *call;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
+        return ANSWERED;
+    }
+    if (!options[0].present || options[0].len == 0 || options[0].len > SHAPE_ID_BYTES_MAX) {
+        return reply_error(conn, 400, "bad_request", "the option text is 1 to %d bytes: an id",
+                           SHAPE_ID_BYTES_MAX);
+    }
+    call = call_new(ID_REQUEST_QUERY, decode_cb);
+    call->request.local = options[1].number == 1;
+    call->decode.len = (uint16_t)options[0].len;
+    memcpy(call->decode.text, options[0].text, options[0].len);
+    query_get_encode(&call->request.payload, name, name_len);
+    return call_submit(conn, call);
+}
+
+/* --- snowflake ids, as Leaf does --- */
 
 /* As Java's Long.parseLong: an optional sign and digits, in range. */
 static bool parse_signed(const char *text, size_t len, int64_t *ret_value)

@@ -98,6 +98,13 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
     struct uid uid;
     bool born = id_health_uid(health, &uid);
 
+    ret_checks->refusal = 0;
+    if (atomic_load(&health->joining)) {
+        items[0] = (struct check){
+            "member", "the node waits to be let in by its cluster, see its log", false, true};
+        ret_checks->count = 1;
+        return;
+    }
     items[0] = (struct check){"started", "the log is still being loaded",
                               atomic_load(&health->started), true};
     items[1] = (struct check){"applied", "the state is older than at this node's last stop",

@@ -146,8 +146,10 @@ static int level_cb(struct conn *conn, struct call *call)
     }
     json = reply_begin(conn);
     if (see) { /* the leader's word; what this node has applied may be a moment behind */
-        buf_printf(json, "{\"level\":%u,\"can_rise\":%s", atomic_load(&backend->health->level),
-                   answer.outcome == MEMBER_DONE ? "true" : "false");
+        buf_printf(json, "{\"level\":%u,\"can_rise\":%s,\"newest\":%s",
+                   atomic_load(&backend->health->level),
+                   answer.outcome == MEMBER_DONE ? "true" : "false",
+                   answer.outcome == MEMBER_NOT_NEXT ? "true" : "false");
     } else {
         buf_printf(json, "{\"level\":%llu,\"status\":\"%s\"", (unsigned long long)call->member_id,
                    answer.outcome == MEMBER_DONE ? "done" : "pending");

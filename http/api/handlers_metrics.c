@@ -1,33 +1,45 @@
 /*
- * handlers_metrics.c - GET /metrics: what the HTTP side sees, in the text format of Prometheus.
- *
- * The happy path: atomics are read and written out, without asking anybody. A value that is not
- * known (the layout's end, before there is a layout) is left out.
+ * handlers_metrics.c - GET /metrics: what the HTTP side sees, and the node's part
+ * (metrics_node.h), in the format that the client would rather have (exposition.h).
  *
  * Thread: the loop's; counters of other loops are read as they are at the moment.
  */
 #include "http/api/handlers.h"
 
-#include "http/api/context.h"
-#include "http/api/request.h"
-#include "http/api/refusal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define METRICS_TYPE "text/plain; version=0.0.4"
+#include "http/api/context.h"
+#include "http/api/exposition.h"
+#include "http/api/gate.h"
+#include "http/api/metrics_node.h"
+#include "http/api/request.h"
+#include "http/proto/header.h"
+#include "http/tls/context.h"
+#include "src/base/assert.h"
+
+#define LABEL_BYTES 64
 
 /* Sums over all loops, as of now. */
 struct totals {
     uint64_t segment_ids;
     uint64_t snowflake_ids;
     uint64_t strict_ids;
+    uint64_t monotonic_ids;
     uint64_t burnt_skipped;
     uint64_t burnt_unanswered;
-    uint64_t replies[6]; /* by the first digit of their status */
+    struct histogram_view took[LATENCY_CLASSES][LATENCY_STATUSES];
     uint64_t connections;
+    uint64_t resp_connections;
+    uint64_t resp_replies[LATENCY_STATUSES];
     uint64_t waiting; /* requests that wait for ids */
     uint64_t refused[CONN_REFUSALS];
     uint64_t parts;
     uint64_t body_bytes;
     uint64_t output_bytes;
+    uint64_t input_bytes;
+    uint64_t waiting_bytes;
     bool has_tls;
     uint64_t handshakes_full;
     uint64_t handshakes_resumed;
@@ -44,275 +56,334 @@ static void totals_add_conns(struct totals *totals, const struct conns *conns)
 {
     const struct conn_counts *counts = &conns->counts;
 
-    for (unsigned k = 0; k < sizeof totals->replies / sizeof totals->replies[0]; k++) {
-        totals->replies[k] += count_of(&counts->replies[k]);
+    for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            histogram_add(&totals->took[class][k], &conns->latency.took[class][k]);
+        }
     }
     for (unsigned k = 0; k < CONN_REFUSALS; k++) {
         totals->refused[k] += count_of(&counts->refused[k]);
     }
     totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
+    totals->resp_connections += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        totals->resp_replies[k] += count_of(&counts->resp_replies[k]);
+    }
     totals->parts += count_of(&counts->parts);
     totals->body_bytes += count_of(&conns->budget.body_bytes);
     totals->output_bytes += count_of(&conns->budget.output_bytes);
+    totals->input_bytes += count_of(&conns->budget.input_bytes);
+    totals->waiting_bytes += count_of(&conns->budget.waiting_bytes);
 }
 
-static void totals_make(const struct api *api, struct totals *ret_totals)
+static void totals_make(const struct api *api, struct totals *totals)
 {
-    struct totals totals = {0};
-
+    memset(totals, 0, sizeof *totals);
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct api_loop *loop = api->loops[i];
 
-        totals.segment_ids += count_of(&loop->counts.segment_ids);
-        totals.snowflake_ids += count_of(&loop->counts.snowflake_ids);
-        totals.strict_ids += count_of(&loop->counts.strict_ids);
-        totals.burnt_skipped += count_of(&loop->counts.burnt_skipped);
-        totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
-        totals_add_conns(&totals, loop->conns);
+        totals->segment_ids += count_of(&loop->counts.segment_ids);
+        totals->snowflake_ids += count_of(&loop->counts.snowflake_ids);
+        totals->strict_ids += count_of(&loop->counts.strict_ids);
+        totals->monotonic_ids += count_of(&loop->counts.monotonic_ids);
+        totals->burnt_skipped += count_of(&loop->counts.burnt_skipped);
+        totals->burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
+        totals_add_conns(totals, loop->conns);
         if (loop->conns->tls != NULL) {
-            totals.handshakes_full += count_of(&loop->conns->tls->counts.full);
-            totals.handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
-            totals.handshakes_failed += count_of(&loop->conns->tls->counts.failed);
-            totals.has_tls = true;
+            totals->handshakes_full += count_of(&loop->conns->tls->counts.full);
+            totals->handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
+            totals->handshakes_failed += count_of(&loop->conns->tls->counts.failed);
+            totals->has_tls = true;
         }
-        totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
+        totals->waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
     }
-    *ret_totals = totals;
 }
 
-static void put_head(struct buf *buf, const char *name, const char *type, const char *help)
+/* Append name="value", of words of our own. */
+static const char *label_of(const char *name, const char *value, char out[LABEL_BYTES])
 {
-    buf_printf(buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    (void)snprintf(out, LABEL_BYTES, "%s=\"%s\"", name, value);
+    return out;
 }
 
-/* A metric of one sample. */
-static void put_metric(struct buf *buf, const char *name, const char *type, const char *help,
-                       uint64_t value)
+static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx"};
+
+/* Requests by the class of their status, those of all classes of `probes`, or of all others. */
+static void put_replies(struct exposition *to, const struct totals *totals, const char *name,
+                        const char *help, bool probes)
 {
-    put_head(buf, name, type, help);
-    buf_printf(buf, "%s %llu\n", name, (unsigned long long)value);
+    char label[LABEL_BYTES];
+
+    expose_family(to, name, METRIC_COUNTER, help);
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        uint64_t count = 0;
+
+        for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
+            if ((class == TRAFFIC_PROBE) == probes) {
+                count += histogram_count(&totals->took[class][k]);
+            }
+        }
+        expose_sample(to, name, label_of("status", statuses[k], label), count);
+    }
 }
 
-/* One sample of a metric that has several. */
-static void put_sample(struct buf *buf, const char *name, const char *label,
-                       const char *label_value, uint64_t value)
+/* The newest of all loops. */
+static void see_exemplars(const struct api *api, unsigned class, unsigned k,
+                          struct exemplar_view ret_exemplars[HISTOGRAM_BUCKETS])
 {
-    buf_printf(buf, "%s{%s=\"%s\"} %llu\n", name, label, label_value, (unsigned long long)value);
+    memset(ret_exemplars, 0, HISTOGRAM_BUCKETS * sizeof ret_exemplars[0]);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++) {
+            exemplar_newer(&ret_exemplars[b], &latency->exemplars[class][k][b]);
+        }
+    }
 }
 
-static void put_counters(struct buf *buf, const struct totals *totals)
+/* Those of which there was none yet are left out but for successes: each is many lines. */
+static void put_latency(struct exposition *to, const struct api *api, const struct totals *totals)
+{
+    static const char name[] = "leafd_http_request_duration_seconds";
+    static const char *const classes[] = {
+        [TRAFFIC_OTHER] = "other",   [TRAFFIC_SEGMENT] = "segment",
+        [TRAFFIC_STRICT] = "strict", [TRAFFIC_SNOWFLAKE] = "snowflake",
+        [TRAFFIC_DECODE] = "decode", [TRAFFIC_READ] = "read",
+        [TRAFFIC_TAGS] = "tags",     [TRAFFIC_WORKERS] = "workers",
+        [TRAFFIC_ADMIN] = "admin",   [TRAFFIC_RESP] = "resp"};
+    struct exemplar_view exemplars[HISTOGRAM_BUCKETS];
+    char label[LABEL_BYTES];
+
+    expose_family(to, name, METRIC_HISTOGRAM,
+                  "From a request that is complete to its reply, by class and status.");
+    for (unsigned class = 0; class < COUNT_OF(classes); class ++) {
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            const struct histogram_view *view = &totals->took[class][k];
+
+            if (histogram_count(view) > 0 || (k == 0 && class != TRAFFIC_OTHER)) {
+                (void)snprintf(label, sizeof label, "class=\"%s\",status=\"%s\"", classes[class],
+                               statuses[k]);
+                see_exemplars(api, class, k, exemplars);
+                expose_histogram(to, name, label, view, exemplars);
+            }
+        }
+    }
+}
+
+static void put_counters(struct exposition *to, const struct totals *totals)
 {
     static const char ids[] = "leafd_ids_total";
-    static const char *const classes[] = {[2] = "2xx", "3xx", "4xx", "5xx"};
+    char label[LABEL_BYTES];
 
-    put_head(buf, ids, "counter", "Ids handed out by this node.");
-    put_sample(buf, ids, "kind", "segment", totals->segment_ids);
-    put_sample(buf, ids, "kind", "snowflake", totals->snowflake_ids);
-    put_sample(buf, ids, "kind", "strict", totals->strict_ids);
-    put_head(buf, "leafd_http_requests_total", "counter",
-             "Requests answered, by the class of their status.");
-    for (int digit = 2; digit <= 5; digit++) {
-        put_sample(buf, "leafd_http_requests_total", "status", classes[digit],
-                   totals->replies[digit]);
-    }
-    put_head(buf, "leafd_http_refused_total", "counter",
-             "Requests, bodies and connections refused or cut off for what a client may take.");
+    expose_family(to, ids, METRIC_COUNTER, "Ids handed out by this node.");
+    expose_sample(to, ids, "kind=\"segment\"", totals->segment_ids);
+    expose_sample(to, ids, "kind=\"snowflake\"", totals->snowflake_ids);
+    expose_sample(to, ids, "kind=\"strict\"", totals->strict_ids);
+    expose_sample(to, ids, "kind=\"monotonic\"", totals->monotonic_ids);
+    put_replies(to, totals, "leafd_http_requests_total",
+                "Requests answered, by the class of their status; probes apart.", false);
+    put_replies(to, totals, "leafd_http_probes_total",
+                "Requests for health, version and metrics that were answered.", true);
+    expose_family(
+        to, "leafd_http_refused_total", METRIC_COUNTER,
+        "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < CONN_REFUSALS; refusal++) {
-        put_sample(buf, "leafd_http_refused_total", "why",
-                   conn_refusal_name((enum conn_refusal)refusal), totals->refused[refusal]);
+        expose_sample(to, "leafd_http_refused_total",
+                      label_of("why", conn_refusal_name((enum conn_refusal)refusal), label),
+                      totals->refused[refusal]);
     }
-    put_metric(buf, "leafd_http_parts_total", "counter",
+    expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
                "Parts of large replies, each made in a turn of its own.", totals->parts);
 }
 
-static void put_burnt(struct buf *buf, const struct id_health *health, const struct totals *totals)
+static void put_burnt(struct exposition *to, const struct id_health *health,
+                      const struct totals *totals)
 {
     static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
                                          [ID_BURN_LATE] = "late",
                                          [ID_BURN_STOP] = "stop",
                                          [ID_BURN_STRICT] = "strict",
                                          [ID_BURN_SKIPPED] = "skipped",
-                                         [ID_BURN_UNANSWERED] = "unanswered"};
+                                         [ID_BURN_UNANSWERED] = "unanswered",
+                                         [ID_BURN_WINDOW] = "window"};
+    char label[LABEL_BYTES];
 
-    put_head(buf, "leafd_ids_burnt_total", "counter",
-             "Ids granted to this node that nobody was given, by cause.");
+    expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
+                  "Ids granted to this node that nobody was given, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
         uint64_t burnt = count_of(&health->burnt[cause]);
 
         burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
         burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
-        put_sample(buf, "leafd_ids_burnt_total", "cause", causes[cause], burnt);
+        expose_sample(to, "leafd_ids_burnt_total", label_of("cause", causes[cause], label), burnt);
     }
-    put_metric(buf, "leafd_ids_given_back_total", "counter",
+    expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
                "Ids that this node gave back unused when it stopped.",
                count_of(&health->given_back));
 }
 
-/* Which cluster this is, once it is one: two that were born apart show by it. */
-static void put_birth(struct buf *buf, const struct id_health *health)
+static void put_connections(struct exposition *to, const struct totals *totals)
 {
-    char text[UID_TEXT_BYTES];
-    struct uid uid;
-    bool born = id_health_uid(health, &uid);
+    expose_one(to, "leafd_connections", METRIC_GAUGE, "Open client connections.",
+               totals->connections);
+    expose_one(to, "leafd_waiting_requests", METRIC_GAUGE, "Requests that wait for ids.",
+               totals->waiting);
+    expose_one(to, "leafd_http_body_bytes", METRIC_GAUGE, "Request bodies in memory.",
+               totals->body_bytes);
+    expose_one(to, "leafd_http_input_bytes", METRIC_GAUGE, "Memory of requests that are not whole.",
+               totals->input_bytes);
+    expose_one(to, "leafd_http_waiting_bytes", METRIC_GAUGE,
+               "What requests that wait keep beyond 512 bytes each.", totals->waiting_bytes);
+    expose_one(to, "leafd_http_output_bytes", METRIC_GAUGE,
+               "Memory of replies that were not taken.", totals->output_bytes);
+}
 
-    put_metric(buf, "leafd_born", "gauge", "1 if this node has heard of its cluster's birth.",
-               born);
-    if (born) {
-        put_head(buf, "leafd_cluster_info", "gauge", "1, with the uid of the cluster.");
-        put_sample(buf, "leafd_cluster_info", "uid", uid_text(&uid, text), 1);
+/* Those of the RESP door, which are among the others, too. */
+static void put_resp(struct exposition *to, const struct totals *totals)
+{
+    char label[LABEL_BYTES];
+
+    expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
+               "Open client connections at the RESP door.", totals->resp_connections);
+    expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
+                  "Requests answered at the RESP door, by the class of their status over HTTP.");
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        expose_sample(to, "leafd_resp_requests_total", label_of("status", statuses[k], label),
+                      totals->resp_replies[k]);
     }
 }
 
-static void put_health(struct buf *buf, const struct id_health *health, const struct totals *totals)
-{
-    const struct {
-        const char *name;
-        const char *help;
-        uint64_t value;
-    } gauges[] = {
-        {"leafd_connections", "Open client connections.", totals->connections},
-        {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
-        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
-        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
-        {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
-        {"leafd_leader_through",
-         "Id of the node through which this one reaches the leader, 0: directly.",
-         health->leader_through},
-        {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
-        {"leafd_state_bytes", "Memory that tags and idempotency keys take.", health->state_bytes},
-        {"leafd_state_max_bytes", "What they may take: data.memory-bytes.",
-         health->state_max_bytes},
-        {"leafd_tags", "Tags of the cluster, as this node has applied them.", health->state_tags},
-        {"leafd_tags_deleted", "Deleted tags, whose names keep their high-water marks.",
-         health->state_dead},
-        {"leafd_idempotency_keys", "Idempotency keys that are kept.", health->state_keys},
-        {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
-        {"leafd_voters", "Members that vote.", health->voters},
-        {"leafd_level", "The level of the cluster, as this node has applied it.", health->level},
-        {"leafd_level_able", "The newest level that this node speaks.", health->level_able},
-        {"leafd_member_change", "1 while a change of the members is under way.",
-         health->member_change},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(gauges); i++) {
-        put_metric(buf, gauges[i].name, "gauge", gauges[i].help, gauges[i].value);
-    }
-    put_head(buf, "leafd_setting_differs", "gauge",
-             "1 if this setting is not what the log knows, which holds.");
-    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
-        put_sample(buf, "leafd_setting_differs", "setting", id_difference_setting(i),
-                   (atomic_load(&health->differs) >> i) & 1);
-    }
-    put_birth(buf, health);
-    put_metric(buf, "leafd_peer_implausible_total", "counter",
-               "What other nodes told this one and was refused, since it cannot be.",
-               count_of(&health->implausible));
-}
-
-/* A signed number of milliseconds as seconds, exactly. */
-static void put_seconds(struct buf *buf, const char *name, int64_t ms)
-{
-    uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
-
-    buf_printf(buf, "%s %s%llu.%03llu\n", name, ms < 0 ? "-" : "",
-               (unsigned long long)(size_ms / 1000), (unsigned long long)(size_ms % 1000));
-}
-
-static void put_snowflake(struct buf *buf, const struct id_backend *backend)
-{
-    static const int codes[] = REFUSAL_CODES;
-    const struct snowflake *snowflake = backend->snowflake;
-    int refusal = refusal_now(backend);
-    uint64_t now_ms = clock_wall_ms(backend->clock);
-    uint64_t last_ms;
-
-    put_head(buf, "leafd_snowflake_refused", "gauge",
-             "1 while snowflake ids are refused for this reason.");
-    for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        put_sample(buf, "leafd_snowflake_refused", "code", err_code(codes[i]), codes[i] == refusal);
-    }
-    put_head(buf, "leafd_clock_off_seconds", "gauge",
-             "How far the clock is ahead of the cluster's; behind: negative.");
-    put_seconds(buf, "leafd_clock_off_seconds", atomic_load(&backend->health->clock_off_ms));
-    if (snowflake != NULL && atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        last_ms = snowflake_last_ms(&snowflake->layout);
-        put_metric(buf, "leafd_snowflake_layout_seconds_left", "gauge",
-                   "Time until the layout of snowflake ids is used up.",
-                   last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
-    }
-}
-
-static void put_tls(struct buf *buf, const struct totals *totals)
+static void put_tls(struct exposition *to, const struct totals *totals, struct tls *tls)
 {
     static const char name[] = "leafd_tls_handshakes_total";
+    int64_t until_s;
 
     if (totals->has_tls) {
-        put_head(buf, name, "counter", "TLS connections that began, and those that could not.");
-        put_sample(buf, name, "result", "full", totals->handshakes_full);
-        put_sample(buf, name, "result", "resumed", totals->handshakes_resumed);
-        put_sample(buf, name, "result", "failed", totals->handshakes_failed);
+        expose_family(to, name, METRIC_COUNTER,
+                      "TLS connections that began, and those that could not.");
+        expose_sample(to, name, "result=\"full\"", totals->handshakes_full);
+        expose_sample(to, name, "result=\"resumed\"", totals->handshakes_resumed);
+        expose_sample(to, name, "result=\"failed\"", totals->handshakes_failed);
+    }
+    if (tls != NULL) {
+        until_s = tls_until_s(tls);
+        expose_one(to, "leafd_certificate_end_timestamp_seconds", METRIC_GAUGE,
+                   "Unix time at which the certificate in force ends.",
+                   until_s > 0 ? (uint64_t)until_s : 0);
     }
 }
 
 /* Of the settings, on SIGHUP. */
-static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
+static void put_reloads(struct exposition *to, const struct http_reloads *reloads)
 {
     if (reloads == NULL) {
         return;
     }
-    put_head(buf, "leafd_reloads_total", "counter", "How often the settings were read again.");
-    put_sample(buf, "leafd_reloads_total", "result", "done", count_of(&reloads->done));
-    put_sample(buf, "leafd_reloads_total", "result", "refused", count_of(&reloads->refused));
-    put_head(buf, "leafd_reload_timestamp_seconds", "gauge",
-             "Unix time of the last reload that was done; 0: none yet.");
-    put_seconds(buf, "leafd_reload_timestamp_seconds", (int64_t)count_of(&reloads->done_ms));
+    expose_family(to, "leafd_reloads_total", METRIC_COUNTER,
+                  "How often the settings were read again.");
+    expose_sample(to, "leafd_reloads_total", "result=\"done\"", count_of(&reloads->done));
+    expose_sample(to, "leafd_reloads_total", "result=\"refused\"", count_of(&reloads->refused));
+    expose_family(to, "leafd_reload_timestamp_seconds", METRIC_GAUGE,
+                  "Unix time of the last reload that was done; 0: none yet.");
+    expose_ms(to, "leafd_reload_timestamp_seconds", "", (int64_t)count_of(&reloads->done_ms));
+}
+
+static void put_stall(struct exposition *to, const char *name, const char *loop,
+                      const struct stall *stall, uint64_t minute_ms)
+{
+    char label[LABEL_BYTES];
+    uint64_t ms = minute_ms > 0 ? stall_minute_ms(stall, minute_ms) : stall_longest_ms(stall);
+
+    expose_ms(to, name, label_of("loop", loop, label), (int64_t)ms);
 }
 
 /* For how long whatever came had to wait for a loop. */
-static void put_stalls(struct buf *buf, const struct api_loop *loop)
+static void put_stalls(struct exposition *to, const struct api_loop *loop)
 {
-    const struct stall *raft = &loop->backend->health->stall;
     uint64_t now_ms = clock_now_ms(loop->backend->clock);
+    char name[16];
 
     for (unsigned minute = 0; minute < 2; minute++) {
-        const char *name = minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
-                                       : "leafd_loop_longest_stall_seconds";
+        const char *metric = minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
+                                         : "leafd_loop_longest_stall_seconds";
 
-        put_head(buf, name, "gauge",
-                 minute == 1 ? "The longest turn of a loop in the last minute."
-                             : "The longest turn of a loop since the start.");
-        buf_printf(
-            buf, "%s{loop=\"raft\"} %.3f\n", name,
-            1e-3 * (double)(minute == 1 ? stall_minute_ms(raft, now_ms) : stall_longest_ms(raft)));
+        expose_family(to, metric, METRIC_GAUGE,
+                      minute == 1 ? "The longest turn of a loop in the last minute."
+                                  : "The longest turn of a loop since the start.");
+        put_stall(to, metric, "raft", &loop->backend->health->stall, minute * now_ms);
         for (unsigned i = 0; i < loop->api->loop_count; i++) {
-            const struct stall *stall = &loop->api->loops[i]->conns->stall;
-
-            buf_printf(buf, "%s{loop=\"http-%u\"} %.3f\n", name, i,
-                       1e-3 * (double)(minute == 1 ? stall_minute_ms(stall, now_ms)
-                                                   : stall_longest_ms(stall)));
+            (void)snprintf(name, sizeof name, "http-%u", i);
+            put_stall(to, metric, name, &loop->api->loops[i]->conns->stall, minute * now_ms);
         }
     }
+}
+
+/* The same without what else the machine did meanwhile. */
+static void put_busiest(struct exposition *to, const struct api_loop *loop)
+{
+    static const char name[] = "leafd_loop_busiest_turn_cpu_seconds";
+
+    char labels[32];
+
+    expose_family(to, name, METRIC_GAUGE,
+                  "The most processor time that a turn of a loop has taken.");
+    expose_us(to, name, "loop=\"raft\"", stall_busiest_us(&loop->backend->health->stall));
+    for (unsigned i = 0; i < loop->api->loop_count; i++) {
+        (void)snprintf(labels, sizeof labels, "loop=\"http-%u\"", i);
+        expose_us(to, name, labels, stall_busiest_us(&loop->api->loops[i]->conns->stall));
+    }
+}
+
+static void put_build(struct exposition *to, const struct http_build *build)
+{
+    struct buf labels = BUF_INIT;
+
+    expose_family(to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
+    expose_label(&labels, "version", build->version, strlen(build->version));
+    expose_label(&labels, "commit", build->commit, strlen(build->commit));
+    buf_put(&labels, "", 1);
+    expose_sample(to, "leafd_build_info", (const char *)labels.data, 1);
+    buf_free(&labels);
+}
+
+static bool wants_openmetrics(const struct conn *conn)
+{
+    size_t len = 0;
+    size_t count;
+    const char *accept =
+        header_find(conn_at(conn, 0), conn_head(conn)->len, "accept", &len, &count);
+
+    return accept != NULL && count == 1 && header_wants_openmetrics(accept, len);
 }
 
 int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    struct buf *text = reply_begin(conn);
-    struct totals totals;
+    struct exposition to = {.text = reply_begin(conn), .is_open = wants_openmetrics(conn)};
+    const struct identity *identity = loop->api->auth != NULL ? gate_identity(conn) : NULL;
+    struct totals *totals = malloc(sizeof *totals);
 
-    totals_make(loop->api, &totals);
-    totals.output_bytes -= conn->output.counted; /* of this reply's connection */
-    put_counters(text, &totals);
-    put_tls(text, &totals);
-    put_burnt(text, loop->backend->health, &totals);
-    put_health(text, loop->backend->health, &totals);
-    put_snowflake(text, loop->backend);
-    put_reloads(text, loop->api->build->reloads);
-    put_stalls(text, loop);
-    put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
-    text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
-    text_put_field(text, ",commit=", loop->api->build->commit);
-    buf_printf(text, "} 1\n");
-    conn_reply(conn, 200, METRICS_TYPE, NULL, text->data, text->len);
+    ASSERT(totals != NULL);
+    latency_flush(&conn->conns->latency);
+    totals_make(loop->api, totals);
+    totals->output_bytes -= conn->output.counted; /* of this reply's connection */
+    totals->input_bytes -= conn->input_counted;
+    totals->waiting_bytes -= conn->waiting_counted;
+    put_counters(&to, totals);
+    put_latency(&to, loop->api, totals);
+    put_connections(&to, totals);
+    put_resp(&to, totals);
+    put_tls(&to, totals, loop->api->settings->tls);
+    put_burnt(&to, loop->backend->health, totals);
+    metrics_node_put(&to, loop->backend, identity);
+    metrics_process_put(&to);
+    put_reloads(&to, loop->api->build->reloads);
+    put_stalls(&to, loop);
+    put_busiest(&to, loop);
+    put_build(&to, loop->api->build);
+    expose_end(&to);
+    conn_reply(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
+               to.text->len);
+    free(totals);
     return ANSWERED;
 }

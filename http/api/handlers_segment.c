@@ -9,12 +9,12 @@
  * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
  * publishes before it takes the bits; both change the same word, so one of the two sees the other.
  *
- * The ids of a tag in strict mode, also of one that became strict while its request was parked,
- * come from the log, a request (ID_REQUEST_STRICT) for each, so that an id is greater than every id
- * of its tag whose reply arrived anywhere before the request was sent: tag, count and
- * Idempotency-Key go to the backend, and the answer is one range. When the tag is in trend mode
- * after all (this node is behind), a request without a key begins anew with a segment; one with a
- * key is refused, because a segment cannot keep its promise.
+ * The ids of a tag in strict or monotonic mode, also of one that became so while its request was
+ * parked, come from the log, or the leader, by a request (ID_REQUEST_STRICT) for each, so that an
+ * id is greater than every id of its tag whose reply arrived anywhere before the request was sent:
+ * tag, count and Idempotency-Key go to the backend, and the answer is one range. When the tag is in
+ * trend mode after all (this node is behind), a request without a key begins anew with a segment;
+ * one with a key is refused, because a segment cannot keep its promise.
  *
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503; a bad key 400, one that was used with
@@ -32,6 +32,7 @@
 #include "http/api/context.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
+#include "http/api/share.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
@@ -56,6 +57,24 @@ enum claim_result {
 };
 
 static int ids_open(struct conn *conn, const struct id_claim *claim);
+
+/* The ids of a tag with a shape are texts, unless numbers were asked for. False: answered, since
+ * the request wants what a text is not. */
+static bool shape_ok(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+{
+    const struct shape *shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
+    char shown[SHOWN_BYTES];
+
+    if (shape == NULL || claim->number) {
+        return true;
+    }
+    claim->text.shape = shape;
+    return claim->format == ID_FORMAT_TEXT || claim->format == ID_FORMAT_OTHER ||
+           reply_error(conn, 400, "bad_request",
+                       "tag %s has a shape, so its ids are texts: format=%s needs as=number",
+                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       claim->format == ID_FORMAT_RANGE ? "range" : "json");
+}
 
 /* --- from the log --- */
 
@@ -99,9 +118,11 @@ static int answer_trend(struct conn *conn, struct call *call, const char *shown)
     struct id_claim *claim = &call->claim;
 
     if (claim->keyed) {
-        return reply_error(conn, 400, "bad_key",
-                           "an Idempotency-Key needs a tag in strict mode; tag %s is in trend mode",
-                           shown);
+        return reply_error(
+            conn, 400, "bad_key",
+            "an Idempotency-Key needs a tag in strict or monotonic mode; tag %s is in trend "
+            "mode",
+            shown);
     }
     if (!claim->reopened) {
         ASSERT(claim->strict);
@@ -151,10 +172,12 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
             "%llu idempotency keys are remembered, which is the limit (strict.keys, or what "
             "data.memory-bytes has room for); each is forgotten a day after its first use",
             detail);
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_KEYS, (uint32_t)(detail >> 32), (uint32_t)detail);
     case ERR_CHANGING:
         return reply_error(
             conn, 503, err_code(ERR_CHANGING),
-            "tag %s became strict, and node %llu has not said yet that it holds no segment "
+            "tag %s has left trend mode, and node %llu has not said yet that it holds no segment "
             "of it: start that node, remove it from the cluster, or repeat the PUT with "
             "?force=1 if it never comes back",
             shown, detail);
@@ -196,16 +219,23 @@ static int strict_cb(struct conn *conn, struct call *call)
     claim->ranges[0] = (struct segment_range){result.first, claim->count};
     claim->range_count = 1;
     claim->left = 0;
+    claim->monotonic = request->mode == TAG_MODE_MONOTONIC;
     return ids_answer(conn, claim, result.replayed ? REPLAYED_HEADER : NULL);
 }
 
-/* Take the ids of a claim from the log. Not inlined, for the room that it takes on the stack. */
-static __attribute__((noinline)) int strict_start(struct conn *conn, const struct id_claim *claim)
+/* Take the ids of a claim from the log, or the leader's window. tag: of its name. Not inlined, for
+ * the room that it takes on the stack. */
+static __attribute__((noinline)) int strict_start(struct conn *conn, const struct id_claim *claim,
+                                                  const struct id_tag *tag)
 {
-    struct strict_item item = {claim->name, claim->name_len, key_of(conn),
-                               (uint16_t)conn_head(conn)->key_len, claim->count};
+    struct strict_item item = {.name = claim->name,
+                               .name_len = claim->name_len,
+                               .key = key_of(conn),
+                               .key_len = (uint16_t)conn_head(conn)->key_len,
+                               .count = claim->count};
     uint64_t now_ms = conns_now_ms(conn->conns);
     uint32_t wait_ms = CLUSTER_WAIT_MIN_MS;
+    struct share share;
     struct call *call;
 
     ASSERT(claim->left == claim->count && claim->range_count == 0);
@@ -215,11 +245,19 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
     if (claim->timeout_ms > 0) {
         wait_ms = claim->deadline_ms > now_ms ? (uint32_t)(claim->deadline_ms - now_ms) : 0;
     }
-    call = call_new(ID_REQUEST_STRICT, strict_cb);
+    if (item.key_len > 0) {
+        share = share_of(conn);
+        item.client = share.client;
+        item.most = share.keys;
+    }
+    conn->traffic = TRAFFIC_STRICT;
+    call = call_new_strict(api_loop(conn), strict_cb);
     call->sees_errors = true;
     call->claim = *claim;
     call->claim.strict = true;
     strict_item_encode(&item, &call->request.payload);
+    call->request.mode =
+        atomic_load(&tag->state) == ID_TAG_MONOTONIC ? TAG_MODE_MONOTONIC : TAG_MODE_STRICT;
     return call_submit_for(conn, call, wait_ms);
 }
 
@@ -275,7 +313,7 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
     if (state == ID_TAG_UNKNOWN) {
         return CLAIM_UNKNOWN;
     }
-    if (state == ID_TAG_STRICT) {
+    if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
         return CLAIM_STRICT;
     }
     if (state != ID_TAG_EXHAUSTED) {
@@ -300,7 +338,7 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
     if (state == ID_TAG_UNKNOWN) {
         return CLAIM_UNKNOWN;
     }
-    if (state == ID_TAG_STRICT) {
+    if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
         return CLAIM_STRICT;
     }
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
@@ -385,7 +423,7 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
         return ANSWERED;
     case CLAIM_STRICT:
         claim_burn(loop, claim);
-        return strict_start(conn, claim);
+        return strict_start(conn, claim, tag);
     case CLAIM_UNKNOWN:
     case CLAIM_EXHAUSTED:
     case CLAIM_NOT_CONTIGUOUS:
@@ -465,9 +503,7 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
     }
 }
 
-static int ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
-
-static struct id_tag *tag_of(const struct api_loop *loop, const struct id_claim *claim)
+struct id_tag *segment_find(const struct api_loop *loop, const struct id_claim *claim)
 {
     return id_table_find(loop->backend->table, claim->name, claim->name_len);
 }
@@ -476,14 +512,14 @@ static struct id_tag *tag_of(const struct api_loop *loop, const struct id_claim 
 static int opened_cb(struct conn *conn, struct call *call)
 {
     int status = call->request.status;
-    struct id_tag *tag = tag_of(api_loop(conn), &call->claim);
+    struct id_tag *tag = segment_find(api_loop(conn), &call->claim);
 
     if (status == ERR_UNKNOWN_TAG) {
         return answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
     }
     if (status == 0) {
         call->claim.opened = true;
-        return ids_start(conn, &call->claim, tag);
+        return segment_begin(conn, &call->claim, tag);
     }
     if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
         /* Nobody could say anything newer. */
@@ -506,7 +542,7 @@ static int ids_open(struct conn *conn, const struct id_claim *claim)
 }
 
 /* tag: of the claim's name, NULL: the table does not have it. */
-HOT static int ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     struct api_loop *loop = api_loop(conn);
     bool unknown =
@@ -519,6 +555,13 @@ HOT static int ids_start(struct conn *conn, struct id_claim *claim, struct id_ta
     if (tag == NULL) {
         /* It exists, but the table has no room for it. */
         return ERR_OVERLOADED;
+    }
+    if (!shape_ok(conn, claim, tag)) {
+        return ANSWERED;
+    }
+    if (claim->keyed) {
+        /* Whatever this node knows of the tag, the log knows it better. */
+        return strict_start(conn, claim, tag);
     }
     /* Those that wait already come first. */
     result = parked_first(&loop->waiters, tag) != NULL ? CLAIM_EMPTY : claim_take(loop, tag, claim);
@@ -540,14 +583,10 @@ HOT int handle_segment_get(struct conn *conn)
     if (!ids_read(conn, &claim, false)) {
         return ANSWERED;
     }
-    if (claim.keyed) {
-        /* Whatever this node knows of the tag, the log knows it better. */
-        return strict_start(conn, &claim);
-    }
     if (tag == NULL) {
-        tag = tag_of(api_loop(conn), &claim);
+        tag = segment_find(api_loop(conn), &claim);
         /* An entry of the table stays where it is: good for the same head, should it repeat. */
         conn->request.known = claim.plain ? tag : NULL;
     }
-    return ids_start(conn, &claim, tag);
+    return segment_begin(conn, &claim, tag);
 }

@@ -213,30 +213,36 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
     }
 }
 
-HOT int handle_snowflake_get(struct conn *conn)
+HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
 {
     struct api_loop *loop = api_loop(conn);
-    struct id_claim claim;
     int rv;
+
+    if (loop->backend->snowflake == NULL) {
+        return answer(conn, claim, ERR_DISABLED);
+    }
+    /* Those that wait already come first. */
+    if (parked_first(&loop->waiters, NULL) != NULL) {
+        rv = claim_check(loop->backend->snowflake, claim);
+        rv = rv == 0 ? ERR_EMPTY : rv;
+    } else {
+        rv = claim_take(loop, claim);
+    }
+    return rv == ERR_EMPTY ? park(conn, claim) : answer(conn, claim, rv);
+}
+
+HOT int handle_snowflake_get(struct conn *conn)
+{
+    struct id_claim claim;
 
     if (!ids_read(conn, &claim, true)) {
         return ANSWERED;
     }
-    conn->request.known = claim.plain ? loop : NULL; /* the key is a name, should the head repeat */
+    conn->request.known = claim.plain ? conn : NULL; /* the key is a name, should the head repeat */
     if (claim.keyed) {
         return reply_error(
             conn, 400, "bad_key",
             "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
     }
-    if (loop->backend->snowflake == NULL) {
-        return answer(conn, &claim, ERR_DISABLED);
-    }
-    /* Those that wait already come first. */
-    if (parked_first(&loop->waiters, NULL) != NULL) {
-        rv = claim_check(loop->backend->snowflake, &claim);
-        rv = rv == 0 ? ERR_EMPTY : rv;
-    } else {
-        rv = claim_take(loop, &claim);
-    }
-    return rv == ERR_EMPTY ? park(conn, &claim) : answer(conn, &claim, rv);
+    return snowflake_begin(conn, &claim);
 }

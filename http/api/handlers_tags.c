@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/api/audited.h"
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/denial.h"
@@ -78,6 +79,14 @@ static const char *const wait_words[] = {"all", NULL};
     }
 
 /* Hand a change to the backend. The options wait and timeout_ms follow each other. */
+static int submit_prepared(struct conn *conn, struct call *call)
+{
+    uint32_t timeout_ms = call->change.wait.timeout_ms;
+
+    return call_submit_for(conn, call,
+                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
+}
+
 static int submit_change(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     uint32_t timeout_ms = (uint32_t)wait[1].number;
@@ -87,8 +96,7 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
                                              .bulk = bulk,
                                              .timeout_ms = timeout_ms,
                                              .until_ms = conns_now_ms(conn->conns) + timeout_ms};
-    return call_submit_for(conn, call,
-                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
+    return bulk ? audited_look(conn, call, submit_prepared) : submit_prepared(conn, call);
 }
 
 static void drain(struct http_wait *wait);
@@ -248,20 +256,40 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
+static bool has_monotonic(const struct buf *data)
+{
+    struct command command;
+    struct tag_put put;
+    bool found = false;
+
+    if (command_read(data->data, data->len, &command) != 0) {
+        return false;
+    }
+    while (!found && command_next(&command.list, &put)) {
+        found = (put.fields & TAG_FIELD_MODE) != 0 && put.mode == TAG_MODE_MONOTONIC;
+    }
+    return found;
+}
+
 /* What a later level brought is not proposed before it is in force. True: the reply is made. */
 static bool refuse_above_level(struct conn *conn, const struct buf *command)
 {
     unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
     unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
     unsigned since = command_since(command->data[1]);
+    unsigned mode_since = command_since(COMMAND_WINDOW);
+    bool is_mode = since <= level && level < mode_since && has_monotonic(command);
 
-    if (since <= level) {
+    if (since <= level && !is_mode) {
         return false;
     }
     (void)reply_error(conn, 409, "level_too_low",
-                      "max needs level %u, and the cluster is at level %u: GET /api/cluster/level "
+                      "%s needs level %u, and the cluster is at level %u: GET /api/cluster/level "
                       "says who is in the way",
-                      since, level);
+                      is_mode                                       ? "mode=monotonic"
+                      : command->data[1] == COMMAND_TAGS_PUT_SHAPED ? "shape"
+                                                                    : "max",
+                      is_mode ? mode_since : since, level);
     return true;
 }
 

@@ -9,17 +9,22 @@
  * meet what the first one did. An acquire is known by its request id, a release changes nothing the
  * second time, and a renewal that compares and finds its own bound has done what was asked.
  *
+ * An id counts for the client that acquired it (share.h), once the level of the cluster knows that.
+ *
  * Failure modes: bad input 400 before anything is proposed; all ids held, another holder (a node's
- * own row among them), another epoch 409; an id that nobody ever had 404; clocks apart, and what
- * the cluster cannot do now, 503.
+ * own row among them), another epoch 409; a client that holds its share 429; an id that nobody ever
+ * had 404; clocks apart, and what the cluster cannot do now, 503.
  *
  * Thread: the loop's.
  */
 #include "http/api/handlers.h"
 
+#include "http/api/audited.h"
 #include "http/api/call.h"
+#include "http/api/cluster_json.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
+#include "http/api/share.h"
 #include "src/id/codec/tag.h"
 
 #define WHAT "a worker id's fields" /* for messages */
@@ -88,6 +93,8 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
                        const struct worker_result *result)
 {
     switch (result->status) {
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_WORKERS, result->held, result->most);
     case ERR_NO_WORKER_ID:
         return reply_error(
             conn, 409, "no_worker_id",
@@ -137,6 +144,7 @@ static int change_cb(struct conn *conn, struct call *call)
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    struct buf *json;
     bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
@@ -149,10 +157,12 @@ static int change_cb(struct conn *conn, struct call *call)
     if (status == 204) {
         return status;
     }
-    buf_printf(reply_begin(conn),
-               "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu}", row->id,
+    json = reply_begin(conn);
+    buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
                (unsigned long long)row->epoch, (unsigned long long)row->granted_from_ms,
                (unsigned long long)row->granted_until_ms);
+    layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
+    buf_printf(json, "}");
     return status;
 }
 
@@ -196,10 +206,16 @@ int handle_worker_acquire(struct conn *conn)
         {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
         {.name = "from_ms", .max = TIME_MAX_MS},
     };
+    const struct api_loop *loop = api_loop(conn);
+    bool counts = share_counts(loop, COMMAND_WORKER_ACQUIRE_FOR);
+    struct share share = share_of(conn);
     struct worker_acquire acquire;
     struct call *call;
     json_t *body;
 
+    if (!request_options(conn, NULL, 0)) {
+        return ANSWERED;
+    }
     body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
     if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
         acquire = (struct worker_acquire){
@@ -207,17 +223,21 @@ int handle_worker_acquire(struct conn *conn)
             .worker_id = (uint16_t)fields[3].number,
             .floor_ms = fields[4].number,
             .window_ms = fields[2].number,
-            .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
+            .wall_ms = clock_wall_ms(loop->backend->clock),
             .name = fields[0].text,
             .name_len = (uint16_t)fields[0].len,
             .address = fields[1].text,
             .address_len = (uint16_t)fields[1].len,
+            .client = share.client,
+            .most = (uint16_t)(share.workers < LIMIT_WORKER_IDS ? share.workers : LIMIT_WORKER_IDS),
+            .percent = (uint8_t)loop->api->settings->worker_percent,
         };
         call = change_new(201);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
-        command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
-        call_submit(conn, call);
+        command_put(&call->request.payload,
+                    counts ? COMMAND_WORKER_ACQUIRE_FOR : COMMAND_WORKER_ACQUIRE, &acquire);
+        (void)audited_look_at_worker(conn, call, acquire.worker_id);
     }
     json_decref(body);
     return ANSWERED;

@@ -228,6 +228,7 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
 /* A reply of more lines than are made at once. */
 struct lines {
     struct http_wait wait;
+    struct id_text text;
     uint64_t left_bytes;
     uint32_t range_count;
     uint32_t at; /* the range that goes on */
@@ -239,17 +240,27 @@ static void lines_cancel(struct http_wait *wait)
     free(CONTAINER(wait, struct lines, wait));
 }
 
-/* Append the next part. */
-static void lines_put(struct lines *lines, struct buf *buf)
+/* So many lines are made at once. */
+static uint32_t lines_per_part(const struct id_text *text)
 {
-    uint32_t room = LINES_PER_PART;
+    return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
+}
+
+/* Append the next part. */
+static void lines_put(struct api_loop *loop, struct lines *lines, struct buf *buf)
+{
+    uint32_t room = lines_per_part(&lines->text);
     size_t before = buf->len;
 
     while (room > 0 && lines->at < lines->range_count) {
         struct segment_range *range = &lines->ranges[lines->at];
         struct segment_range part = {range->first, range->count < room ? range->count : room};
 
-        put_lines(&part, buf);
+        if (id_text_is_number(&lines->text)) {
+            put_lines(&part, buf);
+        } else {
+            id_text_put_lines(loop, &lines->text, &part, buf);
+        }
         room -= part.count;
         range->first += part.count;
         range->count -= part.count;
@@ -264,7 +275,7 @@ static void lines_sent(struct http_wait *wait)
     struct lines *lines = CONTAINER(wait, struct lines, wait);
     struct conn *conn = conn_resume(wait);
 
-    lines_put(lines, conn_reply_part(conn));
+    lines_put(api_loop(conn), lines, conn_reply_part(conn));
     conn_reply_made(conn);
     if (lines->at < lines->range_count) {
         conn_wait(conn, wait, TIMER_NEVER);
@@ -282,13 +293,40 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
 
     ASSERT(lines != NULL);
     *lines = (struct lines){.wait = {.cancel = lines_cancel, .sent = lines_sent},
+                            .text = claim->text,
                             .range_count = claim->range_count};
     memcpy(lines->ranges, claim->ranges, ranges_bytes);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        lines->left_bytes += lines_bytes(&claim->ranges[i]);
+        lines->left_bytes += id_text_is_number(&claim->text)
+                                 ? lines_bytes(&claim->ranges[i])
+                                 : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
     }
     conn_reply_begin(conn, RESPONSE_TEXT, extra, lines->left_bytes);
     conn_wait(conn, &lines->wait, TIMER_NEVER);
+    return ANSWERED;
+}
+
+/* Answer with ids that are no numbers. */
+static int answer_texts(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct buf *body;
+    char text[ID_TEXT_BYTES_MAX];
+
+    ASSERT(claim->format == ID_FORMAT_TEXT);
+    if (!claim->counted) {
+        conn_reply(conn, 200, RESPONSE_TEXT, extra, text,
+                   id_text_put(loop, &claim->text, claim->ranges[0].first, text));
+        return ANSWERED;
+    }
+    if (claim->count > lines_per_part(&claim->text)) {
+        return answer_lines(conn, claim, extra);
+    }
+    body = reply_begin(conn);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
+    }
+    conn_reply(conn, 200, RESPONSE_TEXT, extra, body->data, body->len);
     return ANSWERED;
 }
 
@@ -298,10 +336,17 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     struct buf *body;
     char digits[TEXT_DECIMAL_BYTES];
 
-    conns_count(claim->snowflake ? &counts->snowflake_ids
-                : claim->strict  ? &counts->strict_ids
-                                 : &counts->segment_ids,
+    conns_count(claim->snowflake                    ? &counts->snowflake_ids
+                : claim->strict && claim->monotonic ? &counts->monotonic_ids
+                : claim->strict                     ? &counts->strict_ids
+                                                    : &counts->segment_ids,
                 claim->count);
+    if (claim->format == ID_FORMAT_OTHER) {
+        return claim->answer(conn, claim);
+    }
+    if (!id_text_is_number(&claim->text)) {
+        return answer_texts(conn, claim, extra);
+    }
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
         conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
@@ -320,8 +365,12 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 /* Read the query into the claim. A function of its own because of the room it takes on the stack,
  * which most requests do without. */
-static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim)
+static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim,
+                                                 bool snowflake)
 {
+    static const char *const forms[] = {
+        [ID_FORM_NUMBER] = "number", [ID_FORM_UUID] = "uuid", [ID_FORM_ULID] = "ulid", NULL};
+    static const char *const numbers[] = {"number", NULL};
     static const char *const formats[] = {
         [ID_FORMAT_TEXT] = "text", [ID_FORMAT_RANGE] = "range", [ID_FORMAT_JSON] = "json", NULL};
     struct param options[] = {
@@ -332,28 +381,64 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
          .rule = "is not text, range or json"},
         OPTION_FLAG("contiguous"),
         OPTION_TIMEOUT(conn),
+        {.name = "as",
+         .kind = PARAM_WORD,
+         .words = snowflake ? forms : numbers,
+         .rule = snowflake ? "is not number, uuid or ulid" : "is not number"},
     };
+    enum id_form form;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return false;
     }
+    form = (enum id_form)options[4].number;
+    claim->number = options[4].present;
+    claim->text.form = form;
+    if (form != ID_FORM_NUMBER && options[1].number != ID_FORMAT_TEXT) {
+        return reply_error(conn, 400, "bad_request",
+                           "format=%s is for numbers; as=%s has text alone",
+                           formats[options[1].number], forms[form]);
+    }
     claim->counted = options[0].present;
-    claim->count = (uint32_t)options[0].number;
     claim->format = (enum id_format)options[1].number;
     claim->contiguous = options[2].number == 1;
-    claim->timeout_ms = (uint32_t)options[3].number;
+    id_claim_want(conn, claim, (uint32_t)options[0].number, (uint32_t)options[3].number);
     return true;
+}
+
+HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
+{
+    claim->counted = false;
+    claim->contiguous = false;
+    claim->snowflake = false;
+    claim->plain = true;
+    claim->opened = false;
+    claim->strict = false;
+    claim->monotonic = false;
+    claim->reopened = false;
+    claim->keyed = false;
+    claim->format = ID_FORMAT_TEXT;
+    claim->text = (struct id_text){0};
+    claim->number = false;
+    claim->name_len = 0;
+    claim->range_count = 0;
+    id_claim_want(conn, claim, 1, api_loop(conn)->api->settings->default_timeout_ms);
+}
+
+HOT void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count,
+                       uint32_t timeout_ms)
+{
+    claim->count = count;
+    claim->left = count;
+    claim->timeout_ms = timeout_ms;
+    claim->deadline_ms = conns_now_ms(conn->conns) + timeout_ms;
 }
 
 HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
 {
     size_t name_len;
 
-    claim->counted = false;
-    claim->contiguous = false;
-    claim->format = ID_FORMAT_TEXT;
-    claim->count = 1;
-    claim->timeout_ms = api_loop(conn)->api->settings->default_timeout_ms;
+    id_claim_init(conn, claim);
     if (conn->request.known != NULL) {
         /* The head repeats one whose name was found to be plain. */
         name_len = conn->request.name_len;
@@ -362,7 +447,7 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
     } else if (!request_tag_name(conn, claim->name, &name_len)) {
         return false;
     }
-    if (conn->request.query_len > 0 && !read_query(conn, claim)) {
+    if (conn->request.query_len > 0 && !read_query(conn, claim, snowflake)) {
         return false;
     }
     if (!conn_charge(conn, &conn->client->ids, claim->count)) {
@@ -371,13 +456,7 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
     claim->snowflake = snowflake;
     claim->name_len = (uint16_t)name_len;
     claim->plain = name_len == conn->request.name_len;
-    claim->left = claim->count;
-    claim->range_count = 0;
-    claim->opened = false;
-    claim->strict = false;
-    claim->reopened = false;
     claim->keyed = conn_head(conn)->key_count > 0;
-    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     return true;
 }
 

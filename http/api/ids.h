@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "http/api/id_text.h"
 #include "http/api/waiters.h"
 #include "http/server/conn.h"
 #include "src/base/buf.h"
@@ -24,7 +25,8 @@
 
 struct api_loop;
 
-enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON };
+/* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
+enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
 
 struct id_claim {
     uint32_t count; /* asked for */
@@ -34,10 +36,14 @@ struct id_claim {
     bool snowflake; /* ids by the clock; name is the key that was given */
     bool plain;     /* the name stands in the path as it is, without decoding */
     bool opened;    /* the cluster was asked about the tag once */
-    bool strict;    /* its ids come from the log */
+    bool strict;    /* its ids come from the log, or the leader */
+    bool monotonic; /* from the leader */
     bool reopened;  /* it did not, as it turned out: the cluster was asked again */
     bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
+    struct id_text text; /* what is no number comes with ID_FORMAT_TEXT alone */
+    bool number;         /* as=number: whatever shape the tag has */
+    int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns ANSWERED */
     uint32_t timeout_ms;
     uint64_t deadline_ms; /* on the loop's clock */
     uint16_t name_len;
@@ -60,9 +66,24 @@ void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);
 
+/* A claim of one id of a tag, with nothing claimed yet and the waiting time of the settings. The
+ * caller sets the name, and answer where the format is ID_FORMAT_OTHER. */
+void id_claim_init(struct conn *conn, struct id_claim *claim);
+
+/* So many ids, and no longer to wait than that from now on. */
+void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count, uint32_t timeout_ms);
+
 /* Read name and options of a request, with nothing claimed yet. False if they are wrong;
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
+
+/* Take the ids of a claim that was read, and answer. tag: segment_find() of it. Return as a handler
+ * does. */
+int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
+int snowflake_begin(struct conn *conn, struct id_claim *claim);
+
+/* The table's entry of the claim's name; NULL: it has none. */
+struct id_tag *segment_find(const struct api_loop *loop, const struct id_claim *claim);
 
 /* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
  * Returns ANSWERED. */

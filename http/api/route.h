@@ -17,18 +17,22 @@
 
 struct conn;
 
+/* What an audited route may change, as the audit tells what was there before (audited.h). */
+enum route_changes { CHANGES_OTHER, CHANGES_WORKER, CHANGES_CLUSTER, CHANGES_LEVEL };
+
 struct route {
     const char *path;    /* whole path, or its beginning when takes_name */
     unsigned methods;    /* bits of enum method */
     bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    bool takes_options;  /* the handler reads the query; else there must be none */
+    bool takes_options;  /* the handler reads the query, as all audited do; else there is none */
     bool names_tag;      /* the name is that of a tag */
     bool audited;        /* it changes something, or shows everything */
-    unsigned doors;      /* bits of enum door: where it is served */
-    enum role role;      /* who may ask it */
-    bool takes_body;     /* bodies are kept for the handler; else read and dropped */
-    bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    enum route_changes changes; /* of an audited one that does not name a tag */
+    unsigned doors;             /* bits of enum door: where it is served */
+    enum role role;             /* who may ask it */
+    bool takes_body;            /* bodies are kept for the handler; else read and dropped */
+    bool is_bulk; /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
     int (*handle)(struct conn *conn); /* see handlers.h */
 };
 

@@ -28,12 +28,14 @@
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
 #define AUDITED .audited = true
+#define AUDITED_AS(what) .audited = true, .changes = (what)
 #define FOR(role_, doors_) .role = (role_), .doors = (doors_)
 #define FOR_IDS FOR(ROLE_IDS, DOOR_IDS)
 #define FOR_READ FOR(ROLE_READ, DOOR_ADMIN)
 #define FOR_TAGS FOR(ROLE_TAGS, DOOR_ADMIN), AUDITED
 #define FOR_WORKERS FOR(ROLE_WORKERS, DOOR_ADMIN)
 #define FOR_ADMIN FOR(ROLE_ADMIN, DOOR_ADMIN)
+#define FOR_ALL FOR(ROLE_NONE, DOOR_ADMIN)
 #define FOR_METRICS FOR(ROLE_METRICS, DOOR_IDS | DOOR_ADMIN)
 #define FOR_HEALTH FOR(ROLE_HEALTH, DOOR_IDS | DOOR_ADMIN)
 #define SERVED_BY(function) .handle = (function)
@@ -42,6 +44,7 @@
 static const struct route routes[] = {
     ROUTE(IDS, "/api/segment/get/", TAG, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_segment_get)),
+    ROUTE(READ, "/api/segment/decode/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_segment_decode)),
     ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, FOR_IDS, SERVED_BY(handle_snowflake_decode)),
@@ -53,30 +56,38 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           SERVED_BY(handle_worker_renew)),
-    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS, AUDITED,
-          SERVED_BY(handle_worker_release)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
+          AUDITED_AS(CHANGES_WORKER), SERVED_BY(handle_worker_release)),
     ROUTE(READ, "/api/workers", OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
-    ROUTE(BIT(METHOD_POST), "/api/workers", BODY, FOR_WORKERS, AUDITED,
+    ROUTE(BIT(METHOD_POST), "/api/workers", BODY, OPTIONS, FOR_WORKERS, AUDITED,
           SERVED_BY(handle_worker_acquire)),
     ROUTE(READ, "/api/cluster", FOR_READ, SERVED_BY(handle_cluster)),
-    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
-          SERVED_BY(handle_member_remove)),
-    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
-          SERVED_BY(handle_member_move)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN, AUDITED,
-          SERVED_BY(handle_member_add)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN, AUDITED,
-          SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/status", FOR_READ, SERVED_BY(handle_status)),
+    ROUTE(READ, "/api/events", OPTIONS, FOR_READ, SERVED_BY(handle_events)),
+    ROUTE(BIT(METHOD_GET), "/api/live", FOR_READ, SERVED_BY(handle_live)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_remove)),
+    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_move)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_add)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/cluster/segments", OPTIONS, FOR_READ, SERVED_BY(handle_cluster_segments)),
     ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN, AUDITED,
-          SERVED_BY(handle_level_raise)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_LEVEL), SERVED_BY(handle_level_raise)),
     ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, FOR_ADMIN, AUDITED, SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
     ROUTE(READ, "/api/node/segments", OPTIONS, FOR_READ, SERVED_BY(handle_node_segments)),
+    ROUTE(READ, "/", FOR_ALL, SERVED_BY(handle_page)),
+    ROUTE(READ, "/cache", FOR_ALL, SERVED_BY(handle_page)),
+    ROUTE(READ, "/db", FOR_ALL, SERVED_BY(handle_page)),
     ROUTE(READ, "/livez", FOR_HEALTH, SERVED_BY(handle_livez)),
     ROUTE(READ, "/readyz", OPTIONS, FOR_HEALTH, SERVED_BY(handle_readyz)),
     ROUTE(READ, "/metrics", FOR_METRICS, SERVED_BY(handle_metrics)),
     ROUTE(READ, "/version", FOR_HEALTH, SERVED_BY(handle_version)),
+    ROUTE(READ, "/openapi.json", FOR_HEALTH, SERVED_BY(handle_openapi)),
 };
 
 /* Whether the path is this route's; the name behind it in ret_name. */
@@ -130,6 +141,11 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
         }
     }
     return found;
+}
+
+const struct route *router_route(size_t at)
+{
+    return at < sizeof routes / sizeof routes[0] ? &routes[at] : NULL;
 }
 
 void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])

@@ -24,6 +24,9 @@ enum router_result router_find(enum method method, const char *path, size_t path
                                const struct route **ret_route, const char **ret_name,
                                size_t *ret_name_len);
 
+/* The routes one after the other; NULL behind the last. */
+const struct route *router_route(size_t at);
+
 #define ROUTER_ALLOW_BYTES 48
 
 /* The methods of all routes of this one's path, as the Allow header has them. */

@@ -403,8 +403,8 @@ int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done, struct bo
 
     while (rv == 0 && bulk->at - from < bytes) {
         rv = step(bulk, ret_fault);
-        if (rv == ERR_NEWER) { /* a max: all is read anew, once, into a command that can say it */
-            restart(bulk, COMMAND_TAGS_PUT_BOUNDED);
+        if (rv == ERR_NEWER) { /* a max, say: all is read anew into a command that can say it */
+            restart(bulk, tag_json_wider(bulk->command->data[1]));
             from = 0;
             rv = 0;
         }

@@ -7,6 +7,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/entropy.h"
 
 static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
@@ -35,12 +36,30 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
     return 0;
 }
 
-/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
- * the object's. */
-static int read_object(json_t *object, struct tag_put *put, struct body_fault *ret_fault)
+static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
-    static const char *const modes[] = {
-        [TAG_MODE_TREND] = "trend", [TAG_MODE_STRICT] = "strict", NULL};
+    char shown[BODY_SHOWN_BYTES];
+    const char *why = "the shape of a tag is not a string";
+    struct shape shape;
+
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
+        return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
+    }
+    field->number = shape.secret;
+    return 0;
+}
+
+/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
+ * the object's. *ret_secret: its shape needs a key. */
+static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
+                       struct body_fault *ret_fault)
+{
+    static const char *const modes[] = {[TAG_MODE_TREND] = "trend",
+                                        [TAG_MODE_STRICT] = "strict",
+                                        [TAG_MODE_MONOTONIC] = "monotonic",
+                                        NULL};
     struct param fields[] = {
         {.name = "tag", .needed = true, .read = read_name},
         {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
@@ -49,9 +68,10 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
         {.name = "mode",
          .kind = PARAM_WORD,
          .words = modes,
-         .rule = "is neither \"trend\" nor \"strict\""},
+         .rule = "is none of \"trend\", \"strict\" and \"monotonic\""},
         {.name = "description", .read = read_description},
         {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "shape", .read = read_shape},
     };
     static const uint8_t bits[] = {0,
                                    TAG_FIELD_STEP,
@@ -59,7 +79,8 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
                                    TAG_FIELD_MAX_STEP,
                                    TAG_FIELD_MODE,
                                    TAG_FIELD_DESCRIPTION,
-                                   TAG_FIELD_MAX};
+                                   TAG_FIELD_MAX,
+                                   TAG_FIELD_SHAPE};
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
     int rv =
         body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
@@ -83,20 +104,46 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
     put->description = fields[5].text;
     put->description_len = (uint16_t)fields[5].len;
     put->max = fields[6].number == TAG_MAX_ID_END ? 0 : fields[6].number;
+    put->shape = fields[7].text;
+    put->shape_len = (uint16_t)fields[7].len;
+    *ret_secret = fields[7].number != 0;
     return 0;
+}
+
+/* Fields that this form of a put cannot say. */
+static unsigned needed_for(int type)
+{
+    return type == COMMAND_TAGS_PUT           ? TAG_FIELD_MAX | TAG_FIELD_SHAPE
+           : type == COMMAND_TAGS_PUT_BOUNDED ? TAG_FIELD_SHAPE
+                                              : 0;
+}
+
+/* The shape of the put with a key behind it, in these bytes. */
+static void draw_key(struct tag_put *put, char shape[TAG_SHAPE_BYTES_MAX])
+{
+    memcpy(shape, put->shape, put->shape_len);
+    shape[put->shape_len] = '\0';
+    entropy_bytes(shape + put->shape_len + 1, SHAPE_KEY_BYTES);
+    put->shape = shape;
+    put->shape_len = (uint16_t)(put->shape_len + 1 + SHAPE_KEY_BYTES);
 }
 
 int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
                  struct body_fault *ret_fault)
 {
     struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
-    int rv = read_object(object, &put, ret_fault);
+    char shape[TAG_SHAPE_BYTES_MAX];
+    bool secret = false;
+    int rv = read_object(object, &put, &secret, ret_fault);
 
     if (rv != 0) {
         return rv;
     }
-    if ((put.fields & TAG_FIELD_MAX) != 0 && command->data[1] == COMMAND_TAGS_PUT) {
+    if ((put.fields & needed_for(command->data[1])) != 0) {
         return ERR_NEWER;
+    }
+    if (secret) {
+        draw_key(&put, shape);
     }
     command_item_put(command, command->data[1], &put);
     return 0;
@@ -113,15 +160,17 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       struct body_fault *ret_fault)
 {
     json_t *object = body_parse(len > 0 ? body : "{}", 0, len > 0 ? len : 2, ret_fault);
+    enum command_type type = COMMAND_TAGS_PUT;
     int rv = ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (object != NULL) {
-        tag_json_begin(command, COMMAND_TAGS_PUT, head);
+        tag_json_begin(command, type, head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
-    if (rv == ERR_NEWER) {
-        tag_json_begin(command, COMMAND_TAGS_PUT_BOUNDED, head);
+    while (rv == ERR_NEWER) {
+        type = tag_json_wider(type);
+        tag_json_begin(command, type, head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
     json_decref(object);
@@ -138,15 +187,18 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     buf_printf(buf, "{\"tag\":");
     text_put_json(buf, row->name, row->name_len);
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
-               (unsigned long long)row->max_id, row->step, row->max_step,
-               row->mode == TAG_MODE_STRICT ? "strict" : "trend");
+               (unsigned long long)row->max_id, row->step, row->max_step, tag_mode_name(row->mode));
     if (row->max > 0) {
         buf_printf(buf, ",\"max\":\"%llu\"", (unsigned long long)row->max);
+    }
+    if (row->shape_len > 0) {
+        buf_printf(buf, ",\"shape\":");
+        text_put_json(buf, row->shape, tag_shape_text_len(row->shape, row->shape_len));
     }
     if (tag_is_nearly_exhausted(row)) {
         buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");
     }
-    if (row->mode == TAG_MODE_STRICT) {
+    if (row->mode != TAG_MODE_TREND) {
         buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }
     buf_printf(buf, ",\"description\":");

@@ -57,11 +57,12 @@ int auth_prepare(struct auth *auth, const char *text, size_t len, char why[TOKEN
     return tokens_parse(text, len, auth->settings.anonymous_roles, &auth->prepared, why);
 }
 
-void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after)
+void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words)
 {
     struct token_table *old;
 
     ASSERT(auth->prepared != NULL);
+    tokens_compare(auth->table, auth->prepared, ret_words); /* only this thread changes it */
     *ret_after = tokens_count(auth->prepared);
     ASSERT(pthread_mutex_lock(&auth->lock) == 0);
     old = auth->table;

@@ -60,8 +60,9 @@ static inline bool auth_is_newer(const struct auth *auth, uint64_t generation)
 int auth_prepare(struct auth *auth, const char *text, size_t len,
                  char why[TOKENS_WHY_BYTES]) MUST_CHECK;
 
-/* ret_before, ret_after: how many tokens there were, and are. */
-void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after);
+/* ret_before, ret_after: how many tokens there were, and are. ret_words: what differs is appended,
+ * as tokens_compare() says it. */
+void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words);
 
 /* Forget what was prepared, if anything was. */
 void auth_drop(struct auth *auth);

@@ -22,13 +22,14 @@
 
 /* What a route asks for; each route asks for one. None of them stands for another. */
 enum role {
+    ROLE_NONE = 0,         /* for all, also without a token: it shows nothing of this node */
     ROLE_IDS = 1 << 0,     /* take ids, and take snowflake ids apart */
     ROLE_READ = 1 << 1,    /* see tags, worker ids, the cluster */
     ROLE_TAGS = 1 << 2,    /* make, change and delete tags */
     ROLE_WORKERS = 1 << 3, /* acquire, renew and release worker ids */
     ROLE_ADMIN = 1 << 4,   /* members, leadership, level, backups, the audit */
     ROLE_METRICS = 1 << 5,
-    ROLE_HEALTH = 1 << 6 /* /livez, /readyz, /version */
+    ROLE_HEALTH = 1 << 6 /* /livez, /readyz, /version, /openapi.json */
 };
 
 #define ROLE_COUNT 7

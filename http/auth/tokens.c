@@ -530,3 +530,120 @@ int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
     (void)snprintf(ret_line, TOKEN_LINE_BYTES, "token-%.8s " HASH_FIELD "%s roles=ids", hex, hex);
     return 0;
 }
+
+/* --- what differs --- */
+
+static const struct identity *named(const struct token_table *table, const struct identity *like)
+{
+    if (like->index < table->count &&
+        strcmp(table->identities[like->index].name, like->name) == 0) {
+        return &table->identities[like->index]; /* as it is where nothing moved */
+    }
+    for (size_t i = 1; i < table->count; i++) {
+        if (strcmp(table->identities[i].name, like->name) == 0) {
+            return &table->identities[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_proof(const struct entry *a, const struct entry *b)
+{
+    if (a->subject == NULL || b->subject == NULL) {
+        return a->subject == b->subject && memcmp(&a->hash, &b->hash, sizeof a->hash) == 0;
+    }
+    return strcmp(a->subject, b->subject) == 0;
+}
+
+static bool same_prefixes(const struct identity *a, const struct identity *b)
+{
+    bool same = a->prefix_count == b->prefix_count;
+
+    for (size_t i = 0; i < a->prefix_count && same; i++) {
+        same = a->prefixes[i].len == b->prefixes[i].len &&
+               memcmp(a->prefixes[i].text, b->prefixes[i].text, a->prefixes[i].len) == 0;
+    }
+    return same;
+}
+
+static void put_quotas(const struct identity_quotas *was, const struct identity_quotas *is,
+                       struct buf *words)
+{
+    const struct {
+        const char *key;
+        uint32_t was;
+        uint32_t is;
+    } rows[] = {
+        {"requests-per-s", was->requests_per_s, is->requests_per_s},
+        {"ids-per-s", was->ids_per_s, is->ids_per_s},
+        {"connections", was->connections, is->connections},
+        {"bodies", was->bodies, is->bodies},
+        {"keys", was->keys, is->keys},
+        {"workers", was->workers, is->workers},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].was != rows[i].is) {
+            buf_printf(words, ", %s=%u (was %u)", rows[i].key, rows[i].is, rows[i].was);
+        }
+    }
+}
+
+/* ", ids-per-s=50 (was 1000), proof"; nothing where both are the same. */
+static void put_differences(const struct token_table *before, const struct identity *was,
+                            const struct token_table *after, const struct identity *is,
+                            struct buf *words)
+{
+    char roles[2][ROLES_TEXT_BYTES];
+
+    put_quotas(&was->quotas, &is->quotas, words);
+    if (was->roles != is->roles) {
+        buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
+                   roles_text(was->roles, roles[1]));
+    }
+    if (!same_prefixes(was, is)) {
+        buf_printf(words, ", prefix");
+    }
+    if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
+        buf_printf(words, ", proof");
+    }
+}
+
+/* "; name what", or one more that is not told. */
+static void put_line(struct buf *ret_words, size_t *told, const char *name, const char *what)
+{
+    if ((*told)++ < TOKENS_TOLD) {
+        buf_printf(ret_words, "%s%s %s", ret_words->len > 0 ? "; " : "", name, what);
+    }
+}
+
+void tokens_compare(const struct token_table *before, const struct token_table *after,
+                    struct buf *ret_words)
+{
+    size_t told = 0;
+
+    for (size_t i = 1; i < after->count; i++) {
+        const struct identity *is = &after->identities[i];
+        const struct identity *was = named(before, is);
+        struct buf words = BUF_INIT;
+
+        if (was == NULL) {
+            put_line(ret_words, &told, is->name, "is new");
+        } else {
+            put_differences(before, was, after, is, &words);
+        }
+        if (words.len > 0) {
+            buf_put(&words, "", 1);
+            put_line(ret_words, &told, is->name, (const char *)words.data + 2);
+        }
+        buf_free(&words);
+    }
+    for (size_t i = 1; i < before->count; i++) {
+        if (named(after, &before->identities[i]) == NULL) {
+            put_line(ret_words, &told, before->identities[i].name, "is gone");
+        }
+    }
+    if (told > TOKENS_TOLD) {
+        buf_printf(ret_words, "; and %zu more", told - TOKENS_TOLD);
+    }
+}

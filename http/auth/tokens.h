@@ -26,6 +26,7 @@
 #define LEAFD_HTTP_AUTH_TOKENS_H
 
 #include "http/auth/identity.h"
+#include "src/base/buf.h"
 #include "src/base/err.h"
 
 #define TOKENS_WHY_BYTES 320
@@ -50,6 +51,13 @@ bool tokens_are_used(const struct token_table *table);
 
 /* Lines with a token or a certificate. */
 size_t tokens_count(const struct token_table *table);
+
+/* Append which lines are new, changed or gone, by their names, and what of them: "shop ids-per-s=50
+ * (was 1000), proof; till is new". Beyond TOKENS_TOLD of them only how many more there are.
+ * Nothing: they are the same. */
+#define TOKENS_TOLD 10
+void tokens_compare(const struct token_table *before, const struct token_table *after,
+                    struct buf *ret_words);
 
 /* Index 0: who shows nothing. */
 const struct identity *tokens_anonymous(const struct token_table *table);

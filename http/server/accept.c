@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,11 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
+
+/* In a TCP header. */
+#define TCP_FLAGS_AT 13
+#define TCP_SYN 0x02
+#define TCP_ACK 0x10
 
 /* --- making the sockets --- */
 
@@ -90,8 +96,10 @@ static void accept_pause(struct acceptor *acceptor)
 /* Out of descriptors: with the reserve's, tell one who waits, then pause. */
 static void accept_starved(struct acceptor *acceptor, int err)
 {
-    static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                                "Connection: close\r\nContent-Length: 0\r\n\r\n";
+    static const char http[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                               "Connection: close\r\nContent-Length: 0\r\n\r\n";
+    const struct conn_door *door = &acceptor->door;
+    const char *reply = door->protocol != NULL ? door->protocol->starved : http;
     struct sockaddr_storage peer;
     int fd;
 
@@ -103,8 +111,8 @@ static void accept_starved(struct acceptor *acceptor, int err)
     fd_close(&acceptor->reserve_fd);
     fd = accept_one(acceptor, &peer);
     if (fd >= 0) {
-        if (acceptor->conns->tls == NULL) {
-            (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (!door->tls) {
+            (void)send(fd, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
         (void)shutdown(fd, SHUT_WR);
         close(fd);
@@ -119,7 +127,7 @@ static void take(struct acceptor *acceptor, int fd, const struct sockaddr_storag
         acceptor->warned = false;
         log_info("http", "accepting connections again", "loop=%u", acceptor->index);
     }
-    conns_take(acceptor->conns, fd, (const struct sockaddr *)peer);
+    conns_take(acceptor->conns, &acceptor->door, fd, (const struct sockaddr *)peer);
 }
 
 static void accept_cb(uv_poll_t *listener, int status, int events)
@@ -157,10 +165,11 @@ static void again_fire(struct timer *timer, uint64_t now_ms)
     ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
 }
 
-int acceptor_init(struct acceptor *acceptor, struct conns *conns, unsigned index, int listen_fd)
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct conn_door *door,
+                  unsigned index, int listen_fd)
 {
-    *acceptor =
-        (struct acceptor){.conns = conns, .index = index, .listen_fd = listen_fd, .reserve_fd = -1};
+    *acceptor = (struct acceptor){
+        .conns = conns, .door = *door, .index = index, .listen_fd = listen_fd, .reserve_fd = -1};
     timer_init(&acceptor->again, again_fire);
     if (uv_poll_init(conns->uv, &acceptor->listener, listen_fd) != 0) {
         fd_close(&acceptor->listen_fd);
@@ -170,6 +179,36 @@ int acceptor_init(struct acceptor *acceptor, struct conns *conns, unsigned index
     reserve_open(acceptor);
     ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
     return 0;
+}
+
+void acceptor_fade(struct acceptor *acceptor)
+{
+    /* Of a segment that comes to the listener: those that begin a connection are dropped. */
+    static struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
+
+    if (acceptor->conns == NULL) {
+        return; /* there is no such door */
+    }
+    /* Without it those who come at the last moment are reset. */
+    (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
+
+/* Those whom the kernel has let in. */
+static void take_all(struct acceptor *acceptor)
+{
+    struct sockaddr_storage peer;
+    int fd;
+
+    for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
+        take(acceptor, fd, &peer);
+    }
 }
 
 static void listener_closed_cb(uv_handle_t *handle)
@@ -182,8 +221,12 @@ static void listener_closed_cb(uv_handle_t *handle)
 
 void acceptor_close(struct acceptor *acceptor)
 {
+    if (acceptor->conns == NULL) {
+        return; /* there is no such door */
+    }
     timer_cancel(&acceptor->conns->timers, &acceptor->again);
     if (!uv_is_closing((uv_handle_t *)&acceptor->listener)) {
+        take_all(acceptor);
         uv_close((uv_handle_t *)&acceptor->listener, listener_closed_cb);
     }
 }

@@ -19,18 +19,18 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "http/server/conn.h"
 #include "src/base/err.h"
 #include "src/base/timers.h"
 
-struct conns;
-
 struct acceptor {
     uv_poll_t listener;
-    struct conns *conns; /* that take what is accepted */
-    unsigned index;      /* of the loop, for the log */
-    int listen_fd;       /* owned; -1: closed */
-    int reserve_fd;      /* -1 while it is in use */
-    struct timer again;  /* while it pauses */
+    struct conns *conns;   /* that take what is accepted */
+    struct conn_door door; /* and as what */
+    unsigned index;        /* of the loop, for the log */
+    int listen_fd;         /* owned; -1: closed */
+    int reserve_fd;        /* -1 while it is in use */
+    struct timer again;    /* while it pauses */
     bool warned;
 };
 
@@ -39,10 +39,16 @@ struct acceptor {
 int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port) MUST_CHECK;
 
 /* Take over listen_fd, also on failure, and begin to accept. 0 or ERR_IO. */
-int acceptor_init(struct acceptor *acceptor, struct conns *conns, unsigned index,
-                  int listen_fd) MUST_CHECK;
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct conn_door *door,
+                  unsigned index, int listen_fd) MUST_CHECK;
 
-/* Stop for good: close handle and descriptors. Idempotent. */
+/* From now on the kernel lets nobody begin a connection; who has begun still gets in. To be called
+ * a moment before acceptor_close(): otherwise who gets in between its last look and the close is
+ * reset. */
+void acceptor_fade(struct acceptor *acceptor);
+
+/* Stop for good: take over who has got in, close handle and descriptors. Idempotent. These two do
+ * nothing to an acceptor of zeros. */
 void acceptor_close(struct acceptor *acceptor);
 
 #endif

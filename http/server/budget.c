@@ -23,6 +23,7 @@ void budget_init(struct budget *budget, const struct http_settings *settings)
         .client_max = at_least(settings->client_bodies_bytes, LIMIT_HTTP_BODY_BYTES),
         .output_max =
             at_least(settings->output_bytes / settings->loops, LIMIT_HTTP_OUTPUT_MIN_BYTES),
+        .input_max = at_least(settings->input_bytes / settings->loops, LIMIT_HTTP_INPUT_MIN_BYTES),
     };
     budget->large_max = budget->bodies_max - budget->bodies_max / SMALL_PART;
     ASSERT(budget->large_max >= LIMIT_HTTP_BODY_BYTES);

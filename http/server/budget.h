@@ -1,6 +1,16 @@
 /*
- * budget.h - how much memory the request bodies and the replies of a loop's connections may take
- * together, and who gives way when it is used up.
+ * budget.h - how much memory the requests that are not whole yet, their bodies, and the replies of
+ * a loop's connections may take together, and who gives way when it is used up.
+ *
+ * Input. Of what came of a request and was not served (the beginning of a head, the head of a body
+ * that is being received, requests behind others whose turn has not come) a connection keeps a copy
+ * (input.h), over TLS also of what is not decrypted yet. All of these are bounded; beyond it the
+ * connection goes whose last request is longest ago.
+ *
+ * Waiting. Whoever waits for an answer keeps its head and what came behind it. It does not count as
+ * input, and slow requests do not end it. INPUT_STEP_BYTES, which hold what most clients send, are
+ * each one's own; what all of them keep beyond that is bounded by as much again as input, and who
+ * would take more is cut off.
  *
  * Bodies. What all of them take is bounded, and so is what one client's large ones take on all
  * loops. A body is large once it has more than LIMIT_HTTP_SMALL_BODY_BYTES. A quarter is kept for
@@ -12,8 +22,9 @@
  *
  * The settings are for a node, and each loop has its part.
  *
- * The happy path: budget_body() before a piece of a body is kept, budget_body_free() when the body
- * goes; budget_output() whenever what a connection holds has changed.
+ * The happy path: budget_input() at the end of a connection's turn; budget_body() before a piece of
+ * a body is kept, budget_body_free() when the body goes; budget_output() whenever what a connection
+ * holds has changed.
  *
  * Failure modes: no room: which bound stands in the way is said, and nothing is taken.
  *
@@ -36,10 +47,13 @@ struct budget {
     uint64_t large_max;
     uint64_t client_max; /* of a client's large bodies, on all loops */
     uint64_t output_max;
+    uint64_t input_max; /* and likewise of those that wait */
     uint64_t large_bytes;
     /* The loop alone writes; any thread may read. */
     _Atomic uint64_t body_bytes;
     _Atomic uint64_t output_bytes;
+    _Atomic uint64_t input_bytes;
+    _Atomic uint64_t waiting_bytes;
 };
 
 enum budget_result {
@@ -49,7 +63,7 @@ enum budget_result {
     BUDGET_ALL
 };
 
-/* settings->loops, bodies_bytes, client_bodies_bytes, output_bytes are set. */
+/* settings->loops and those of bytes are set. */
 void budget_init(struct budget *budget, const struct http_settings *settings);
 
 /* A body grows from one length to another: take the room. */
@@ -77,6 +91,44 @@ static inline void budget_output(struct budget *budget, uint64_t *counted, uint6
                               memory_order_relaxed);
         *counted = held;
     }
+}
+
+static inline uint64_t budget_input_bytes(const struct budget *budget)
+{
+    return atomic_load_explicit(&budget->input_bytes, memory_order_relaxed);
+}
+
+/* What a connection keeps of its input has become another: *counted is what was counted for it. */
+static inline void budget_input(struct budget *budget, uint32_t *counted, uint32_t kept)
+{
+    atomic_store_explicit(&budget->input_bytes, budget_input_bytes(budget) + kept - *counted,
+                          memory_order_relaxed);
+    *counted = kept;
+}
+
+/* Somebody has to go. */
+static inline bool budget_input_is_over(const struct budget *budget)
+{
+    return budget_input_bytes(budget) > budget->input_max;
+}
+
+static inline uint64_t budget_waiting_bytes(const struct budget *budget)
+{
+    return atomic_load_explicit(&budget->waiting_bytes, memory_order_relaxed);
+}
+
+/* What a connection that waits keeps beyond its own has become another. */
+static inline void budget_waiting(struct budget *budget, uint32_t *counted, uint32_t kept)
+{
+    atomic_store_explicit(&budget->waiting_bytes, budget_waiting_bytes(budget) + kept - *counted,
+                          memory_order_relaxed);
+    *counted = kept;
+}
+
+/* The one that grew has to go. */
+static inline bool budget_waiting_is_over(const struct budget *budget)
+{
+    return budget_waiting_bytes(budget) > budget->input_max;
 }
 
 /* Nobody is served who has not taken all of its replies. */

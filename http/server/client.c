@@ -18,6 +18,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define KIND_ADDRESS 1 /* seeds of ids */
 #define KIND_NAME 2
+#define KIND_OTHERS 3
 
 TAILQ_HEAD(client_list, http_client);
 
@@ -61,6 +62,7 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max)
     TAILQ_INIT(&clients->idle);
     (void)snprintf(clients->others.name, sizeof clients->others.name, "others");
     clients->others.name_len = (uint16_t)strlen(clients->others.name);
+    clients->others.id = hash_bytes(clients->others.name, clients->others.name_len, KIND_OTHERS);
     set_quotas(&clients->others, quotas);
     return clients;
 }
@@ -147,6 +149,12 @@ static struct http_client *get(struct clients *clients, const char *name, size_t
     client->refs++;
     ASSERT(pthread_mutex_unlock(&clients->mutex) == 0);
     return client;
+}
+
+uint64_t client_id_of_name(const char *name, size_t len)
+{
+    return hash_bytes(name, len < LIMIT_CLIENT_NAME_BYTES ? len : LIMIT_CLIENT_NAME_BYTES,
+                      KIND_NAME);
 }
 
 struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
@@ -236,4 +244,29 @@ uint32_t client_rate_charge(struct client_rate *rate, uint64_t amount, uint64_t 
                                                     from_ns + amount * SECOND_NS / per_s,
                                                     memory_order_relaxed, memory_order_relaxed));
     return 0;
+}
+
+bool client_tells(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
+                  uint64_t *ret_more)
+{
+    uint64_t told_ms = atomic_load_explicit(&client->told_ms, memory_order_relaxed);
+
+    if (told_ms != 0 && now_ms < told_ms + CLIENT_TOLD_MS) {
+        return false;
+    }
+    if (lines->second != now_ms / 1000) {
+        lines->second = now_ms / 1000;
+        lines->in_second = 0;
+    }
+    if (lines->in_second == LIMIT_QUOTA_LINES_PER_S) {
+        lines->more++;
+        return false;
+    }
+    if (!atomic_compare_exchange_strong(&client->told_ms, &told_ms, now_ms > 0 ? now_ms : 1)) {
+        return false; /* another loop tells it */
+    }
+    lines->in_second++;
+    *ret_more = lines->more;
+    lines->more = 0;
+    return true;
 }

@@ -52,6 +52,7 @@ struct http_client {
     struct client_rate requests;
     struct client_rate ids;
     _Atomic uint64_t refused; /* requests, connections and bodies, for a quota or a share */
+    _Atomic uint64_t told_ms; /* when the log last said that it is over a quota; 0: never */
     /* What its connections hold. */
     _Atomic uint32_t connections;
     _Atomic uint32_t connections_max; /* 0: no quota; so below */
@@ -85,8 +86,25 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
 struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
                                     const struct client_quotas *quotas);
 
+/* The id that the record of this name has, whether there is one or not. */
+uint64_t client_id_of_name(const char *name, size_t len);
+
 /* Give a reference back. */
 void clients_release(struct clients *clients, struct http_client *client);
+
+/* What one loop tells in the log of clients that are over their quotas. */
+struct client_lines {
+    uint64_t second;    /* in which lines are counted, of the loop's clock */
+    uint32_t in_second; /* lines in it */
+    uint64_t more;      /* clients that would have had a line since the last one */
+};
+
+/* Is it time to tell that this client is over a quota? Once in CLIENT_TOLD_MS of each, and only
+ * LIMIT_QUOTA_LINES_PER_S lines a second in all. *ret_more: how many were not told since the last
+ * line; they count as told now. */
+#define CLIENT_TOLD_MS 60000
+bool client_tells(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
+                  uint64_t *ret_more);
 
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);

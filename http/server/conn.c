@@ -12,8 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/proto/header.h"
 #include "http/proto/target.h"
 #include "src/base/assert.h"
+#include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
 
@@ -45,7 +47,8 @@ HOT static void conn_move(struct conn *conn, enum conn_state to)
     static const unsigned allowed[] = {
         [CONN_IDLE] = BIT(CONN_IDLE) | BIT(CONN_HEAD) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
                       BIT(CONN_HANDSHAKE) | BIT(CONN_CLOSED),
-        [CONN_HEAD] = BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
+        [CONN_HEAD] = BIT(CONN_IDLE) | BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
+                      BIT(CONN_CLOSED),
         [CONN_BODY] = BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_SERVING] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_FINISHING] = BIT(CONN_LINGERING) | BIT(CONN_CLOSED),
@@ -135,12 +138,6 @@ HOT static void count_output(struct conn *conn)
     budget_output(&conn->conns->budget, &conn->output.counted, output_held_bytes(&conn->output));
 }
 
-static void count_refusal(struct conn *conn, enum conn_refusal refusal)
-{
-    conns_count(&conn->conns->counts.refused[refusal], 1);
-    atomic_fetch_add_explicit(&conn->client->refused, 1, memory_order_relaxed);
-}
-
 const char *conn_refusal_name(enum conn_refusal refusal)
 {
     static const char *const names[CONN_REFUSALS] = {
@@ -152,12 +149,72 @@ const char *conn_refusal_name(enum conn_refusal refusal)
         [CONN_REFUSED_BODY_SHARE] = "bodies_share",
         [CONN_REFUSED_BODY_QUOTA] = "bodies_quota",
         [CONN_REFUSED_BODY_SLOW] = "body_slow",
+        [CONN_REFUSED_INPUT] = "input",
         [CONN_REFUSED_READER] = "reader_slow",
         [CONN_REFUSED_REQUESTS] = "requests_quota",
         [CONN_REFUSED_IDS] = "ids_quota",
+        [CONN_REFUSED_KEYS] = "keys_share",
+        [CONN_REFUSED_WORKERS] = "workers_share",
     };
 
     return names[refusal];
+}
+
+static bool is_quota(enum conn_refusal refusal)
+{
+    return refusal == CONN_REFUSED_CONNECTIONS || refusal == CONN_REFUSED_BODY_QUOTA ||
+           refusal == CONN_REFUSED_REQUESTS || refusal == CONN_REFUSED_IDS;
+}
+
+/* For who asks later why a client was refused: the metrics have no clients. */
+static void tell_quota(struct conn *conn, enum conn_refusal refusal, uint64_t refused)
+{
+    struct conns *conns = conn->conns;
+    const struct http_client *client = conn->client;
+    char name[LIMIT_CLIENT_NAME_BYTES + 16];
+    uint64_t more = 0;
+
+    if (client_tells(conn->client, &conns->client_lines, conns_now_ms(conns), &more)) {
+        log_warn("http", "a client is over its quota",
+                 "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
+                 log_quote(client->name, client->name_len, name, sizeof name),
+                 client->is_named ? "token" : "address", conn_refusal_name(refusal),
+                 (unsigned long long)refused, (unsigned long long)more);
+    }
+}
+
+COLD static void count_refusal(struct conn *conn, enum conn_refusal refusal)
+{
+    uint64_t before = atomic_fetch_add_explicit(&conn->client->refused, 1, memory_order_relaxed);
+
+    conns_count(&conn->conns->counts.refused[refusal], 1);
+    if (is_quota(refusal)) {
+        tell_quota(conn, refusal, before + 1);
+    }
+}
+
+/* --- memory of input --- */
+
+/* It keeps so much now: 0 takes it out. */
+static void input_count(struct conn *conn, uint32_t kept)
+{
+    struct conn_queue *inputs = &conn->conns->inputs;
+
+    if (conn->input_counted == 0 && kept > 0) {
+        TAILQ_INSERT_TAIL(inputs, conn, input_link);
+    } else if (conn->input_counted > 0 && kept == 0) {
+        TAILQ_REMOVE(inputs, conn, input_link);
+    }
+    budget_input(&conn->conns->budget, &conn->input_counted, kept);
+}
+
+/* It got on: others go before it. */
+HOT static void input_step(struct conn *conn)
+{
+    if (conn->input_counted > 0) {
+        TAILQ_REMOVE(&conn->conns->inputs, conn, input_link);
+        TAILQ_INSERT_TAIL(&conn->conns->inputs, conn, input_link);
+    }
 }
 
 /* --- the end --- */
@@ -197,6 +254,10 @@ static void closed_cb(uv_handle_t *handle)
     output_free(&conn->output);
     if (conn->tls != NULL) {
         session_free(conn->tls);
+    }
+    free(conn->last);
+    if (conn->protocol != NULL) {
+        conn->protocol->end(conn);
     }
     free(conn);
 }
@@ -242,9 +303,12 @@ COLD static void conn_close(struct conn *conn, const char *reason)
         put_off_end(conn);
     }
     body_free(conn);
+    input_count(conn, 0);
+    budget_waiting(&conns->budget, &conn->waiting_counted, 0);
     budget_output(&conns->budget, &conn->output.counted, 0);
     TAILQ_REMOVE(&conns->all, conn, all_link);
     conns->counts.conns--;
+    conns->counts.resp_conns -= conn->protocol != NULL;
     conns->refused_count -= conn->refused;
     identify_end(conn);
     atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
@@ -266,6 +330,19 @@ COLD static void conn_abort(struct conn *conn, const char *reason)
 
 /* --- replies --- */
 
+/* Is the reply that begins now the last? The answer holds until its end. While connections retire
+ * what the client has sent behind the request is served, too, as long as there is time. */
+HOT static bool is_last(struct conn *conn)
+{
+    const struct conns *conns = conn->conns;
+
+    if (conns->retiring &&
+        (conn->input.end == conn->input.next || conns_now_ms(conns) >= conns->retire_until_ms)) {
+        conn->ending = CONN_LINGERS; /* the client did not ask for it, and may ask for more */
+    }
+    return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive;
+}
+
 HOT static const char *conns_date(struct conns *conns)
 {
     uint64_t now_ms = conns_now_ms(conns);
@@ -283,6 +360,7 @@ HOT static const char *conns_date(struct conns *conns)
 HOT static void request_done(struct conn *conn, bool is_last)
 {
     body_free(conn);
+    input_step(conn);
     if (is_last) {
         if (conn->input.end > conn->input.next) {
             conn->ending = CONN_LINGERS;
@@ -296,15 +374,31 @@ HOT static void request_done(struct conn *conn, bool is_last)
     conn_queue(conn);
 }
 
+/* It waited for a node, or a disk: to look for its trace costs little beside that. */
+COLD static void note_trace(struct conn *conn, int status, uint64_t took_us)
+{
+    const struct parser_head *head = conn_head(conn);
+    char trace[HEADER_TRACE_BYTES];
+    size_t len = 0;
+    size_t count;
+    const char *value = header_find(conn_at(conn, 0), head->len, "traceparent", &len, &count);
+
+    if (value != NULL && count == 1 && header_trace(value, len, trace)) {
+        latency_exemplar(&conn->conns->latency, conn->traffic, status, took_us, trace,
+                         clock_wall_ms(clock_system()));
+    }
+}
+
 HOT void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                     const void *body, size_t len)
 {
     const struct parser_head *head = conn_head(conn);
     struct conns *conns = conn->conns;
     bool is_complete = conn->state == CONN_SERVING; /* else the head says nothing yet */
+    uint64_t took_us;
     struct response_frame frame = {
         .date = conns_date(conns),
-        .close = conn->ending != CONN_STAYS || !head->keep_alive || conns->draining,
+        .close = is_last(conn),
         .head_only = is_complete && head->method == METHOD_HEAD,
     };
 
@@ -314,11 +408,35 @@ HOT void conn_reply(struct conn *conn, int status, const char *type, const char 
     response_put(output_buf(&conn->output, &conns->pool), &frame, status, type, extra, body, len);
     conn->output.reply_count++;
     count_output(conn);
-    conns_count(&conns->counts.replies[status / 100], 1);
+    took_us = latency_end(&conns->latency, is_complete ? conn->traffic : conn->request.traffic,
+                          status, is_complete ? conn->began_us : 0);
+    if (took_us > 0) {
+        note_trace(conn, status, took_us);
+    }
     if (conn->note != NULL) {
         conns->service->answered(conn, status, body, len);
     }
     request_done(conn, frame.close);
+}
+
+struct buf *conn_put(struct conn *conn)
+{
+    return output_buf(&conn->output, &conn->conns->pool);
+}
+
+HOT void conn_put_done(struct conn *conn, int status)
+{
+    struct conns *conns = conn->conns;
+    bool is_complete = conn->state == CONN_SERVING;
+
+    ASSERT(conn->protocol != NULL && conn->wait == NULL);
+    ASSERT(is_complete || (is_receiving(conn) && conn->ending != CONN_STAYS));
+    conn->output.reply_count++;
+    count_output(conn);
+    conns_count(&conns->counts.resp_replies[status / 100 - 2], 1);
+    latency_end(&conns->latency, is_complete ? conn->traffic : conn->request.traffic, status,
+                is_complete ? conn->began_us : 0);
+    request_done(conn, is_last(conn));
 }
 
 void conn_fail(struct conn *conn, int status, const char *code, const char *extra, const char *more,
@@ -327,6 +445,11 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
     const struct request *request = &conn->request;
     struct buf *scratch = &conn->conns->scratch;
 
+    if (conn->protocol != NULL) {
+        conn->protocol->put_error(conn_put(conn), status, code, message);
+        conn_put_done(conn, status);
+        return;
+    }
     scratch->len = 0;
     response_error_json(scratch, clock_wall_ms(conn->conns->service->clock), status, code, message,
                         request->path_len > 0 ? conn_at(conn, request->path_at) : "",
@@ -336,25 +459,23 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
 
 /* --- replies that come part by part --- */
 
-/* The connection has to end with the reply. */
-static bool stream_is_last(const struct conn *conn)
+/* As the head said. */
+static bool was_last(const struct conn *conn)
 {
-    const struct parser_head *head = conn_head(conn);
-
-    return conn->ending != CONN_STAYS || !head->keep_alive || head->http_1_0 ||
-           conn->conns->draining;
+    return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive;
 }
 
 void conn_stream(struct conn *conn, const char *type)
 {
     struct conns *conns = conn->conns;
-    struct response_frame frame = {.date = conns_date(conns), .close = stream_is_last(conn)};
+    struct response_frame frame = {.date = conns_date(conns),
+                                   .close = is_last(conn) || conn_head(conn)->http_1_0};
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     response_put_stream(output_buf(&conn->output, &conns->pool), &frame, type,
                         !conn_head(conn)->http_1_0);
     count_output(conn);
-    conns_count(&conns->counts.replies[200 / 100], 1);
+    latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     conn_queue(conn);
 }
 
@@ -382,7 +503,7 @@ void conn_stream_end(struct conn *conn)
     if (conn->note != NULL) {
         conn->conns->service->answered(conn, 200, NULL, 0);
     }
-    request_done(conn, stream_is_last(conn));
+    request_done(conn, was_last(conn) || conn_head(conn)->http_1_0);
 }
 
 void conn_stream_cut(struct conn *conn, const char *reason)
@@ -392,23 +513,30 @@ void conn_stream_cut(struct conn *conn, const char *reason)
 
 /* --- replies of a known length that are made part by part --- */
 
-static bool reply_is_last(const struct conn *conn)
-{
-    return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive || conn->conns->draining;
-}
-
 void conn_reply_begin(struct conn *conn, const char *type, const char *extra, size_t len)
 {
     const struct parser_head *head = conn_head(conn);
     struct conns *conns = conn->conns;
-    struct response_frame frame = {.date = conns_date(conns), .close = reply_is_last(conn)};
+    struct response_frame frame = {.date = conns_date(conns), .close = is_last(conn)};
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     ASSERT(len > 0 && head->method != METHOD_HEAD);
     frame.keep_alive = head->http_1_0 && !frame.close;
     response_put_head(output_buf(&conn->output, &conns->pool), &frame, 200, type, extra, len);
     count_output(conn);
-    conns_count(&conns->counts.replies[200 / 100], 1);
+    latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
+    put_off(conn);
+}
+
+void conn_put_begin(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+
+    ASSERT(conn->protocol != NULL && conn->state == CONN_SERVING && conn->wait == NULL);
+    (void)is_last(conn);
+    count_output(conn);
+    conns_count(&conns->counts.resp_replies[0], 1);
+    latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     put_off(conn);
 }
 
@@ -428,7 +556,7 @@ void conn_reply_end(struct conn *conn)
 {
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     conn->output.reply_count++;
-    request_done(conn, reply_is_last(conn));
+    request_done(conn, was_last(conn));
 }
 
 /* Answer with an error and close: the input cannot be trusted to be in step. */
@@ -560,11 +688,19 @@ struct conn *conn_resume(struct http_wait *wait)
 
 /* --- from bytes to requests --- */
 
+/* The request is to be answered. */
+HOT static void serving_begin(struct conn *conn)
+{
+    conn_move(conn, CONN_SERVING);
+    conn->traffic = conn->request.traffic;
+    conn->began_us = latency_begin(&conn->conns->latency);
+}
+
 /* The request is complete. */
 HOT static bool request_serve(struct conn *conn)
 {
-    conn_move(conn, CONN_SERVING);
-    conn->conns->service->handle(conn);
+    serving_begin(conn);
+    conn->handle(conn);
     return true;
 }
 
@@ -579,7 +715,7 @@ HOT static bool request_admit(struct conn *conn)
 
     if (target_split(head + conn_head(conn)->target_at, conn_head(conn)->target_len, &target) !=
         0) {
-        conn_move(conn, CONN_SERVING);
+        serving_begin(conn);
         conn_reject(conn, &bad_target);
         return false;
     }
@@ -593,6 +729,26 @@ HOT static bool request_admit(struct conn *conn)
     return true;
 }
 
+/* Keep the head, for the next request. Most are far shorter than the longest one kept, and many
+ * connections are idle: each has memory for what its client sends, not for what it might. */
+HOT static void keep_head(struct conn *conn)
+{
+    const size_t len = conn_head(conn)->len;
+
+    if (len > CONN_LAST_BYTES) {
+        return;
+    }
+    if (len > conn->last_size) {
+        free(conn->last);
+        conn->last_size = (uint32_t)((len + CONN_LAST_STEP_BYTES - 1) / CONN_LAST_STEP_BYTES *
+                                     CONN_LAST_STEP_BYTES);
+        conn->last = malloc(conn->last_size);
+        ASSERT(conn->last != NULL);
+    }
+    memcpy(conn->last, conn_at(conn, 0), len);
+    conn->last_len = (uint32_t)len;
+}
+
 /* The head is complete. */
 HOT static bool head_done(struct conn *conn)
 {
@@ -603,10 +759,7 @@ HOT static bool head_done(struct conn *conn)
         return true;
     }
     if (!head->has_body) {
-        if (head->len <= sizeof conn->last) {
-            memcpy(conn->last, conn_at(conn, 0), head->len);
-            conn->last_len = head->len;
-        }
+        keep_head(conn);
         return request_serve(conn);
     }
     conn_move(conn, CONN_BODY);
@@ -635,6 +788,33 @@ HOT static bool is_repeated(const struct conn *conn)
            memcmp(conn_at(conn, 0), conn->last, conn->last_len) == 0;
 }
 
+/* Read a request of the protocol. False when it needs more input. */
+HOT static bool step_protocol(struct conn *conn)
+{
+    struct input *input = &conn->input;
+
+    switch (conn->protocol->read(conn)) {
+    case CONN_READ_MORE:
+        if (conn->state == CONN_IDLE) {
+            conn_move(conn, CONN_HEAD);
+        }
+        return false;
+    case CONN_READ_NOTHING:
+        input->next = input->start + conn_head(conn)->len;
+        conn_move(conn, CONN_IDLE);
+        input_used(input);
+        return true;
+    case CONN_READ_REQUEST:
+        input->next = input->start + conn_head(conn)->len;
+        keep_head(conn);
+        return request_serve(conn);
+    case CONN_READ_REJECT:
+        conn_reject(conn, &conn->parser.reject);
+        return true;
+    }
+    UNREACHABLE("a result of a protocol's reading");
+}
+
 /* Scan the head. False when it needs more input. */
 HOT static bool step_head(struct conn *conn)
 {
@@ -650,9 +830,14 @@ HOT static bool step_head(struct conn *conn)
             return request_serve(conn);
         }
         conn->last_len = 0;
-        parser_init(&conn->parser);
         conn->request = (struct request){0};
+        if (conn->protocol != NULL) {
+            return step_protocol(conn);
+        }
+        parser_init(&conn->parser);
         conn_move(conn, CONN_HEAD);
+    } else if (conn->protocol != NULL) {
+        return step_protocol(conn);
     }
     switch (parser_head(&conn->parser, conn_at(conn, 0), input_len(input))) {
     case PARSER_MORE:
@@ -736,6 +921,7 @@ static void body_step(struct conn *conn)
         conn->body_step_ms = conns_now_ms(conn->conns);
         TAILQ_REMOVE(bodies, conn, body_link);
         TAILQ_INSERT_TAIL(bodies, conn, body_link);
+        input_step(conn);
     }
 }
 
@@ -825,7 +1011,6 @@ HOT static bool conn_decrypt(struct conn *conn)
  * the end of the turn. */
 HOT static void conn_process(struct conn *conn)
 {
-    const struct input *input = &conn->input;
     unsigned steps = 0;
     bool hungry = false;
 
@@ -837,7 +1022,7 @@ HOT static void conn_process(struct conn *conn)
             hungry = !conn_decrypt(conn);
         }
     }
-    if (hungry && (conn->ended || (conn->conns->draining && input->start == input->end))) {
+    if (hungry && conn->ended) {
         conn_move(conn, CONN_FINISHING);
         conn_queue(conn);
     } else if (!hungry && is_receiving(conn) && !output_is_full(&conn->output)) {
@@ -927,7 +1112,7 @@ HOT static enum output_result conn_give(struct conn *conn)
 HOT static void conn_send(struct conn *conn)
 {
     bool was_waiting = output_is_waiting(&conn->output);
-    bool go_on = was_waiting || output_is_full(&conn->output) || conn->conns->draining;
+    bool go_on = was_waiting || output_is_full(&conn->output);
     uint64_t taken_bytes = conn->output.taken_bytes;
     enum output_result result = conn_give(conn);
     bool has_more;
@@ -1034,12 +1219,14 @@ COLD static void conn_is_plain(struct conn *conn)
 {
     static const struct parser_reject plain = {
         400, "tls_required", "this address is for TLS: begin its URL with https://", 0};
+    static const struct parser_reject plain_resp = {
+        400, "tls_required", "this address is for TLS: begin its URL with rediss://", 0};
 
     session_stop(conn->tls);
     session_free(conn->tls);
     conn->tls = NULL;
     conn_move(conn, CONN_IDLE);
-    conn_reject(conn, &plain);
+    conn_reject(conn, conn->protocol == NULL ? &plain : &plain_resp);
     conn_rest(conn);
 }
 
@@ -1166,13 +1353,13 @@ static uint32_t limit_ms(const struct conn *conn)
 
     switch (conn->state) {
     case CONN_IDLE:
-        return settings->idle_ms;
+        return conn->idle_ms;
     case CONN_HEAD:
         return settings->head_ms;
     case CONN_BODY:
         return settings->body_ms;
     case CONN_LINGERING:
-        return LIMIT_HTTP_LINGER_MS;
+        return conn->retired ? LIMIT_HTTP_GOODBYE_MS : LIMIT_HTTP_LINGER_MS;
     case CONN_HANDSHAKE:
         return LIMIT_TLS_HANDSHAKE_MS;
     case CONN_SERVING:
@@ -1183,13 +1370,32 @@ static uint32_t limit_ms(const struct conn *conn)
     UNREACHABLE("a state without a deadline");
 }
 
+/* An idle connection whose turn to end has come; but what was asked by now is answered, and that is
+ * its end. */
+COLD static void conn_retire(struct conn *conn, uint64_t now_ms)
+{
+    char first;
+
+    if (conn->queued || conn->put_off != NULL || input_len(&conn->input) > 0 ||
+        recv(conn->fd, &first, 1, MSG_PEEK) > 0) {
+        timer_arm(&conn->conns->timers, &conn->read_timer, now_ms + LIMIT_HTTP_RETIRE_MS);
+        return;
+    }
+    conn->retired = true;
+    conn->ending = CONN_LINGERS;
+    conn_move(conn, CONN_FINISHING);
+    conn_queue(conn);
+    conn_rest(conn);
+}
+
 static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 {
     struct conn *conn = CONTAINER(timer, struct conn, read_timer);
     struct parser_reject slow = {408, "too_slow", "", limit_ms(conn)};
 
-    (void)now_ms;
-    if (conn->state == CONN_IDLE) {
+    if (conn->state == CONN_IDLE && conn->conns->retiring) {
+        conn_retire(conn, now_ms);
+    } else if (conn->state == CONN_IDLE) {
         conn_close(conn, "idle");
     } else if (conn->state == CONN_LINGERING) {
         conn_close(conn, "lingered");
@@ -1200,6 +1406,19 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
                        ? "the request's head did not arrive in time (limit in ms)"
                        : "the request's body did not arrive in time (limit in ms)";
         conn_reject(conn, &slow);
+    }
+}
+
+/* When a connection ends of which nothing was asked for since conns_retire(): a new one has a
+ * moment to ask. */
+COLD static void set_retire_timer(struct conn *conn)
+{
+    const struct conns *conns = conn->conns;
+    uint64_t due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
+
+    if (!timer_is_armed(&conn->read_timer)) {
+        timer_arm(&conn->conns->timers, &conn->read_timer,
+                  due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
     }
 }
 
@@ -1217,6 +1436,10 @@ HOT static void set_read_timer(struct conn *conn)
         timer_cancel(timers, &conn->read_timer);
         return;
     }
+    if (is_idle && conn->conns->retiring) {
+        set_retire_timer(conn);
+        return;
+    }
     due_ms = conn->since_ms + limit_ms(conn);
     late_ms = is_idle ? limit_ms(conn) / IDLE_LATE_PART : 0;
     if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
@@ -1224,13 +1447,72 @@ HOT static void set_read_timer(struct conn *conn)
     }
 }
 
-HOT static void tls_rest(struct conn *conn)
+/* Nothing that came is left in what the loop lends. */
+HOT static void keep(struct conn *conn)
 {
+    input_keep(&conn->input, conn->conns->input);
+    if (conn->tls == NULL) {
+        return;
+    }
     if (conn->state == CONN_FINISHING || conn->state == CONN_LINGERING) {
         session_drop(conn->tls); /* as of plain HTTP */
     }
     session_keep(conn->tls, conns_now_ms(conn->conns));
-    set_events(conn, session_wants(conn->tls));
+}
+
+/* The request that came on least gives way: a connection whose replies nobody takes has no ear for
+ * a word. */
+COLD static void input_gives_way(struct conn *conn)
+{
+    if (conn->state != CONN_HEAD && conn->state != CONN_BODY) {
+        count_refusal(conn, CONN_REFUSED_INPUT);
+        conn_abort(conn, "the input that it keeps gave way to others'");
+        return;
+    }
+    conn_refuse(conn, CONN_REFUSED_INPUT, 408, "too_slow",
+                "the request came slowly, and its place was needed for another", 0);
+    conn_rest(conn);
+}
+
+static void account_input(struct conn *conn, uint32_t kept)
+{
+    struct conns *conns = conn->conns;
+    bool grows = kept > conn->input_counted;
+
+    input_count(conn, kept);
+    while (grows && budget_input_is_over(&conns->budget) && TAILQ_FIRST(&conns->inputs) != conn) {
+        input_gives_way(TAILQ_FIRST(&conns->inputs));
+    }
+}
+
+/* What it keeps beyond its own while its request waits. Too much: it is cut off. It is not told so:
+ * what it asked for may be done, or not. */
+static void account_waiting(struct conn *conn, uint32_t kept)
+{
+    struct budget *budget = &conn->conns->budget;
+    bool grows = kept > conn->waiting_counted;
+
+    budget_waiting(budget, &conn->waiting_counted, kept);
+    if (grows && budget_waiting_is_over(budget)) {
+        count_refusal(conn, CONN_REFUSED_INPUT);
+        conn_abort(conn, "requests that wait keep too much");
+    }
+}
+
+/* What is kept may have changed. */
+HOT static void account(struct conn *conn)
+{
+    const uint32_t kept = conn->input.size + (conn->tls != NULL ? session_kept(conn->tls) : 0);
+    const bool waits = conn->state == CONN_SERVING;
+    const uint32_t input = waits ? 0 : kept;
+    const uint32_t waiting = waits && kept > INPUT_STEP_BYTES ? kept - INPUT_STEP_BYTES : 0;
+
+    if (input != conn->input_counted) {
+        account_input(conn, input);
+    }
+    if (waiting != conn->waiting_counted) {
+        account_waiting(conn, waiting);
+    }
 }
 
 /* After each step: which deadline holds, what to keep, and whether to read on. */
@@ -1238,11 +1520,11 @@ HOT static void conn_rest(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CLOSED);
     set_read_timer(conn);
-    input_keep(&conn->input, conn->conns->input);
-    if (conn->tls == NULL) {
-        set_events(conn, conn->input.start > 0 || conn->input.end < INPUT_BYTES);
-    } else {
-        tls_rest(conn);
+    keep(conn);
+    account(conn);
+    if (conn->state != CONN_CLOSED) {
+        set_events(conn, conn->tls == NULL ? conn->input.start > 0 || conn->input.end < INPUT_BYTES
+                                           : session_wants(conn->tls));
     }
 }
 
@@ -1262,6 +1544,7 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
     TAILQ_INIT(&conns->later);
     TAILQ_INIT(&conns->no_room);
     TAILQ_INIT(&conns->bodies);
+    TAILQ_INIT(&conns->inputs);
     TAILQ_INIT(&conns->all);
     if (settings->tls != NULL) {
         conns->tls = tls_loop_new(settings->tls, &conns->timers);
@@ -1273,6 +1556,8 @@ void conns_free(struct conns *conns)
     ASSERT(conns->counts.conns == 0);
     ASSERT(conns->budget.body_bytes == 0 && conns->budget.output_bytes == 0);
     ASSERT(TAILQ_EMPTY(&conns->queue) && TAILQ_EMPTY(&conns->bodies));
+    ASSERT(TAILQ_EMPTY(&conns->inputs) && budget_input_bytes(&conns->budget) == 0);
+    ASSERT(budget_waiting_bytes(&conns->budget) == 0);
     ASSERT(TAILQ_EMPTY(&conns->later) && TAILQ_EMPTY(&conns->no_room));
     buf_free(&conns->scratch);
     tls_loop_free(conns->tls);
@@ -1304,7 +1589,8 @@ static enum conn_refusal too_many(const struct conns *conns, const struct http_c
 }
 
 /* A connection for the socket; NULL: it is closed. */
-static struct conn *conn_new(struct conns *conns, int fd, struct http_client *client, bool refused)
+static struct conn *conn_new(struct conns *conns, const struct conn_door *door, int fd,
+                             struct http_client *client, bool refused)
 {
     static const int on = 1;
     static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
@@ -1326,8 +1612,18 @@ static struct conn *conn_new(struct conns *conns, int fd, struct http_client *cl
         return NULL;
     }
     conn->poll.data = conn;
-    conn->tls = conns->tls != NULL ? session_new(conns->tls, conn) : NULL;
+    conn->tls = door->tls ? session_new(conns->tls, conn) : NULL;
+    conn->handle = conns->service->handle;
+    conn->idle_ms = door->idle_ms;
+    conn->protocol = door->protocol;
+    if (door->protocol != NULL) {
+        conn->handle = door->protocol->handle;
+        conn->parser.head.keep_alive = true;
+        conns_count(&conns->counts.resp_begun, 1);
+        door->protocol->begin(conn);
+    }
     conns->counts.conns++;
+    conns->counts.resp_conns += door->protocol != NULL;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
     /* Replies are whole when they are written; waiting for more would only delay them. */
@@ -1337,7 +1633,8 @@ static struct conn *conn_new(struct conns *conns, int fd, struct http_client *cl
     return conn;
 }
 
-void conns_take(struct conns *conns, int fd, const struct sockaddr *peer)
+void conns_take(struct conns *conns, const struct conn_door *door, int fd,
+                const struct sockaddr *peer)
 {
     struct http_client *client = clients_of_address(conns->clients, peer);
     enum conn_refusal refusal;
@@ -1346,12 +1643,11 @@ void conns_take(struct conns *conns, int fd, const struct sockaddr *peer)
     atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
     refusal = too_many(conns, client);
     /* Who is to be told so over TLS would need the handshake first. */
-    if (refusal != CONN_REFUSALS &&
-        (conns->refused_count >= LIMIT_HTTP_REFUSED || conns->tls != NULL)) {
+    if (refusal != CONN_REFUSALS && (conns->refused_count >= LIMIT_HTTP_REFUSED || door->tls)) {
         conns_count(&conns->counts.refused[refusal], 1);
         close(fd);
     } else {
-        conn = conn_new(conns, fd, client, refusal != CONN_REFUSALS);
+        conn = conn_new(conns, door, fd, client, refusal != CONN_REFUSALS);
     }
     if (conn == NULL) {
         atomic_fetch_sub_explicit(&client->connections, 1, memory_order_relaxed);
@@ -1427,18 +1723,47 @@ HOT bool conns_turn_end(struct conns *conns)
     for ((conn) = TAILQ_FIRST(&(conns)->all);                                                      \
          (conn) != NULL && ((next) = TAILQ_NEXT((conn), all_link), true); (conn) = (next))
 
+/* Who is idle longest first. */
+static int by_rest(const void *a, const void *b)
+{
+    const struct conn *const *one = a;
+    const struct conn *const *other = b;
+
+    return ((*one)->since_ms > (*other)->since_ms) - ((*one)->since_ms < (*other)->since_ms);
+}
+
+void conns_retire(struct conns *conns, uint32_t over_ms)
+{
+    uint64_t now_ms = conns_now_ms(conns);
+    struct conn **idle = calloc(conns->counts.conns + 1, sizeof *idle);
+    uint64_t count = 0;
+    struct conn *conn;
+
+    ASSERT(idle != NULL && !conns->retiring);
+    conns->retiring = true;
+    conns->retire_until_ms = now_ms + over_ms;
+    TAILQ_FOREACH (conn, &conns->all, all_link) {
+        if (conn->state == CONN_IDLE && timer_is_armed(&conn->read_timer)) {
+            idle[count++] = conn;
+        }
+    }
+    qsort(idle, count, sizeof *idle, by_rest);
+    for (uint64_t i = 0; i < count; i++) {
+        timer_arm(&conns->timers, &idle[i]->read_timer, now_ms + over_ms * (i + 1) / count);
+    }
+    free(idle);
+}
+
 void conns_drain(struct conns *conns)
 {
     struct conn *conn;
     struct conn *next;
 
+    ASSERT(conns->retiring);
     conns->draining = true;
     EACH_CONN(conns, conn, next)
     {
-        if (conn->state == CONN_IDLE && conn->input.start == conn->input.end &&
-            conn->output.reply_count == 0) {
-            conn_close(conn, "draining");
-        } else if (conn->wait != NULL && conn->wait->expires_on_drain) {
+        if (conn->wait != NULL && conn->wait->expires_on_drain) {
             conn->wait->expire(conn->wait);
         }
     }

@@ -16,15 +16,25 @@
  * put off (`later`) and done part by part, one connection after the other, a bounded amount in each
  * turn of the loop, behind all that other connections asked for in it. What unsent replies may take
  * is bounded too (budget.h): who has not taken all of its own is then put off until there is room
- * (`no_room`), and slow readers are cut off (rate.h). A body that comes slowly gives way when
- * its place is needed.
+ * (`no_room`), and slow readers are cut off (rate.h). A request or a body that comes slowly gives
+ * way when its place is needed.
  *
  * A connection keeps the last head that it read: who takes ids sends the same one again and again,
  * and the same bytes say the same, so they are not read again.
  *
+ * What is said here of HTTP holds for connections of another protocol, too (struct conn_protocol):
+ * it reads the requests and writes the replies, and all else is the same.
+ *
  * Over TLS (http/tls) a connection begins with a handshake and has a session; what is received is
  * decrypted when all that was decrypted before is used up, and so never further than to the request
  * that is being served. What a turn answers is sealed and sent at its end. Nothing else differs.
+ *
+ * A node that is about to stop retires its connections (conns_retire()): each reply is the last of
+ * its connection and says so, and those that are idle end one by one, the one that was idle longest
+ * first, so that who asks now and then is told by a reply. What has arrived is served before a
+ * connection ends; it ends by an orderly end of the stream, never by a reset. So no client that
+ * follows HTTP sees a request lost, but one whose request crosses the end of a connection that was
+ * idle for all that time; it knows that nobody took the request up, and asks again.
  *
  * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
  * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
@@ -48,6 +58,7 @@
 #include "http/server/budget.h"
 #include "http/server/client.h"
 #include "http/server/input.h"
+#include "http/server/latency.h"
 #include "http/server/output.h"
 #include "http/server/rate.h"
 #include "http/server/service.h"
@@ -90,6 +101,7 @@ enum conn_ending {
 
 /* A longer head is read each time. */
 #define CONN_LAST_BYTES 512
+#define CONN_LAST_STEP_BYTES 64
 
 /* What a request's target says, as offsets from the first byte of its head. */
 struct request {
@@ -105,6 +117,7 @@ struct request {
     uint32_t name_at;
     uint32_t name_len;
     uint8_t gate;
+    uint8_t traffic; /* class of latency.h */
 };
 
 /*
@@ -135,9 +148,12 @@ enum conn_refusal {
     CONN_REFUSED_BODY_SHARE,  /* the client's bodies take its share of it */
     CONN_REFUSED_BODY_QUOTA,  /* the client's quota of bodies */
     CONN_REFUSED_BODY_SLOW,   /* a body that came slowly gave way */
+    CONN_REFUSED_INPUT,       /* a request that came slowly gave way */
     CONN_REFUSED_READER,      /* a client that takes nothing, or too little */
     CONN_REFUSED_REQUESTS,    /* the client's quota of requests */
     CONN_REFUSED_IDS,         /* and of ids */
+    CONN_REFUSED_KEYS,        /* the client's share of idempotency keys */
+    CONN_REFUSED_WORKERS,     /* and of worker ids */
     CONN_REFUSALS
 };
 
@@ -145,13 +161,22 @@ enum conn_refusal {
 const char *conn_refusal_name(enum conn_refusal refusal);
 
 struct conn_counts {
-    _Atomic uint64_t replies[6]; /* by the first digit of their status */
     _Atomic uint32_t conns;      /* that are open */
+    _Atomic uint32_t resp_conns; /* of them, of a protocol beside HTTP */
+    _Atomic uint64_t resp_begun; /* and all that there ever were of these */
+    _Atomic uint64_t resp_replies[LATENCY_STATUSES];
     _Atomic uint64_t refused[CONN_REFUSALS];
     _Atomic uint64_t parts; /* of replies that are made part by part */
 };
 
 TAILQ_HEAD(conn_queue, conn);
+
+/* What a listener's connections speak. */
+struct conn_door {
+    const struct conn_protocol *protocol; /* NULL: HTTP */
+    uint32_t idle_ms;
+    bool tls;
+};
 
 /* The connections of a loop, and what they share. */
 struct conns {
@@ -161,18 +186,23 @@ struct conns {
     void *data; /* the service's, of this loop */
     struct timers timers;
     bool draining;
-    struct conn_queue queue; /* to go on, or to have their replies sent, at the end of the turn */
+    bool retiring;            /* each reply is its connection's last */
+    uint64_t retire_until_ms; /* when the last of the idle ones ends */
+    struct conn_queue queue;  /* to go on, or to have their replies sent, at the end of the turn */
     uint32_t queue_len;
     struct conn_queue later;   /* to go on in a later turn, in this order */
     struct conn_queue no_room; /* the same, once there is room for output */
     struct conn_queue bodies;  /* that are being received and kept, slowest first */
+    struct conn_queue inputs;  /* that keep input and wait for no answer, the first to go first */
     struct conn_queue all;
     struct clients *clients; /* all loops' */
+    struct client_lines client_lines;
     struct budget budget;
     uint64_t work_bytes;       /* done so far; what bounds a turn */
     uint32_t refused_count;    /* over the limit: they only get their 503 */
     struct conn_counts counts; /* the loop alone writes; any thread may read */
     struct stall stall;        /* how long its turns take */
+    struct latency latency;    /* and its requests */
     struct output_pool pool;
     struct buf scratch;     /* a reply's body under construction, for the moment */
     uint64_t date_until_ms; /* on the loop's clock */
@@ -194,6 +224,7 @@ struct conn {
     bool queued;       /* in conns->queue */
     bool ended;        /* the client's end was read */
     bool refused;      /* over the limit of connections */
+    bool retired;      /* it ends because nothing was asked for, and owes nothing */
     TAILQ_ENTRY(conn) queue_link;
     struct conn_queue *put_off; /* conns->later or conns->no_room; NULL: in neither */
     TAILQ_ENTRY(conn) put_off_link;
@@ -202,21 +233,31 @@ struct conn {
     bool over_quota;            /* of connections */
     struct input input;
     struct output output;
-    struct http_wait *wait; /* of the request, NULL: it does not wait */
+    void (*handle)(struct conn *conn);    /* of its protocol */
+    const struct conn_protocol *protocol; /* NULL: HTTP */
+    struct http_wait *wait;               /* of the request, NULL: it does not wait */
+    uint64_t began_us;                    /* when the request was complete, see latency.h */
+    uint8_t traffic; /* what it counts as: request.traffic, or what its handler says */
     /* Who asks, as the service found by the last head; NULL: it has not looked yet, or has to look
      * again. The loop keeps what it points to. */
     const struct identity *identity;
-    void *note; /* the service's, of the present request: http_service.answered ends it */
+    void *note;   /* the service's, of the present request: http_service.answered ends it */
+    void *caller; /* the protocol's; NULL: HTTP, which has none */
+    uint32_t idle_ms;
     struct timer read_timer;
     struct request request;
-    struct parser parser; /* its head is the present request's */
-    uint32_t last_len;    /* of `last`, the head that was read last; 0: it is not kept */
-    char last[CONN_LAST_BYTES];
+    struct parser parser;     /* its head is the present request's */
+    char *last;               /* the head that was read last; owned; NULL: there was none yet */
+    uint32_t last_len;        /* 0: it is not kept */
+    uint32_t last_size;       /* of its memory, in steps of CONN_LAST_STEP_BYTES */
     struct buf body;          /* of the present request, where the service wants it */
     bool has_body;            /* in conns->bodies */
     uint64_t body_step_ms;    /* when it had got on by a step */
     uint64_t body_step_bytes; /* and how far it was */
     TAILQ_ENTRY(conn) body_link;
+    uint32_t input_counted; /* of its input, in conns->budget; > 0: it is in conns->inputs */
+    TAILQ_ENTRY(conn) input_link;
+    uint32_t waiting_counted; /* of it, while the request waits */
     struct timer write_timer; /* armed while `rate` is looked at */
     struct rate rate;
     TAILQ_ENTRY(conn) all_link;
@@ -232,7 +273,8 @@ void conns_free(struct conns *conns);
 
 /* Take over an accepted socket, to serve it, or, if there are too many, to say so. peer: its
  * address. */
-void conns_take(struct conns *conns, int fd, const struct sockaddr *peer);
+void conns_take(struct conns *conns, const struct conn_door *door, int fd,
+                const struct sockaddr *peer);
 
 /* Go on with what was answered, and send all replies. */
 void conns_flush(struct conns *conns);
@@ -241,7 +283,12 @@ void conns_flush(struct conns *conns);
  * be done, in another turn, which should come at once. */
 bool conns_turn_end(struct conns *conns);
 
-/* Finish what is under way, close the rest; what comes to an end meanwhile closes. */
+/* From now on each reply is its connection's last, and idle connections end, one by one over so
+ * long. New ones may still come. At most once. */
+void conns_retire(struct conns *conns, uint32_t over_ms);
+
+/* After conns_retire(): requests that wait for no more than an answer that may never come are
+ * answered now (http_wait.expires_on_drain). */
 void conns_drain(struct conns *conns);
 
 COLD void conns_close(struct conns *conns, const char *reason);
@@ -289,6 +336,11 @@ struct conn *conn_resume(struct http_wait *wait);
 void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                 const void *body, size_t len);
 
+/* Of a protocol beside HTTP: append the reply of the present request to conn_put(), then
+ * conn_put_done() with the status that HTTP would have. */
+struct buf *conn_put(struct conn *conn);
+void conn_put_done(struct conn *conn, int status);
+
 /* Answer the present request with a 200 whose body comes part by part, as its client takes it:
  * conn_stream(), then parts, between which it waits (http_wait.sent), then the end; or, when there
  * is no right end, conn_stream_cut(), which resets the connection. */
@@ -302,6 +354,9 @@ COLD void conn_stream_cut(struct conn *conn, const char *reason);
  * it appends up to LIMIT_HTTP_PART_BYTES to conn_reply_part(), calls conn_reply_made(), and waits
  * again, or calls conn_reply_end() behind the last one. The client may go at any time (cancel). */
 void conn_reply_begin(struct conn *conn, const char *type, const char *extra, size_t len);
+
+/* The same of a protocol beside HTTP: its head was appended to conn_put(). */
+void conn_put_begin(struct conn *conn);
 struct buf *conn_reply_part(struct conn *conn);
 void conn_reply_made(struct conn *conn);
 void conn_reply_end(struct conn *conn);

@@ -9,6 +9,14 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
+_Static_assert(INPUT_BYTES % INPUT_STEP_BYTES == 0, "the largest is whole steps");
+
+static void own_free(struct input *input)
+{
+    free(input->bytes);
+    input->size = 0;
+}
+
 /* The present request has moved to the front. */
 static void moved_to_front(struct input *input)
 {
@@ -22,11 +30,16 @@ HOT void input_borrow(struct input *input, char *lent)
     if (input->bytes == NULL) {
         ASSERT(input->start == 0 && input->end == 0);
         input->bytes = lent;
+    } else if (input->bytes != lent) {
+        memcpy(lent, input->bytes + input->start, input_len(input));
+        own_free(input);
+        input->bytes = lent;
+        moved_to_front(input);
     } else if (input->end == INPUT_BYTES) {
-        ASSERT(input->start > 0);
         memmove(input->bytes, input->bytes + input->start, input_len(input));
         moved_to_front(input);
     }
+    ASSERT(input->end < INPUT_BYTES);
 }
 
 HOT void input_used(struct input *input)
@@ -56,7 +69,8 @@ HOT void input_keep(struct input *input, const char *lent)
     if (len == 0) {
         input_free(input, lent);
     } else if (input->bytes == lent) {
-        own = malloc(INPUT_BYTES);
+        input->size = (len + INPUT_STEP_BYTES - 1) / INPUT_STEP_BYTES * INPUT_STEP_BYTES;
+        own = malloc(input->size);
         ASSERT(own != NULL);
         memcpy(own, input->bytes + input->start, len);
         input->bytes = own;
@@ -67,7 +81,7 @@ HOT void input_keep(struct input *input, const char *lent)
 HOT void input_free(struct input *input, const char *lent)
 {
     if (input->bytes != lent) {
-        free(input->bytes);
+        own_free(input);
     }
     input->bytes = NULL;
 }

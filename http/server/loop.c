@@ -28,8 +28,11 @@ HOT static void arm(struct http_loop *loop)
 /* libuv reads the clock when its wait is over: what was done since then is the turn. */
 HOT static void note_turn(struct http_loop *loop)
 {
+    uint64_t now_us = uv_hrtime() / 1000;
+
+    latency_turn_end(&loop->conns.latency, now_us);
     stall_begin(&loop->conns.stall, uv_now(&loop->uv), "requests");
-    stall_end(&loop->conns.stall, uv_hrtime() / 1000000, loop->name);
+    stall_end(&loop->conns.stall, now_us / 1000, loop->name);
 }
 
 /* That it is active is all: the loop then does not sleep. */
@@ -54,7 +57,9 @@ HOT static void turn_end(struct http_loop *loop)
     struct conns *conns = &loop->conns;
 
     set_rest(loop, conns_turn_end(conns));
-    if (conns->draining && conns->counts.conns == 0 && loop->drained != NULL) {
+    mailbox_release();
+    if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0 &&
+        loop->drained != NULL) {
         timer_cancel(&conns->timers, &loop->grace);
         loop->drained(loop->drained_data);
         loop->drained = NULL;
@@ -68,6 +73,13 @@ HOT static void turn_end_cb(uv_check_t *check)
     turn_end(check->data);
 }
 
+/* The raft loop is woken once for all requests of the turn that now begins. */
+HOT static void turn_begin_cb(uv_prepare_t *prepare)
+{
+    (void)prepare;
+    mailbox_hold();
+}
+
 static void timer_cb(uv_timer_t *timer)
 {
     struct http_loop *loop = timer->data;
@@ -79,24 +91,52 @@ static void timer_cb(uv_timer_t *timer)
 
 /* --- drain and stop --- */
 
+static void close_doors(struct http_loop *loop)
+{
+    acceptor_close(&loop->acceptor);
+    acceptor_close(&loop->resp);
+}
+
+static void last_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct http_loop *loop = CONTAINER(timer, struct http_loop, last);
+
+    (void)now_ms;
+    close_doors(loop);
+}
+
 static void grace_fire(struct timer *timer, uint64_t now_ms)
 {
     struct http_loop *loop = CONTAINER(timer, struct http_loop, grace);
 
     (void)now_ms;
+    timer_cancel(&loop->conns.timers, &loop->last);
+    close_doors(loop);
     conns_close(&loop->conns, "drained");
+}
+
+static void retire_cb(struct mailbox_item *item)
+{
+    struct http_loop *loop = CONTAINER(item, struct http_loop, retire_item);
+
+    if (!loop->stopping) {
+        conns_retire(&loop->conns, loop->retire_ms);
+    }
 }
 
 static void drain_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, drain_item);
+    uint64_t now_ms = uv_now(&loop->uv);
 
     if (loop->stopping) {
         return;
     }
-    acceptor_close(&loop->acceptor);
+    acceptor_fade(&loop->acceptor);
+    acceptor_fade(&loop->resp);
+    timer_arm(&loop->conns.timers, &loop->last, now_ms + LIMIT_HTTP_LAST_MS);
     conns_drain(&loop->conns);
-    timer_arm(&loop->conns.timers, &loop->grace, uv_now(&loop->uv) + loop->grace_ms);
+    timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->grace_ms);
 }
 
 static void stop_cb(struct mailbox_item *item)
@@ -105,7 +145,8 @@ static void stop_cb(struct mailbox_item *item)
 
     ASSERT(!loop->stopping);
     loop->stopping = true;
-    acceptor_close(&loop->acceptor);
+    timer_cancel(&loop->conns.timers, &loop->last);
+    close_doors(loop);
     conns_flush(&loop->conns);
     conns_close(&loop->conns, "stopping");
     if (loop->conns.draining && loop->drained != NULL) {
@@ -113,9 +154,33 @@ static void stop_cb(struct mailbox_item *item)
         loop->drained = NULL;
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
+    uv_close((uv_handle_t *)&loop->turn_begin, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
     uv_close((uv_handle_t *)&loop->no_rest, NULL);
     mailbox_close(&loop->port->mailbox, NULL);
+    mailbox_release(); /* this turn has no end */
+}
+
+static void turn_taken_cb(struct mailbox_item *item)
+{
+    atomic_store(&CONTAINER(item, struct http_loop, turn_item)->turn_asked, false);
+}
+
+bool loop_takes_turns(struct http_loop *loop)
+{
+    if (atomic_exchange(&loop->turn_asked, true)) {
+        return false;
+    }
+    loop->turn_item.run = turn_taken_cb;
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->turn_item) == 0);
+    return true;
+}
+
+void loop_post_retire(struct http_loop *loop, uint32_t over_ms)
+{
+    loop->retire_ms = over_ms;
+    loop->retire_item.run = retire_cb;
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->retire_item) == 0);
 }
 
 void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(void *data),
@@ -136,24 +201,59 @@ void loop_post_stop(struct http_loop *loop)
 
 /* --- start and end --- */
 
+void loop_listeners_close(const struct loop_listeners *listeners)
+{
+    close(listeners->http);
+    if (listeners->resp >= 0) {
+        close(listeners->resp);
+    }
+}
+
+/* Begin to accept at each door. */
+static int open_doors(struct http_loop *loop, const struct loop_listeners *listeners)
+{
+    const struct http_settings *settings = loop->conns.settings;
+    const struct conn_door http = {.idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
+    const struct conn_door resp = {.protocol = loop->conns.service->resp,
+                                   .idle_ms = settings->resp_idle_ms,
+                                   .tls = settings->resp_tls};
+    int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index, listeners->http);
+
+    if (listeners->resp < 0) {
+        return rv;
+    }
+    if (rv != 0) {
+        close(listeners->resp);
+        return rv;
+    }
+    ASSERT(resp.protocol != NULL && (settings->tls != NULL || !resp.tls));
+    rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, listeners->resp);
+    if (rv != 0) {
+        acceptor_close(&loop->acceptor);
+    }
+    return rv;
+}
+
 int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
-              const struct http_service *service, struct clients *clients, int listen_fd)
+              const struct http_service *service, struct clients *clients,
+              const struct loop_listeners *listeners)
 {
     *loop = (struct http_loop){.index = index, .timer_due_ms = TIMER_NEVER};
     (void)snprintf(loop->name, sizeof loop->name, "http-%u", index % 1000);
     if (uv_loop_init(&loop->uv) != 0) {
-        close(listen_fd);
+        loop_listeners_close(listeners);
         return ERR_IO;
     }
     conns_init(&loop->conns, &loop->uv, settings, service, clients);
+    timer_init(&loop->last, last_fire);
     timer_init(&loop->grace, grace_fire);
     loop->port = http_port_new(&loop->uv);
     if (loop->port == NULL) {
-        close(listen_fd);
+        loop_listeners_close(listeners);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
     }
-    if (acceptor_init(&loop->acceptor, &loop->conns, index, listen_fd) != 0) {
+    if (open_doors(loop, listeners) != 0) {
         mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);
@@ -162,6 +262,8 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
     }
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
+    ASSERT(uv_prepare_init(&loop->uv, &loop->turn_begin) == 0);
+    ASSERT(uv_prepare_start(&loop->turn_begin, turn_begin_cb) == 0);
     ASSERT(uv_check_init(&loop->uv, &loop->turn_end) == 0);
     ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
     loop->turn_end.data = loop;

@@ -32,6 +32,7 @@ void http_port_unref(struct http_port *port)
 
     ASSERT(before > 0);
     if (before == 1) {
+        mailbox_free(&port->mailbox);
         free(port);
     }
 }

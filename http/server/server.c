@@ -24,10 +24,12 @@ struct http_server {
     const struct http_settings *settings;
     const struct http_service *service;
     uint16_t port;
+    uint16_t resp_port; /* 0: there is no such door */
     unsigned loop_count;
     unsigned running;        /* the first so many loops have a thread */
     struct http_loop *loops; /* loop_count */
     struct clients *clients; /* of all loops */
+    bool retire_begun;
     bool drain_begun;
     _Atomic unsigned drain_left; /* loops that still have connections */
     void (*drain_cb)(void *data);
@@ -41,19 +43,47 @@ static void server_free(struct http_server *server)
     free(server);
 }
 
+/* The sockets of all loops: of HTTP, and of the RESP door, -1 each where there is none. */
+struct listeners {
+    int http[LIMIT_HTTP_LOOPS];
+    int resp[LIMIT_HTTP_LOOPS];
+};
+
+static int listeners_open(struct http_server *server, struct listeners *listeners)
+{
+    const struct http_settings *settings = server->settings;
+    const char *resp = settings->resp_address;
+    unsigned count = settings->loops;
+    int rv = listener_open(settings->listen_address, count, listeners->http, &server->port);
+
+    for (unsigned i = 0; i < count; i++) {
+        listeners->resp[i] = -1;
+    }
+    if (rv != 0 || resp == NULL || resp[0] == '\0') {
+        return rv;
+    }
+    rv = listener_open(resp, count, listeners->resp, &server->resp_port);
+    for (unsigned i = 0; rv != 0 && i < count; i++) {
+        close(listeners->http[i]);
+    }
+    return rv;
+}
+
 /* Make the loops for the sockets. On failure all sockets are closed and no loop is left. */
-static int loops_init(struct http_server *server, const int *fds)
+static int loops_init(struct http_server *server, const struct listeners *listeners)
 {
     unsigned count = server->loop_count;
     int rv = 0;
 
     for (unsigned i = 0; i < count; i++) {
+        const struct loop_listeners own = {listeners->http[i], listeners->resp[i]};
+
         if (rv != 0) {
-            close(fds[i]);
+            loop_listeners_close(&own);
             continue;
         }
         rv = loop_init(&server->loops[i], i, server->settings, server->service, server->clients,
-                       fds[i]);
+                       &own);
         if (rv != 0) {
             server->loop_count = i;
         }
@@ -100,7 +130,7 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
                      struct http_server **ret_server)
 {
     struct http_server *server;
-    int fds[LIMIT_HTTP_LOOPS];
+    struct listeners listeners;
     int rv;
 
     if (settings->loops < 1 || settings->loops > LIMIT_HTTP_LOOPS ||
@@ -115,9 +145,9 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
     server->loops = calloc(settings->loops, sizeof *server->loops);
     ASSERT(server->loops != NULL);
     server->clients = clients_new(&settings->quotas, LIMIT_CLIENTS);
-    rv = listener_open(settings->listen_address, settings->loops, fds, &server->port);
+    rv = listeners_open(server, &listeners);
     if (rv == 0) {
-        rv = loops_init(server, fds);
+        rv = loops_init(server, &listeners);
     }
     if (rv != 0) {
         server_free(server);
@@ -156,6 +186,11 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
+uint16_t http_server_resp_port(const struct http_server *server)
+{
+    return server->resp_port;
+}
+
 /* A loop has no connection left. Each says so once, on its thread. */
 static void loop_drained(void *data)
 {
@@ -168,10 +203,29 @@ static void loop_drained(void *data)
     }
 }
 
+bool http_server_takes_turns(struct http_server *server)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        all = loop_takes_turns(&server->loops[i]) && all;
+    }
+    return all;
+}
+
+void http_server_retire(struct http_server *server, uint32_t over_ms)
+{
+    ASSERT(!server->retire_begun);
+    server->retire_begun = true;
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        loop_post_retire(&server->loops[i], over_ms);
+    }
+}
+
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
                        void *data)
 {
-    ASSERT(!server->drain_begun);
+    ASSERT(server->retire_begun && !server->drain_begun);
     server->drain_begun = true;
     server->drain_cb = cb;
     server->drain_data = data;

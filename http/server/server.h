@@ -7,6 +7,7 @@
 #ifndef LEAFD_HTTP_SERVER_SERVER_H
 #define LEAFD_HTTP_SERVER_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "http/server/service.h"
@@ -30,9 +31,21 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
 uint16_t http_server_port(const struct http_server *server);
 
-/* Stop accepting; answer what is under way (with "Connection: close"), close idle connections. cb
- * is called once, on a loop's thread of the server (it must only signal), when all are closed; what
- * is left after grace_ms is closed then. At most once a server. */
+/* Of the RESP door; 0: there is none. */
+uint16_t http_server_resp_port(const struct http_server *server);
+
+/* Has each loop taken a turn since the last call (true also at the first call)? A loop that has not
+ * by the next call is late; one that never does is stuck. Not after http_server_stop(). */
+bool http_server_takes_turns(struct http_server *server);
+
+/* The first step down: connections are still accepted and served, but each reply is the last of its
+ * connection ("Connection: close"), and idle connections end one by one over so long. At most once
+ * a server. */
+void http_server_retire(struct http_server *server, uint32_t over_ms);
+
+/* The second: stop accepting; answer what is under way. cb is called once, on a loop's thread of
+ * the server (it must only signal), when all connections have ended; what is left after grace_ms is
+ * closed then. At most once a server. */
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
                        void *data);
 

@@ -23,8 +23,10 @@
 #define HTTP_DEFAULT_BODIES_BYTES (64 << 20)
 #define HTTP_DEFAULT_CLIENT_BODIES_BYTES (16 << 20)
 #define HTTP_DEFAULT_OUTPUT_BYTES (64 << 20)
+#define HTTP_DEFAULT_INPUT_BYTES (32 << 20)
 #define HTTP_DEFAULT_MIN_RATE_BYTES 1024
 
+struct buf;
 struct conn;
 struct conns;
 struct http_port;
@@ -36,6 +38,35 @@ enum http_admission {
     HTTP_DROP_BODY, /* a body is read and dropped */
     HTTP_KEEP_BODY
 };
+
+/* What came of reading a request. */
+enum conn_read {
+    CONN_READ_MORE,    /* it needs more input */
+    CONN_READ_NOTHING, /* the first conn->parser.head.len bytes are no request: go on behind them */
+    CONN_READ_REQUEST, /* it is complete, and has so many */
+    CONN_READ_REJECT   /* the input cannot be trusted to be in step: see conn->parser.reject */
+};
+
+/* A protocol beside HTTP, for connections of a listener of their own. They have everything else of
+ * HTTP's: deadlines, budgets, quotas, waiting, order. All on the loop's thread. */
+struct conn_protocol {
+    /* A connection begins, and ends: make and free conn->caller. */
+    void (*begin)(struct conn *conn);
+    void (*end)(struct conn *conn);
+
+    /* Read the request that begins at conn_at(conn, 0): set conn->request, and of conn->parser.head
+     * the length and what else the service looks at. */
+    enum conn_read (*read)(struct conn *conn);
+
+    /* As http_service.handle; conn_put() and conn_put_done() answer it. */
+    void (*handle)(struct conn *conn);
+
+    /* What those are told for whom there is no descriptor. */
+    const char *starved;
+
+    /* Append an error to the output. */
+    void (*put_error)(struct buf *out, int status, const char *code, const char *message);
+} BY_NAME;
 
 struct http_service {
     void *data;                /* the service's own */
@@ -57,6 +88,9 @@ struct http_service {
     /* The request for which conn->note was set is answered, or its connection has closed (status
      * 0); it sets conn->note to NULL. */
     void (*answered)(struct conn *conn, int status, const void *body, size_t len);
+
+    /* What is spoken at http_settings.resp_address; NULL: there is no such door. */
+    const struct conn_protocol *resp;
 } BY_NAME;
 
 /* What an operator sets (docs/configuration.md). */
@@ -72,9 +106,14 @@ struct http_settings {
     uint64_t bodies_bytes;        /* of all request bodies that are being received, on a node */
     uint64_t client_bodies_bytes; /* of one client's large ones */
     uint64_t output_bytes;        /* of all replies that were not taken, on a node */
+    uint64_t input_bytes;         /* of all requests that are not whole yet, on a node */
     uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see rate.h */
     struct client_quotas quotas;  /* of addresses */
+    uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
+    const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
+    uint32_t resp_idle_ms;
+    bool resp_tls; /* only with `tls` */
 };
 
 #endif

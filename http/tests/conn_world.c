@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "http/api/api.h"
+#include "http/resp/api/door.h"
 #include "src/base/assert.h"
+#include "src/base/process.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag.h"
 
@@ -36,6 +38,12 @@ uint64_t uv_now(const uv_loop_t *loop)
 uint64_t uv_hrtime(void)
 {
     return still_ms * 1000000;
+}
+
+/* So are memory and descriptors. */
+void process_look(struct process_figures *ret_figures)
+{
+    memset(ret_figures, 0, sizeof *ret_figures);
 }
 
 /* --- what the backend is asked --- */
@@ -136,9 +144,11 @@ static void watch_cb(void *data, const struct id_request *request)
         break;
     case ID_REQUEST_STATUS:
     case ID_REQUEST_SEGMENTS:
+    case ID_REQUEST_BUFFERS:
     case ID_REQUEST_MEMBER:
     case ID_REQUEST_BACKUP:
     case ID_REQUEST_EVERYWHERE:
+    case ID_REQUEST_MONOTONIC:
         note_text(&world->asked, payload->data, payload->len);
         break;
     }
@@ -260,10 +270,10 @@ static void backend_start(struct conn_world *world)
 
 void conn_world_start(struct conn_world *world)
 {
-    conn_world_start_tls(world, NULL);
+    conn_world_start_tls(world, NULL, NULL);
 }
 
-void conn_world_start_tls(struct conn_world *world, struct tls *tls)
+void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth *auth)
 {
     static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
 
@@ -273,6 +283,9 @@ void conn_world_start_tls(struct conn_world *world, struct tls *tls)
     fake_settings(&world->settings);
     world->settings.tls = tls;
     world->api = api_new(&world->settings, &build, &world->fake.backend);
+    if (auth != NULL) {
+        api_set_auth(world->api, auth);
+    }
     ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);
@@ -298,6 +311,7 @@ void conn_world_reset(struct conn_world *world)
     backend_start(world);
     fake_set_waker(&world->fake, api_waker(world->api));
     memset(&loop->conns.counts, 0, sizeof loop->conns.counts);
+    memset(&loop->conns.latency, 0, sizeof loop->conns.latency);
     memset(&world->api->loops[0]->counts, 0, sizeof world->api->loops[0]->counts);
     prng_seed(&world->api->loops[0]->prng, 1);
     loop->conns.date_until_ms = 0;
@@ -313,11 +327,13 @@ void conn_world_reset(struct conn_world *world)
 void conn_world_connect(struct conn_world *world)
 {
     static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    const struct conn_door resp = {.protocol = resp_protocol(), .idle_ms = LIMIT_RESP_IDLE_MS};
     int fds[2];
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-    conns_take(&world->loop->conns, fds[0], &nobody);
+    conns_take(&world->loop->conns, world->resp ? &resp : &world->loop->acceptor.door, fds[0],
+               &nobody);
     world->fd = fds[1];
     world->ended = false;
     come_to_rest(world);

@@ -34,6 +34,7 @@ struct conn_world {
     int fd;             /* the client's end, -1: not connected */
     bool ended;         /* the server has closed its end */
     bool deaf;          /* the client reads nothing */
+    bool resp;          /* connections are those of the RESP door */
     bool late;          /* the backend is not told to work, and no time passes by itself */
     struct buf replies; /* all that was sent to clients since the reset */
     struct buf asked;   /* what the backend was asked since the reset, a line each, without what
@@ -43,8 +44,9 @@ struct conn_world {
 
 void conn_world_start(struct conn_world *world);
 
-/* The same over TLS; tls: borrowed, with a certificate in force. */
-void conn_world_start_tls(struct conn_world *world, struct tls *tls);
+/* The same over TLS; tls: borrowed, with a certificate in force. auth: borrowed; NULL: all may do
+ * everything. */
+void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth *auth);
 void conn_world_stop(struct conn_world *world);
 
 /* Everything as at the start: cluster, table of tags, clocks, what was recorded.

@@ -102,7 +102,7 @@ static void apply(struct fake *fake, struct buf *command, struct buf *result)
         stamp = (struct session_stamp){1, 1, fake->index + 1, fake->index + 1};
         session_stamp_put(command, &stamp);
     }
-    ASSERT(fsm_apply(fake->fsm, ++fake->index, command->data, command->len, result, &changes) !=
+    ASSERT(fsm_apply(fake->fsm, ++fake->index, 1, command->data, command->len, result, &changes) !=
            ERR_DIVERGED);
     fsm_changes_release(&changes);
 }
@@ -159,6 +159,7 @@ static int open_tag(struct fake *fake, const struct id_request *request)
     }
     tag = id_table_insert(fake->backend.table, name, len);
     ASSERT(tag != NULL);
+    id_tag_take_shape(tag, row);
     atomic_store(&tag->max_step, row->max_step);
     if (row->mode == TAG_MODE_STRICT) {
         atomic_store(&tag->state, ID_TAG_STRICT);
@@ -188,10 +189,27 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
     page->more = true;
 }
 
+static void list_buffers(const struct fake *fake, struct id_buffers *out)
+{
+    *out = fake->buffers;
+    for (size_t i = 0; i < out->count; i++) {
+        struct id_segments_page *page = &out->nodes[i].page;
+        const struct id_segment_info *items = page->items;
+
+        page->items = calloc(page->count + 1, sizeof *page->items);
+        ASSERT(page->items != NULL);
+        for (size_t at = 0; at < page->count; at++) {
+            page->items[at] = items[at];
+        }
+    }
+}
+
 /* One strict request, as a batch of its own. */
 static int take_strict(struct fake *fake, struct id_request *request)
 {
-    struct command_list batch = {.wall_ms = 1, .key_limit = 4};
+    bool counts = atomic_load(&fake->health.level) >= command_since(COMMAND_STRICT_FOR);
+    enum command_type type = counts ? COMMAND_STRICT_FOR : COMMAND_STRICT;
+    struct command_list batch = {.wall_ms = 1, .key_limit = 4, .key_share = 2};
     struct strict_result result;
     struct strict_item item;
     struct buf command = BUF_INIT;
@@ -202,8 +220,8 @@ static int take_strict(struct fake *fake, struct id_request *request)
     if (fake->strict_answer != NULL) {
         result = *fake->strict_answer;
     } else {
-        command_put(&command, COMMAND_STRICT, &batch);
-        command_item_put(&command, COMMAND_STRICT, &item);
+        command_put(&command, type, &batch);
+        command_item_put(&command, type, &item);
         command_items_end(&command);
         apply(fake, &command, &reply);
         ASSERT(results_decode(RESULT_STRICT, reply.data, reply.len, &result, 1, &count) == 0);
@@ -266,12 +284,17 @@ static int carry_out(struct fake *fake, struct id_request *request)
     case ID_REQUEST_SEGMENTS:
         list_segments(fake, request->out);
         return 0;
+    case ID_REQUEST_BUFFERS:
+        list_buffers(fake, request->out);
+        return 0;
     case ID_REQUEST_STRICT:
         return take_strict(fake, request);
     case ID_REQUEST_MEMBER:
         ASSERT(member_ask_decode(request->payload.data, request->payload.len, &fake->asked) == 0);
         member_answer_encode(&fake->member_answer, &request->reply);
         return 0;
+    case ID_REQUEST_MONOTONIC: /* of the batcher alone */
+        break;
     }
     UNREACHABLE("a kind of request");
 }
@@ -449,6 +472,17 @@ void fake_log_time(struct fake *fake, uint64_t log_ms)
     apply_own(fake, &command);
 }
 
+void fake_raise(struct fake *fake, uint16_t level)
+{
+    for (uint16_t to = LEVEL_FIRST + 1; to <= level; to++) {
+        struct buf command = BUF_INIT;
+
+        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
+        apply_own(fake, &command);
+    }
+    atomic_store(&fake->health.level, level);
+}
+
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)
 {
     struct buf command = BUF_INIT;
@@ -551,11 +585,16 @@ void fake_delete_tag(struct fake *fake, const char *name)
 
 struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size)
 {
+    const struct tag_row *row;
     struct id_tag *tag;
 
     lock(fake);
     tag = id_table_insert(fake->backend.table, name, strlen(name));
     ASSERT(tag != NULL);
+    row = fsm_tag(fake->fsm, name, strlen(name));
+    if (row != NULL) {
+        id_tag_take_shape(tag, row);
+    }
     if (size > 0) {
         segment_publish(&tag->buffer, first, size);
     }
@@ -640,10 +679,13 @@ void fake_settings(struct http_settings *settings)
     set_default(&settings->head_ms, LIMIT_HTTP_HEAD_MS);
     set_default(&settings->body_ms, LIMIT_HTTP_BODY_MS);
     set_default(&settings->idle_ms, LIMIT_HTTP_IDLE_MS);
+    set_default(&settings->resp_idle_ms, LIMIT_RESP_IDLE_MS);
     set_default(&settings->write_ms, LIMIT_HTTP_WRITE_MS);
     set_default(&settings->connections, LIMIT_HTTP_CONNECTIONS);
     set_default(&settings->min_rate_bytes, HTTP_DEFAULT_MIN_RATE_BYTES);
+    set_default(&settings->worker_percent, 25);
     set_default_bytes(&settings->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
     set_default_bytes(&settings->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
     set_default_bytes(&settings->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
+    set_default_bytes(&settings->input_bytes, HTTP_DEFAULT_INPUT_BYTES);
 }

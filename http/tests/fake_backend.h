@@ -70,6 +70,7 @@ struct fake {
     unsigned backup_part;      /* the last that was given */
     unsigned backups_closed;   /* so many were given up */
     struct id_cluster_status cluster;
+    struct id_buffers buffers; /* what all nodes hold; the items stay the test's */
     struct clock clock;
     _Atomic uint64_t wall_ms;   /* what the wall clock shows; 0: the system's */
     struct snowflake snowflake; /* of the test's thread; in use after fake_snowflake() */
@@ -100,6 +101,8 @@ void fake_set_wall(struct fake *fake, uint64_t wall_ms);
 /* Set the log's time, and the layout, in the state machine. */
 void fake_log_time(struct fake *fake, uint64_t log_ms);
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout);
+/* Raise the level in force, there and in the backend's health. */
+void fake_raise(struct fake *fake, uint16_t level);
 /* Grant a worker id to a node of that name, with a window that long. */
 void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms,
                           uint64_t window_ms);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "http/resp/api/door.h"
 #include "src/base/assert.h"
 
 void fixture_start(struct fixture *f, const struct http_settings *limits)
@@ -25,6 +26,9 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     static const struct http_build build = {
         .version = "9.8.7", .commit = "abc\"def", .libraries = "{\"libuv\":\"1.44.2\"}"};
 
+    f->auth = NULL;
+    f->two_doors = false;
+    f->admin = NULL;
     f->settings = limits != NULL ? *limits : (struct http_settings){.loops = 1};
     fake_settings(&f->settings);
     fake_start(&f->fake);
@@ -32,7 +36,20 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
         prepare(f);
     }
     f->api = api_new(&f->settings, &build, &f->fake.backend);
-    assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+    if (f->auth != NULL) {
+        api_set_auth(f->api, f->auth);
+    }
+    if (f->settings.resp_address != NULL) {
+        api_set_resp(f->api, resp_protocol());
+    }
+    if (f->two_doors) {
+        const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");
+
+        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+        assert_int_equal(http_server_start(&f->settings, admin, &f->admin), 0);
+    } else {
+        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+    }
     fake_set_waker(&f->fake, api_waker(f->api));
     f->client = fixture_connect(f);
 }
@@ -46,7 +63,11 @@ void fixture_stop(struct fixture *f)
     if (f->server != NULL) {
         http_server_stop(f->server);
     }
+    if (f->admin != NULL) {
+        http_server_stop(f->admin);
+    }
     api_free(f->api);
+    auth_free(f->auth);
     fake_stop(&f->fake);
 }
 
@@ -65,6 +86,11 @@ int fixture_teardown(void **state)
     fixture_stop(*state);
     free(*state);
     return 0;
+}
+
+struct client *fixture_connect_resp(struct fixture *f)
+{
+    return client_open(http_server_resp_port(f->server));
 }
 
 struct client *fixture_connect(struct fixture *f)

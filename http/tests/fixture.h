@@ -13,11 +13,15 @@ struct fixture {
     struct fake fake;
     struct http_settings settings;
     struct api *api;
+    struct auth *auth; /* that prepare set, or NULL: all may do everything */
+    bool two_doors;    /* that prepare set: the admin door is a server of its own */
     struct http_server *server;
+    struct http_server *admin; /* NULL: both doors are one */
     struct client *client;
 };
 
 /* Limits as given (NULL: the defaults), one loop unless it says more; a client is connected. */
+/* auth ends with the fixture. */
 void fixture_start(struct fixture *f, const struct http_settings *limits);
 void fixture_stop(struct fixture *f);
 
@@ -32,7 +36,8 @@ void fixture_await_waiting(struct fixture *f, unsigned count);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
-/* Another connection. */
+/* Another connection; of the RESP door, which there is where the limits have resp_address. */
 struct client *fixture_connect(struct fixture *f);
+struct client *fixture_connect_resp(struct fixture *f);
 
 #endif

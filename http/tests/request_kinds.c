@@ -109,6 +109,7 @@ static const struct spec specs[] = {
     {"delete with a body", "DELETE " TAG "nobody", "", LENGTH, "x"},
     {"list of tags", "GET /api/tags?limit=2&prefix=s", "", NONE, ""},
     {"list of segments", "GET /api/node/segments", "", NONE, ""},
+    {"list of all nodes' segments", "GET /api/cluster/segments?after=s", "", NONE, ""},
     {"worker", "PUT /api/workers/3", "", LENGTH, "{\"epoch\":1}"},
     /* nothing is served, or it is refused */
     {"no route", "GET /nothing/at%20all", "", NONE, ""},

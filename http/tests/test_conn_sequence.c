@@ -528,6 +528,37 @@ static void test_repeated_heads_get_their_own_replies(void **state)
     conn_world_disconnect(world);
 }
 
+/* Heads of these lengths, each twice: a connection has memory for the longest that it keeps. */
+static void test_kept_heads_have_their_size(void **state)
+{
+    static const struct {
+        unsigned len;
+        unsigned kept; /* of it */
+        unsigned size; /* of the memory */
+    } cases[] = {{64, 64, 64},    {65, 65, 128}, {64, 64, 128},  {300, 300, 320},
+                 {512, 512, 512}, {513, 0, 512}, {511, 511, 512}};
+    struct conn_world *world = &((struct bench *)*state)->world;
+    static const char asks[] = "GET /livez HTTP/1.1\r\nHost: a\r\nX-Pad: ";
+    char head[600];
+
+    conn_world_reset(world);
+    conn_world_connect(world);
+    assert_null(world->conn->last);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        memset(head, 'x', sizeof head);
+        memcpy(head, asks, sizeof asks - 1);
+        memcpy(head + cases[i].len - 4, "\r\n\r\n", 4);
+        for (unsigned k = 0; k < 2; k++) {
+            world->replies.len = 0;
+            conn_world_send(world, head, cases[i].len);
+            assert_memory_equal(world->replies.data, "HTTP/1.1 200", 12);
+            assert_int_equal(world->conn->last_len, cases[i].kept);
+            assert_int_equal(world->conn->last_size, cases[i].size);
+        }
+    }
+    conn_world_disconnect(world);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -539,6 +570,7 @@ int main(void)
         TEST(test_each_request_has_its_own_bounds),
         TEST(test_a_body_that_nobody_reads_is_not_kept),
         TEST(test_repeated_heads_get_their_own_replies),
+        TEST(test_kept_heads_have_their_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

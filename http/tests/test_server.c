@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "http/server/loop.h"
 #include "http/tests/fixture.h"
 
 #define GET "/api/segment/get/"
@@ -190,18 +191,63 @@ static void test_wake_reaches_all_loops(void **state)
     stop(f);
 }
 
-/* --- drain and stop --- */
-
-static void drained_cb(void *data)
-{
-    sem_post(data);
-}
+/* --- taking turns --- */
 
 static void await(sem_t *semaphore)
 {
     while (sem_wait(semaphore) != 0) {
         assert_int_equal(errno, EINTR);
     }
+}
+
+struct stuck {
+    struct mailbox_item item;
+    sem_t entered;
+    sem_t leave;
+};
+
+static void stick(struct mailbox_item *item)
+{
+    struct stuck *stuck = CONTAINER(item, struct stuck, item);
+
+    sem_post(&stuck->entered);
+    await(&stuck->leave);
+}
+
+/* A loop that does not come back is told from those that do, and from one that is only late. */
+static void test_a_stuck_loop_is_noticed(void **state)
+{
+    const struct http_settings limits = {.loops = 2};
+    struct fixture *f = start(&limits);
+    struct stuck stuck = {.item = {.run = stick}};
+
+    (void)state;
+    sem_init(&stuck.entered, 0, 0);
+    sem_init(&stuck.leave, 0, 0);
+    assert_true(http_server_takes_turns(f->server));
+    while (!http_server_takes_turns(f->server)) {
+        continue;
+    }
+    assert_int_equal(mailbox_post(&http_server_loop(f->server, 1)->port->mailbox, &stuck.item), 0);
+    await(&stuck.entered);
+    (void)http_server_takes_turns(f->server); /* asks it, if the last one was answered */
+    for (int i = 0; i < 1000; i++) {
+        assert_false(http_server_takes_turns(f->server));
+    }
+    sem_post(&stuck.leave);
+    while (!http_server_takes_turns(f->server)) {
+        continue;
+    }
+    stop(f);
+    sem_destroy(&stuck.entered);
+    sem_destroy(&stuck.leave);
+}
+
+/* --- drain and stop --- */
+
+static void drained_cb(void *data)
+{
+    sem_post(data);
 }
 
 static bool can_connect(uint16_t port)
@@ -239,6 +285,7 @@ static void test_drain(void **state)
     client_request(asking, "GET", "/api/tags/x", NULL);
     fake_await_submitted(&f->fake, 1);
     client_printf(half, "GET /livez HTTP/1.1\r\n");
+    http_server_retire(f->server, 0);
     http_server_drain(f->server, 60000, drained_cb, &drained);
     /* Idle ones are closed at once, and nobody is let in. */
     client_expect_end(f->client);
@@ -283,6 +330,7 @@ static void test_drain_ends_with_its_grace(void **state)
     fake_hold(&f->fake, false, true);
     client_request(f->client, "GET", GET "t?timeout_ms=10000", NULL);
     fake_await_demand(tag, 1);
+    http_server_retire(f->server, 0);
     http_server_drain(f->server, 50, drained_cb, &drained);
     await(&drained);
     assert_int_equal(atomic_load(&tag->demand), 0);
@@ -301,6 +349,7 @@ static void test_drain_of_nothing(void **state)
     sem_init(&drained, 0, 0);
     client_close(f->client);
     f->client = NULL;
+    http_server_retire(f->server, 0);
     http_server_drain(f->server, 60000, drained_cb, &drained);
     await(&drained);
     stop(f);
@@ -372,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_port_in_use),
         cmocka_unit_test(test_loops_share_a_tag),
         cmocka_unit_test(test_wake_reaches_all_loops),
+        cmocka_unit_test(test_a_stuck_loop_is_noticed),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_drain_ends_with_its_grace),
         cmocka_unit_test(test_drain_of_nothing),

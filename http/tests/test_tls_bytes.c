@@ -184,6 +184,33 @@ static void test_slow_reader(void **state)
     tls_user_close(&client);
 }
 
+/* What is long goes in records of 4 KiB: so much memory has a connection for one that it sends. */
+static void test_short_records(void **state)
+{
+    static const char many[] = "GET /api/segment/get/plain?count=1000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct tls_user client;
+    size_t at;
+    unsigned full = 0;
+
+    (void)state;
+    conn_world_reset(&world);
+    assert_true(tls_user_open(&client, &world, &ca, NULL));
+    tls_user_ask(&client, ASK, ASK_LEN);
+    (void)fake_open(&world.fake, "plain", 1000000000, 200000);
+    at = world.replies.len;
+    tls_user_ask(&client, many, sizeof many - 1);
+    assert_true(world.replies.len - at > 10000);
+    while (at < world.replies.len) {
+        size_t len = (size_t)world.replies.data[at + 3] << 8 | world.replies.data[at + 4];
+
+        assert_true(len <= 4096 + 17); /* and its type and tag */
+        full += len == 4096 + 17;
+        at += 5 + len;
+    }
+    assert_true(full >= 2);
+    tls_user_close(&client);
+}
+
 /* A reader that takes nothing at all is cut off as over plain HTTP. */
 static void test_dead_reader(void **state)
 {
@@ -278,11 +305,11 @@ static void test_server_ends(void **state)
 
     assert_true(tls_user_open(&client, &world, &ca, NULL));
     tls_user_ask(&client, ASK, ASK_LEN);
-    conns_drain(&world.loop->conns);
-    conn_world_rest(&world);
+    conns_retire(&world.loop->conns, 0);
+    conn_world_pass(&world, 0);
     tls_user_take(&client);
     assert_true(client.closed && world.ended);
-    world.loop->conns.draining = false;
+    world.loop->conns.retiring = false;
     tls_user_close(&client);
 }
 
@@ -386,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_pipelined),
         cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_short_records),
         cmocka_unit_test(test_dead_reader),
         cmocka_unit_test(test_close_notify_behind_requests),
         cmocka_unit_test(test_end_without_close_notify),

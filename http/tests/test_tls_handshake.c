@@ -2,6 +2,7 @@
  * test_tls_handshake.c - who is let in over TLS, and as whom; certificates that are replaced while
  * it runs; and how much handshakes may take.
  */
+#include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,17 +260,18 @@ static void test_client_certificates(void **state)
 
 /* --- tickets and reloads --- */
 
-/* A connection that leaves its ticket. The caller frees it. */
+/* A connection that leaves its ticket, at once: what comes with the end of the handshake tells the
+ * client's kernel that it may send what it gathers, which is the request. The caller frees it. */
 static SSL_SESSION *ticket_of(const struct tls_options *options)
 {
     struct tls_user client;
     SSL_SESSION *ticket;
 
     assert_true(tls_user_open(&client, &world, &ca, options));
-    expect_answer(&client);
     ticket = client.ticket;
     client.ticket = NULL;
     assert_non_null(ticket);
+    expect_answer(&client);
     tls_user_close(&client);
     return ticket;
 }
@@ -371,6 +373,7 @@ static void test_resumed_name(void **state)
 /* --- how much handshakes may take --- */
 
 #define HALVES 2000
+#define FIT 50
 
 /* Give the loop what is to be done. */
 static void turn(void)
@@ -386,7 +389,7 @@ static void connect_and_send(int *fd, const void *data, size_t len)
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, fds[0], &nobody);
+    conns_take(&world.loop->conns, &world.loop->acceptor.door, fds[0], &nobody);
     *fd = fds[1];
     assert_int_equal(send(fds[1], data, len, MSG_NOSIGNAL), len);
 }
@@ -422,9 +425,37 @@ static void test_half_hellos(void **state)
     assert_int_equal(world.loop->conns.counts.conns, HALVES);
     assert_int_equal(world.loop->conns.tls->handshake_count, 0);
     assert_true(mallinfo2().uordblks - before < HALVES * (4096 + wire.len));
+    assert_int_equal(budget_input_bytes(&world.loop->conns.budget), HALVES * (wire.len / 2));
     close_all(fds, HALVES);
+    assert_int_equal(budget_input_bytes(&world.loop->conns.budget), 0);
     buf_free(&wire);
     tls_user_free(&client);
+}
+
+/* The longest record but for its last byte: what is kept of all of them is bounded as heads are. */
+static void test_long_halves(void **state)
+{
+    static uint8_t record[5 + 16384 - 1] = {0x16, 3, 1, 0x40, 0};
+    static int fds[FIT + 1];
+    const struct budget *budget = &world.loop->conns.budget;
+    const struct budget usual = *budget;
+
+    (void)state;
+    world.loop->conns.budget.input_max = FIT * sizeof record;
+    for (unsigned i = 0; i < FIT; i++) {
+        connect_and_send(&fds[i], record, sizeof record);
+        turn();
+    }
+    assert_int_equal(world.loop->conns.counts.conns, FIT);
+    assert_int_equal(budget_input_bytes(budget), FIT * sizeof record);
+    connect_and_send(&fds[FIT], record, sizeof record);
+    turn();
+    assert_int_equal(world.loop->conns.counts.conns, FIT);
+    assert_int_equal(budget_input_bytes(budget), FIT * sizeof record);
+    assert_true(recv(fds[0], record, 1, 0) <= 0); /* the first of them */
+    assert_true(recv(fds[1], record, 1, 0) < 0 && errno == EAGAIN);
+    close_all(fds, FIT + 1);
+    world.loop->conns.budget.input_max = usual.input_max;
 }
 
 /* Of those that send a whole one and then nothing so many are kept, the newest, and somebody who
@@ -498,6 +529,7 @@ int main(void)
         cmocka_unit_test_setup(test_reload_of_client_ca, begin),
         cmocka_unit_test_setup(test_resumed_name, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
+        cmocka_unit_test_setup(test_long_halves, begin),
         cmocka_unit_test_setup(test_handshakes_under_way, begin),
         cmocka_unit_test_setup(test_handshakes_per_turn, begin),
     };

@@ -151,7 +151,7 @@ struct tls *tls_world_open(struct made *ca, struct made *server, struct conn_wor
     made_make(ca, "a CA", NULL, 90, NULL);
     made_make(server, "localhost", "DNS:localhost", 90, ca);
     tls = made_tls(server, NULL, TLS_CLIENT_NONE);
-    conn_world_start_tls(world, tls);
+    conn_world_start_tls(world, tls, NULL);
     return tls;
 }
 

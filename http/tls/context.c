@@ -30,6 +30,7 @@
 #define SECURITY_LEVEL 2 /* OpenSSL's: no RSA key below 2048 bits, no SHA-1 */
 #define CHAIN_MAX 8      /* certificates between a client's and its CA's */
 #define CHAIN_BYTES_MAX (32 << 10)
+#define RECORD_SENT_BYTES 4096 /* holds the replies of a turn to 16 requests of ids */
 
 struct tls {
     struct tls_keys keys;
@@ -104,6 +105,16 @@ void tls_commit(struct tls *tls, struct tls_context *context)
     tls->context = context;
     ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
     tls_context_free(before);
+}
+
+int64_t tls_until_s(struct tls *tls)
+{
+    int64_t until_s;
+
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    until_s = tls->context != NULL ? tls->context->until_s : 0;
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    return until_s;
 }
 
 SSL *tls_connection(struct tls *tls)
@@ -385,6 +396,9 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
                                        SSL_OP_NO_COMPRESSION);
     /* What is sent is what the file has. OpenSSL would look for more CAs in each handshake. */
     (void)SSL_CTX_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
+    /* A record of ours is shorter than the longest allowed, and so is the buffer that each
+     * connection with something to say has for it. */
+    ASSERT(SSL_CTX_set_max_send_fragment(ssl, RECORD_SENT_BYTES) == 1);
     (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_timeout(ssl, TLS_TICKET_S);
     ASSERT(SSL_CTX_set_num_tickets(ssl, 1) == 1);

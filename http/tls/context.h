@@ -75,6 +75,9 @@ void tls_context_free(struct tls_context *context);
 int64_t tls_context_until_s(const struct tls_context *context);
 void tls_context_describe(const struct tls_context *context, struct buf *out);
 
+/* The same of the one in force; 0: there is none. Any thread. */
+int64_t tls_until_s(struct tls *tls);
+
 /* Put it in force, for all handshakes that begin from now on; takes it over. */
 void tls_commit(struct tls *tls, struct tls_context *context);
 

@@ -223,14 +223,12 @@ void session_free(struct tls_session *session)
     free(session);
 }
 
-/* What a call has sealed by the way waits for the connection's turn to send; if it is not urgent,
- * for a reply. */
-HOT static void hold(struct tls_session *session, bool is_urgent)
+/* What a call has sealed by the way waits for the connection's turn to send. */
+HOT static void hold(struct tls_session *session)
 {
     struct buf *sealed = &session->loop->sealed;
 
     if (sealed->len > 0) {
-        session->urgent = session->urgent || is_urgent;
         buf_put(&session->held, sealed->data, sealed->len);
         sealed->len = 0;
     }
@@ -343,7 +341,9 @@ static enum tls_step look_at_hello(const struct tls_session *session)
         return TLS_MORE;
     }
     if (in[0] != RECORD_HANDSHAKE) {
-        return in[0] >= 'A' && in[0] <= 'Z' ? TLS_PLAIN : TLS_FAILED;
+        bool is_plain = (in[0] >= 'A' && in[0] <= 'Z') || in[0] == '*'; /* of HTTP, or of RESP */
+
+        return is_plain ? TLS_PLAIN : TLS_FAILED;
     }
     if (session->in_len < RECORD_HEAD_BYTES) {
         return TLS_MORE;
@@ -409,12 +409,14 @@ enum tls_step session_handshake(struct tls_session *session)
     clear_errors();
     done = SSL_do_handshake(session->ssl);
     if (done == 1) {
-        /* Under TLS 1.3 this is a ticket alone: no client waits for it. */
-        hold(session, SSL_version(session->ssl) < TLS1_3_VERSION);
+        /* Under TLS 1.3 this is a ticket alone, for which no client waits. But it acknowledges what
+         * came: a client that gathers what is small keeps its request back until then, and the
+         * kernel alone would take 40 ms. */
+        hold(session);
         return handshake_done(session);
     }
     wants_more = SSL_get_error(session->ssl, done) == SSL_ERROR_WANT_READ;
-    hold(session, true);
+    hold(session);
     if (wants_more) {
         return TLS_MORE;
     }
@@ -452,7 +454,7 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
     got = SSL_read(session->ssl, out, (int)room);
     session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;
     result = got > 0 ? got : read_nothing(session, SSL_get_error(session->ssl, got));
-    hold(session, true);
+    hold(session);
     if (session->controls > LIMIT_TLS_CONTROL && result >= 0) {
         die(session, "handshake messages without a request");
         return TLS_BROKEN;
@@ -473,7 +475,6 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
         buf_put(sealed, session->held.data, session->held.len);
         buf_free(&session->held);
     }
-    session->urgent = false;
     if (session->phase != TLS_READY) {
         return sealed;
     }

@@ -73,7 +73,6 @@ struct tls_session {
     void *owner; /* the connection */
     enum tls_phase phase;
     bool has_more;     /* OpenSSL holds decrypted bytes */
-    bool urgent;       /* what is held is not to wait for a reply */
     bool ended;        /* the client's close_notify was read */
     bool closed;       /* ours was sealed, or is not wanted */
     uint32_t controls; /* handshake messages and alerts since the last reply */
@@ -111,6 +110,12 @@ static inline bool session_wants(const struct tls_session *session)
     return session->in_len < TLS_INPUT_BYTES;
 }
 
+/* Bytes received and not decrypted: memory of its own, once session_keep() was called. */
+static inline uint32_t session_kept(const struct tls_session *session)
+{
+    return (uint32_t)session->in_len;
+}
+
 /* Not now: there is no room, or enough handshakes have begun in this turn. */
 static inline bool session_must_wait(const struct tls_session *session)
 {
@@ -121,7 +126,7 @@ static inline bool session_must_wait(const struct tls_session *session)
 /* Is there something to be sent, though nothing is written? is_last: with our close_notify. */
 static inline bool session_owes(const struct tls_session *session, bool is_last)
 {
-    return session->urgent || (is_last && session->phase == TLS_READY && !session->closed);
+    return session->held.len > 0 || (is_last && session->phase == TLS_READY && !session->closed);
 }
 
 /* Where to receive, and how much; then how much it was. */
@@ -131,7 +136,7 @@ void session_received(struct tls_session *session, size_t len);
 enum tls_step {
     TLS_MORE,  /* it takes more input */
     TLS_OPEN,  /* done */
-    TLS_PLAIN, /* these are no records of TLS, but the beginning of an HTTP request */
+    TLS_PLAIN, /* these are no records of TLS, but the beginning of a request of HTTP or RESP */
     TLS_FAILED
 };
 

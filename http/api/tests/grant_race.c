@@ -336,6 +336,7 @@ void grant_race_stop(struct grant_race *race)
     grant_race_do(race, close_cb, NULL);
     ASSERT(pthread_join(race->thread, NULL) == 0);
     ASSERT(uv_loop_close(&race->uv) == 0);
+    mailbox_free(&race->mailbox);
     ASSERT(race->proposed_count == 0);
     allocator_free(race->allocator);
     (void)sem_destroy(&race->done);

@@ -77,6 +77,7 @@ int workers_setup(void **state)
     f = *state;
     fake_log_time(&f->fake, T0);
     fake_log_layout(&f->fake, &layout);
+    snowflake_set_layout(&f->fake.snowflake, &layout);
     return 0;
 }
 

@@ -194,6 +194,9 @@ static void test_list_faults(void **state)
         "/api/tags?offset=1",
         "/api/tags?consistency=",
         "/api/node/segments?limit=0",
+        "/api/cluster/segments?limit=0",
+        "/api/cluster/segments?limit=101",
+        "/api/cluster/segments?all=1",
         "/api/node/segments?consistency=local",
         "/api/cluster?x",
         "/livez?verbose",
@@ -307,6 +310,7 @@ static void test_backend_errors(void **state)
         {"POST", "/api/tags", "[{\"tag\":\"a\"}]"},
         {"GET", "/api/cluster", NULL},
         {"GET", "/api/node/segments", NULL},
+        {"GET", "/api/cluster/segments", NULL},
     };
     static const struct {
         int err;
@@ -448,6 +452,60 @@ static void test_segments(void **state)
     reply_release(&reply);
 }
 
+static struct id_segment_info held(const char *name, uint64_t next_id)
+{
+    struct id_segment_info info = {.state = ID_TAG_ACTIVE,
+                                   .slots = {{next_id, next_id + 5, 10}},
+                                   .step = 10,
+                                   .last_refill_ago_ms = UINT64_MAX};
+
+    info.name_len = (uint16_t)strlen(name);
+    memcpy(info.name, name, info.name_len);
+    return info;
+}
+
+#define HELD(name, next, end)                                                                      \
+    "{\"tag\":\"" name "\",\"state\":\"active\",\"slots\":[{\"current\":true,\"next_id\":\"" next  \
+    "\",\"end\":\"" end "\",\"size\":10},{\"current\":false,\"next_id\":null,\"end\":null,"        \
+    "\"size\":0}],\"step\":10,\"refill_in_flight\":false,\"last_refill_ago_ms\":null,"             \
+    "\"rate_per_s\":0}"
+
+/* Node 2 has more behind "b", so nothing behind it can be shown of node 1 yet: node 2 may have that
+ * tag, too. */
+static void test_segments_of_all(void **state)
+{
+    struct fixture *f = *state;
+    struct id_segment_info first[] = {held("a", 1), held("c", 101)};
+    struct id_segment_info second[] = {held("a", 11), held("b", 201)};
+    struct reply reply;
+
+    fake_hold(&f->fake, false, true);
+    f->fake.buffers = (struct id_buffers){
+        .count = 3,
+        .nodes = {{.node_id = 1, .asked = true, .answered = true, .page = {first, 2, false}},
+                  {.node_id = 2, .asked = true, .answered = true, .page = {second, 2, true}},
+                  {.node_id = 3}}};
+    client_call(f->client, "GET", "/api/cluster/segments?limit=2", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(
+        reply.body,
+        "{\"nodes\":[{\"node_id\":1,\"asked\":true,\"answered\":true,"
+        "\"segments\":[" HELD("a", "1",
+                              "6") "]},"
+                                   "{\"node_id\":2,\"asked\":true,\"answered\":true,"
+                                   "\"segments\":[" HELD("a", "11", "16") "," HELD(
+                                       "b", "201",
+                                       "206") "]},"
+                                              "{\"node_id\":3,\"asked\":false,\"answered\":false,"
+                                              "\"segments\":[]}],\"next\":\"b\"}");
+    reply_release(&reply);
+    f->fake.buffers.nodes[1].page.more = false;
+    client_call(f->client, "GET", "/api/cluster/segments", NULL, &reply);
+    assert_non_null(strstr(reply.body, HELD("c", "101", "106")));
+    assert_non_null(strstr(reply.body, "\"next\":null}"));
+    reply_release(&reply);
+}
+
 /* --- health --- */
 
 static void test_health(void **state)
@@ -570,7 +628,7 @@ static void test_version(void **state)
 
     client_expect(f->client, "GET", "/version", 200,
                   "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\",\"level\":0,"
-                  "\"levels\":{\"min\":1,\"max\":3},"
+                  "\"levels\":{\"min\":1,\"max\":4},"
                   "\"libraries\":{\"libuv\":\"1.44.2\"}}");
     client_expect_error(f->client, "POST", "/version", "", 405, "method_not_allowed");
     client_expect_error(f->client, "DELETE", "/livez", NULL, 405, "method_not_allowed");
@@ -593,6 +651,7 @@ int main(void)
         TEST(test_head),
         TEST(test_cluster),
         TEST(test_segments),
+        TEST(test_segments_of_all),
         TEST(test_health),
         TEST(test_ready_verbose),
         TEST(test_settings_that_differ),

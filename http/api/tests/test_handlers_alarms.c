@@ -17,16 +17,18 @@
 
 /* --- a strict reader of the text format --- */
 
-#define FAMILIES_MAX 64
+#define FAMILIES_MAX 128
 #define NAME_BYTES 80
 
 struct family {
     char name[NAME_BYTES];
     bool counter;
+    bool histogram;
     unsigned samples;
+    double bucket; /* of a histogram: the last one's count */
 };
 
-struct exposition {
+struct families {
     struct family families[FAMILIES_MAX];
     size_t count;
 };
@@ -43,7 +45,7 @@ static size_t name_len(const char *at)
 }
 
 /* "# HELP name text\n# TYPE name type\n" opens a family that was not there before. */
-static const char *read_family(struct exposition *all, const char *at)
+static const char *read_family(struct families *all, const char *at)
 {
     struct family *family = &all->families[all->count];
     size_t len = name_len(at + 7);
@@ -63,7 +65,8 @@ static const char *read_family(struct exposition *all, const char *at)
     assert_memory_equal(at + 7, family->name, len);
     at += 7 + len;
     family->counter = strncmp(at, " counter\n", 9) == 0;
-    assert_true(family->counter || strncmp(at, " gauge\n", 7) == 0);
+    family->histogram = strncmp(at, " histogram\n", 11) == 0;
+    assert_true(family->counter || family->histogram || strncmp(at, " gauge\n", 7) == 0);
     for (size_t i = 0; i < all->count; i++) {
         assert_string_not_equal(all->families[i].name, family->name);
     }
@@ -93,31 +96,53 @@ static const char *read_labels(const char *at)
     return at + 1;
 }
 
+/* Buckets rise up to the one without a bound, then come sum and count, which is the same. */
+static void read_bucket(struct family *family, const char *behind, double value)
+{
+    static const char first[] = "_bucket{";
+
+    if (strncmp(behind, first, strlen(first)) == 0) {
+        assert_true(value >= family->bucket);
+        family->bucket = value;
+    } else if (strncmp(behind, "_count", 6) == 0) {
+        assert_true(value == family->bucket);
+        family->bucket = 0;
+    } else {
+        assert_memory_equal(behind, "_sum", 4);
+    }
+}
+
 /* A sample belongs to the family that was opened last. */
-static const char *read_sample(struct exposition *all, const char *at)
+static const char *read_sample(struct families *all, const char *at)
 {
     struct family *family = &all->families[all->count - 1];
     size_t len = name_len(at);
+    const char *behind;
+    double value;
     char *end;
 
     assert_true(all->count > 0);
-    assert_int_equal(len, strlen(family->name));
-    assert_memory_equal(at, family->name, len);
+    assert_memory_equal(at, family->name, strlen(family->name));
+    behind = at + strlen(family->name);
+    assert_true(family->histogram ? len > strlen(family->name) : len == strlen(family->name));
     at += len;
     if (*at == '{') {
         at = read_labels(at);
     }
     assert_int_equal(*at, ' ');
     assert_true(isdigit((unsigned char)at[1]) || at[1] == '-');
-    (void)strtod(at + 1, &end);
+    value = strtod(at + 1, &end);
     assert_int_equal(*end, '\n');
+    if (family->histogram) {
+        read_bucket(family, behind, value);
+    }
     assert_false(family->counter && at[1] == '-');
     family->samples++;
     return end + 1;
 }
 
 /* The rules for names that promtool checks beside the format. */
-static void check_names(const struct exposition *all)
+static void check_names(const struct families *all)
 {
     static const char *const units[] = {"_s",  "_ms", "_us", "_ns", "_sec", "_b", "_kb",    "_mb",
                                         "_gb", "_tb", "_pb", "_m",  "_h",   "_d", "_count", "_sum"};
@@ -126,7 +151,8 @@ static void check_names(const struct exposition *all)
         const struct family *family = &all->families[i];
         const char *last = strrchr(family->name, '_');
 
-        assert_memory_equal(family->name, "leafd_", 6);
+        assert_true(strncmp(family->name, "leafd_", 6) == 0 ||
+                    strncmp(family->name, "process_", 8) == 0);
         assert_true(family->samples > 0);
         assert_non_null(last);
         assert_int_equal(strcmp(last, "_total") == 0, family->counter);
@@ -139,7 +165,7 @@ static void check_names(const struct exposition *all)
 /* Read /metrics; the caller frees it. */
 static char *metrics(struct fixture *f, size_t *ret_families)
 {
-    struct exposition all = {.count = 0};
+    struct families all = {.count = 0};
     struct reply reply;
     const char *at;
 
@@ -178,13 +204,15 @@ static double value_of(struct fixture *f, const char *sample)
 
 /* --- metrics --- */
 
+#define TOOK "leafd_http_request_duration_seconds"
+
 static void test_metrics_without_snowflake(void **state)
 {
     struct fixture *f = *state;
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 32);
+    assert_int_equal(families, 47);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\",commit=\"abc\\\"def\"}"), 1);
@@ -208,11 +236,17 @@ static void test_counters(void **state)
     client_expect(f->client, "GET", "/readyz", 503, NULL);
     assert_int_equal(VALUE("leafd_ids_total{kind=\"segment\"}"), 8);
     assert_int_equal(VALUE("leafd_ids_total{kind=\"snowflake\"}"), 300);
-    /* Those before this one, among them two of /metrics. */
-    assert_int_equal(VALUE("leafd_http_requests_total{status=\"2xx\"}"), 3 + 2);
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"2xx\"}"), 3);
     assert_int_equal(VALUE("leafd_http_requests_total{status=\"3xx\"}"), 0);
     assert_int_equal(VALUE("leafd_http_requests_total{status=\"4xx\"}"), 2);
-    assert_int_equal(VALUE("leafd_http_requests_total{status=\"5xx\"}"), 1);
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"5xx\"}"), 0);
+    /* Those before this one, among them those of /metrics. */
+    assert_int_equal(VALUE("leafd_http_probes_total{status=\"2xx\"}"), 6);
+    assert_int_equal(VALUE("leafd_http_probes_total{status=\"5xx\"}"), 1);
+    assert_int_equal(VALUE(TOOK "_count{class=\"segment\",status=\"2xx\"}"), 2);
+    assert_int_equal(VALUE(TOOK "_count{class=\"snowflake\",status=\"2xx\"}"), 1);
+    assert_int_equal(VALUE(TOOK "_count{class=\"snowflake\",status=\"4xx\"}"), 1);
+    assert_int_equal(VALUE(TOOK "_count{class=\"other\",status=\"4xx\"}"), 1);
     assert_int_equal(VALUE("leafd_connections"), 2);
     client_close(other);
     while (VALUE("leafd_connections") != 1) {
@@ -268,6 +302,54 @@ static void test_clock_off(void **state)
         assert_non_null(strstr(body, cases[i].line));
         free(body);
     }
+}
+
+static const struct id_figures gathered = {
+    .role = ID_NODE_LEADER,
+    .leader_id = 2,
+    .term = 7,
+    .last_index = 100,
+    .elections = 4,
+    .member_count = 2,
+    .members = {{.id = 1,
+                 .reachable = true,
+                 .has_match = true,
+                 .match_index = 90,
+                 .has_rtt = true,
+                 .rtt_us = 1234,
+                 .has_clock = true,
+                 .clock_off_ms = -5,
+                 .levels = {1, 3},
+                 .version = "1\"\n}"},
+                {.id = 2, .voter = true}},
+    .disk = {.map_bytes = 1 << 30, .used_bytes = 5, .commit = {.counts = {0, 2}, .sum_us = 31}},
+    .busiest_count = 2,
+    .busiest = {{.name = "a\"b\\c", .name_len = 5, .per_s = 2.5, .left = 1000},
+                {.name = "slow", .name_len = 4, .per_s = 0.001, .left = INT64_MAX}},
+};
+
+/* What the raft loop gathered, with texts from elsewhere that are hostile. */
+static void test_what_the_node_gathered(void **state)
+{
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+    id_figures_put(&box, &gathered);
+    f->fake.backend.figures = &box; /* before the first request: no loop looks yet */
+    assert_int_equal(VALUE("leafd_role{role=\"leader\"}"), 1);
+    assert_int_equal(VALUE("leafd_role{role=\"follower\"}"), 0);
+    assert_int_equal(VALUE("leafd_term"), 7);
+    assert_int_equal(VALUE("leafd_elections_total"), 4);
+    assert_int_equal(VALUE("leafd_member_lag_entries{member=\"1\"}"), 10);
+    assert_int_equal(VALUE("leafd_member_reachable{member=\"2\"}"), 0);
+    assert_true(value_of(f, "leafd_link_rtt_seconds{member=\"1\"}") == 0.001234);
+    assert_true(value_of(f, "leafd_member_clock_off_seconds{member=\"1\"}") == -0.005);
+    assert_int_equal(VALUE("leafd_member_info{member=\"1\",version=\"1\\\"\\n}\"}"), 1);
+    assert_int_equal(VALUE("leafd_map_used_bytes"), 5);
+    assert_int_equal(VALUE("leafd_commit_duration_seconds_bucket{le=\"0.00002\"}"), 2);
+    assert_true(value_of(f, "leafd_commit_duration_seconds_sum") == 0.000031);
+    assert_true(value_of(f, "leafd_busiest_tag_ids_per_second{tag=\"a\\\"b\\\\c\"}") == 2.5);
+    assert_int_equal(VALUE("leafd_busiest_tag_exhaustion_seconds{tag=\"a\\\"b\\\\c\"}"), 400);
 }
 
 /* Version and reloads are those of the process that the service was made for. */
@@ -410,6 +492,7 @@ int main(void)
         TEST(test_counters, snowflake_setup),
         TEST(test_gauges, snowflake_setup),
         TEST(test_clock_off, snowflake_setup),
+        TEST(test_what_the_node_gathered, fixture_setup),
         cmocka_unit_test(test_of_the_process),
         TEST(test_alarm_of_each_refusal, snowflake_setup),
         TEST(test_ready_warns, snowflake_setup),

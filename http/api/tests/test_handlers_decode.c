@@ -61,6 +61,28 @@ static void test_decode_by_another_layout(void **state)
                   "\"timestamp\":\"1288834974657(2010-11-04 09:42:54.657)\"}");
 }
 
+/* The same id in three forms; a UUID of somebody else is none of this cluster. */
+static void test_decode_of_128_bits(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 3; i++) {
+        static const char *const forms[] = {"1256557484213448722",
+                                            "0171d54e-831a-79ac-8012-0123456789ab",
+                                            "01E7AMX0RTKB009FZZZZZZZZZZ"};
+        char target[64];
+
+        snprintf(target, sizeof(target), DECODE "%s", forms[i]);
+        client_expect(f->client, "GET", target, 200,
+                      "{\"id\":\"1256557484213448722\",\"timestamp_ms\":1588421624602,"
+                      "\"time\":\"2020-05-02T12:13:44.602Z\",\"worker_id\":619,\"sequence\":18}");
+    }
+    client_expect_message(f->client, "GET", DECODE "0000d537-41da-79ac-8012-0123456789ab", NULL,
+                          400, "bad_request", "is not of this cluster");
+    client_expect_message(f->client, "GET", DECODE "0171d537-41da-4000-8000-000000000000", NULL,
+                          400, "bad_request", "is not a whole number");
+}
+
 static void test_bad_ids(void **state)
 {
     static const char *const ids[] = {"-1",
@@ -174,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_decode_by_the_layout, snowflake_setup),
         TEST(test_decode_by_another_layout, snowflake_setup_small),
+        TEST(test_decode_of_128_bits, snowflake_setup),
         TEST(test_bad_ids, snowflake_setup),
         TEST(test_no_layout_yet, snowflake_setup_bare),
         TEST(test_leaf, snowflake_setup),

@@ -220,8 +220,8 @@ static void test_bad_requests_take_no_id(void **state)
         {GET "t//", 404, "no_route"},
         {"/api/segment/getx/t", 404, "no_route"},
         {"/API/segment/get/t", 404, "no_route"},
-        {"/", 404, "no_route"},
-        {"http://host", 404, "no_route"},
+        {"//", 404, "no_route"},
+        {"http://host/x", 404, "no_route"},
     };
     struct fixture *f = *state;
 

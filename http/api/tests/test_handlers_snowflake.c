@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "http/api/tests/snowflake_fixture.h"
+#include "src/id/codec/long_id.h"
 
 /* --- the answer --- */
 
@@ -72,6 +73,66 @@ static void test_formats(void **state)
     reply_release(&reply);
 }
 
+/* Read the lines of a body; each is of the form, above the one before, and of the fixture's worker.
+ * Their count. */
+static unsigned long_lines(struct fixture *f, const char *target, enum id_form form,
+                           struct snowflake_parts *ret_last)
+{
+    const size_t len = long_id_bytes(form);
+    struct reply reply;
+    unsigned count = 0;
+
+    client_call(f->client, "GET", target, NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(reply_header(&reply, "Content-Type"), "text/plain;charset=UTF-8");
+    for (const char *at = reply.body; *at != '\0'; at += len + 1, count++) {
+        enum id_form got;
+
+        assert_true(long_id_read(at, len, &got, ret_last));
+        assert_int_equal(got, form);
+        assert_int_equal(ret_last->worker, 7);
+        assert_int_equal(at[len], '\n');
+        assert_true(count == 0 || memcmp(at - len - 1, at, len) < 0);
+    }
+    reply_release(&reply);
+    return count;
+}
+
+static void test_uuids_and_ulids(void **state)
+{
+    static const enum id_form forms[] = {ID_FORM_UUID, ID_FORM_ULID};
+    static const char *const names[] = {"uuid", "ulid"};
+    struct fixture *f = *state;
+    struct snowflake_parts number;
+    struct snowflake_parts last;
+    struct reply reply;
+    enum id_form form;
+    char target[64];
+
+    client_call(f->client, "GET", GET "k?as=number", NULL, &reply);
+    number = snowflake_one(f, &reply);
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(target, sizeof(target), GET "k?as=%s", names[i]);
+        client_call(f->client, "GET", target, NULL, &reply);
+        assert_int_equal(strlen(reply.body), long_id_bytes(forms[i]));
+        assert_true(long_id_read(reply.body, strlen(reply.body), &form, &last));
+        assert_int_equal(form, forms[i]);
+        assert_int_equal(last.unix_ms, T0);
+        assert_int_equal(last.sequence, number.sequence + 1 + i);
+        reply_release(&reply);
+    }
+    number = last;
+    /* In one piece, and part by part. */
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(target, sizeof(target), GET "k?count=10&as=%s", names[i]);
+        assert_int_equal(long_lines(f, target, forms[i], &last), 10);
+        assert_int_equal(last.sequence, number.sequence + 10);
+        snprintf(target, sizeof(target), GET "k?count=1500&as=%s", names[i]);
+        assert_int_equal(long_lines(f, target, forms[i], &number), 1500);
+        assert_int_equal(number.sequence, last.sequence + 1500);
+    }
+}
+
 static void test_bad_requests_claim_nothing(void **state)
 {
     static const struct {
@@ -90,6 +151,10 @@ static void test_bad_requests_claim_nothing(void **state)
         {GET "k?contiguous=2", "bad_request"},
         {GET "k?timeout_ms=10001", "bad_request"},
         {GET "k?step=1", "bad_request"},
+        {GET "k?as=guid", "bad_request"},
+        {GET "k?as=uuid&format=json", "bad_request"},
+        {GET "k?as=ulid&format=range&count=2", "bad_request"},
+        {"/api/segment/get/k?as=uuid", "bad_request"},
     };
     struct fixture *f = *state;
 
@@ -368,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LEAF(test_one_id),
         LEAF(test_formats),
+        LEAF(test_uuids_and_ulids),
         LEAF(test_bad_requests_claim_nothing),
         LEAF(test_hundred_thousand),
         LEAF(test_ids_of_two_workers_rise),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "http/api/context.h"
 #include "http/tests/fixture.h"
 #include "src/base/limits.h"
 
@@ -254,6 +255,46 @@ static void test_many_at_once_keep_their_order(void **state)
     }
 }
 
+/* The calls of one time are those of the next, with another key, and with none, and with an answer
+ * of another length; and a loop keeps no more than it may. */
+static void test_calls_are_used_again(void **state)
+{
+    struct fixture *f = *state;
+    const struct api_loop *loop = f->api->loops[0];
+    const unsigned count = LIMIT_HTTP_CALLS_KEPT + 4;
+    struct client *clients[LIMIT_HTTP_CALLS_KEPT + 4];
+    uint64_t before;
+
+    fake_set_mode(&f->fake, "s", TAG_MODE_STRICT);
+    fake_log_time(&f->fake, 1700000000000);
+    assert_int_equal(loop->kept_count, 0);
+    expect_with(f->client, GET "s", "Idempotency-Key: a", 200, "1");
+    assert_int_equal(loop->kept_count, 1);
+    client_expect(f->client, "GET", GET "s?count=2&format=range", 200, "2 3\n");
+    client_expect(f->client, "GET", GET "no-such-tag", 404, NULL);
+    client_expect(f->client, "GET", GET "s", 200, "4");
+    assert_int_equal(loop->kept_count, 1);
+    before = fake_submitted(&f->fake);
+    fake_hold(&f->fake, true, false);
+    for (unsigned i = 0; i < count; i++) {
+        clients[i] = fixture_connect(f);
+        client_request(clients[i], "GET", GET "s", NULL);
+    }
+    fake_await_submitted(&f->fake, before + count);
+    assert_int_equal(loop->kept_count, 0);
+    fake_release(&f->fake);
+    for (unsigned i = 0; i < count; i++) {
+        struct reply reply;
+
+        client_read(clients[i], false, &reply);
+        assert_int_equal(reply.status, 200);
+        reply_release(&reply);
+        client_close(clients[i]);
+    }
+    client_expect(f->client, "GET", GET "s?format=range", 200, "265 265\n");
+    assert_int_equal(loop->kept_count, LIMIT_HTTP_CALLS_KEPT);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -269,6 +310,7 @@ int main(void)
         TEST(test_trend_that_becomes_strict_while_it_waits),
         TEST(test_client_goes_away_while_it_waits),
         TEST(test_many_at_once_keep_their_order),
+        TEST(test_calls_are_used_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,11 @@
 
 #define WORKERS "/api/workers"
 
+/* The end of each grant: the cluster's layout. */
+#define LAYOUT                                                                                     \
+    ",\"layout\":{\"epoch_ms\":1288834974657,\"time_bits\":41,\"worker_bits\":6,"                  \
+    "\"sequence_bits\":6}}"
+
 /* Call, and want the status and all of the body. */
 static void expect(struct fixture *f, const char *method, const char *target, const char *body,
                    int status, const char *wanted)
@@ -37,14 +42,15 @@ static void test_acquire_renew_release(void **state)
     struct fixture *f = *state;
 
     expect(f, "POST", WORKERS, "{\"name\":\"b-1\",\"address\":\"10.0.0.7\",\"window_ms\":30000}",
-           201, "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000030000}");
+           201, "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000030000" LAYOUT);
     snowflake_at(f, 10000);
     expect(f, "PUT", WORKERS "/0",
            "{\"epoch\":1,\"window_ms\":30000,\"last_timestamp_ms\":1700000009998}", 200,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000040000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000040000" LAYOUT);
     /* Killed; the name comes back in a new epoch, above the old window. */
-    expect(f, "POST", WORKERS, "{\"name\":\"b-1\",\"window_ms\":30000}", 201,
-           "{\"worker_id\":0,\"epoch\":2,\"from_ms\":1700000040000,\"until_ms\":1700000070000}");
+    expect(
+        f, "POST", WORKERS, "{\"name\":\"b-1\",\"window_ms\":30000}", 201,
+        "{\"worker_id\":0,\"epoch\":2,\"from_ms\":1700000040000,\"until_ms\":1700000070000" LAYOUT);
     client_expect_message(f->client, "PUT", WORKERS "/0", "{\"epoch\":1}", 409, "fenced",
                           "worker id 0 is at epoch 2 and held by \\\"b-1\\\"");
     client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=1", NULL, 409, "fenced",
@@ -60,9 +66,9 @@ static void test_acquire_renew_release(void **state)
            "\"updated_ms\":1700000000000}],\"log_time_ms\":1700000000000,\"next\":null}");
     /* Defaults: any worker id, a window of a minute. An id never used comes first. */
     expect(f, "POST", WORKERS, "{\"name\":\"c\"}", 201,
-           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000070000}");
+           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000070000" LAYOUT);
     expect(f, "PUT", WORKERS "/1", "{\"epoch\":1}", 200,
-           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000070000}");
+           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000070000" LAYOUT);
 }
 
 static void test_given_id_and_floor(void **state)
@@ -72,19 +78,20 @@ static void test_given_id_and_floor(void **state)
     expect(f, "POST", WORKERS,
            "{\"name\":\"leaf-17\",\"worker_id\":17,\"from_ms\":1700000001000,\"window_ms\":1000}",
            201,
-           "{\"worker_id\":17,\"epoch\":1,\"from_ms\":1700000001000,\"until_ms\":1700000002000}");
+           "{\"worker_id\":17,\"epoch\":1,\"from_ms\":1700000001000,\"until_ms\":"
+           "1700000002000" LAYOUT);
     client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"other\",\"worker_id\":17}", 409,
                           "conflict",
                           "worker id 17 is held by \\\"leaf-17\\\" until 1700000002000");
     client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"leaf-17\",\"worker_id\":3}", 409,
                           "conflict", "worker id 17 is held by \\\"leaf-17\\\"");
     expect(f, "POST", WORKERS, "{\"name\":\"last\",\"worker_id\":63,\"window_ms\":86400000}", 201,
-           "{\"worker_id\":63,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700086400000}");
+           "{\"worker_id\":63,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700086400000" LAYOUT);
     client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"beyond\",\"worker_id\":64}", 400,
                           "bad_request", "worker_id=64 is beyond this cluster's layout");
     /* An address may be as long as it is for nodes, and names may be anything that tags may. */
     expect(f, "POST", WORKERS, "{\"name\":\"a/b \xc3\xa9\",\"address\":\"h\xc3\xa9:1\"}", 201,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000" LAYOUT);
     expect(f, "GET", WORKERS "?after=17", NULL, 200,
            "{\"workers\":[{\"worker_id\":63,\"state\":\"held\",\"kind\":\"client\","
            "\"name\":\"last\",\"address\":\"\",\"epoch\":1,\"from_ms\":0,"
@@ -97,10 +104,10 @@ static void test_compare_and_set(void **state)
     struct fixture *f = *state;
 
     expect(f, "POST", WORKERS, "{\"name\":\"a\"}", 201,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000" LAYOUT);
     snowflake_at(f, 5000);
     expect(f, "PUT", WORKERS "/0", "{\"epoch\":1,\"expected_until_ms\":1700000060000}", 200,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000065000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000065000" LAYOUT);
     snowflake_at(f, 6000);
     client_expect_message(
         f->client, "PUT", WORKERS "/0", "{\"epoch\":1,\"expected_until_ms\":1700000060000}", 409,
@@ -108,7 +115,7 @@ static void test_compare_and_set(void **state)
         "expected_until_ms=1700000060000 is not the present bound of worker id 0, which "
         "is 1700000065000");
     expect(f, "PUT", WORKERS "/0", "{\"epoch\":1,\"expected_until_ms\":0}", 200,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000066000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000066000" LAYOUT);
 }
 
 /* An election hides what became of a command, and it is tried again. */
@@ -118,11 +125,11 @@ static void test_repeated_commands(void **state)
 
     fake_repeat(&f->fake, true);
     expect(f, "POST", WORKERS, "{\"name\":\"a\"}", 201,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000" LAYOUT);
     snowflake_at(f, 7000);
     expect(f, "PUT", WORKERS "/0",
            "{\"epoch\":1,\"expected_until_ms\":1700000060000,\"last_timestamp_ms\":1700000006000}",
-           200, "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000067000}");
+           200, "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000067000" LAYOUT);
     /* Somebody else's bound is still a conflict. */
     snowflake_at(f, 8000);
     client_expect_message(f->client, "PUT", WORKERS "/0",
@@ -226,8 +233,9 @@ static void test_all_held(void **state)
     /* Their windows pass, by the log's time. */
     fake_log_time(&f->fake, T0 + 1001);
     snowflake_at(f, 1001);
-    expect(f, "POST", WORKERS, "{\"name\":\"one more\"}", 201,
-           "{\"worker_id\":0,\"epoch\":2,\"from_ms\":1700000001000,\"until_ms\":1700000061001}");
+    expect(
+        f, "POST", WORKERS, "{\"name\":\"one more\"}", 201,
+        "{\"worker_id\":0,\"epoch\":2,\"from_ms\":1700000001000,\"until_ms\":1700000061001" LAYOUT);
     client_expect(f->client, "GET", WORKERS "?after=1023", 200,
                   "{\"workers\":[],\"log_time_ms\":1700000001001,\"next\":null}");
 }
@@ -241,13 +249,14 @@ static void test_clocks_apart(void **state)
                           "this node's clock shows 1700000060001");
     snowflake_at(f, LIMIT_WORKER_AHEAD_MS);
     expect(f, "POST", WORKERS, "{\"name\":\"a\"}", 201,
-           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000120000}");
+           "{\"worker_id\":0,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000120000" LAYOUT);
     snowflake_at(f, LIMIT_WORKER_AHEAD_MS + 1);
     client_expect_message(f->client, "PUT", WORKERS "/0", "{\"epoch\":1}", 503, "clock_skew",
                           "1700000060001");
     snowflake_at(f, 0);
-    expect(f, "POST", WORKERS, "{\"name\":\"b\",\"from_ms\":1700086400000}", 201,
-           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":1700086400000,\"until_ms\":1700086460000}");
+    expect(
+        f, "POST", WORKERS, "{\"name\":\"b\",\"from_ms\":1700086400000}", 201,
+        "{\"worker_id\":1,\"epoch\":1,\"from_ms\":1700086400000,\"until_ms\":1700086460000" LAYOUT);
     client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"c\",\"from_ms\":1700086400001}",
                           503, "clock_skew", "86400000 ms more");
     client_expect_message(
@@ -311,7 +320,7 @@ static void test_client_gone_while_asking(void **state)
     client_close(other);
     fake_release(&f->fake);
     expect(f, "POST", WORKERS, "{\"name\":\"b\"}", 201,
-           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000}");
+           "{\"worker_id\":1,\"epoch\":1,\"from_ms\":0,\"until_ms\":1700000060000" LAYOUT);
 }
 
 int main(void)

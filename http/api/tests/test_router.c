@@ -44,7 +44,11 @@ static void test_router(void **state)
         {METHOD_GET, "/livez", ROUTER_FOUND, "/livez", ""},
         {METHOD_POST, "/livez", ROUTER_NO_METHOD, "/livez", NULL},
         {METHOD_GET, "", ROUTER_NO_ROUTE, NULL, NULL},
-        {METHOD_GET, "/", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/", ROUTER_FOUND, "/", ""},
+        {METHOD_PUT, "/cache", ROUTER_NO_METHOD, "/cache", NULL},
+        {METHOD_GET, "/db", ROUTER_FOUND, "/db", ""},
+        {METHOD_GET, "/dbx", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "//", ROUTER_NO_ROUTE, NULL, NULL},
     };
 
     (void)state;

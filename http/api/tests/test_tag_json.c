@@ -110,8 +110,10 @@ static void test_bad_bodies(void **state)
         {"[99999999999999999999999]", "bad_json", "too big integer"},
         {"{\"a very long name of a field\":99999999999999999999999}", "bad_json",
          "too big integer"},
-        {"{\"mode\":\"Strict\"}", "bad_request", "mode=\"Strict\" is neither \"trend\" nor"},
-        {"{\"mode\":1}", "bad_request", "mode=1 is neither \"trend\" nor \"strict\""},
+        {"{\"mode\":\"Strict\"}", "bad_request",
+         "mode=\"Strict\" is none of \"trend\", \"strict\""},
+        {"{\"mode\":1}", "bad_request",
+         "mode=1 is none of \"trend\", \"strict\" and \"monotonic\""},
         {"{\"description\":5}", "bad_request", "description=5: description is not a string"},
     };
     struct body_fault fault;

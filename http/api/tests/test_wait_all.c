@@ -272,6 +272,7 @@ static void test_a_server_that_drains_tells_what_it_knows(void **state)
     client_read(late, false, &reply); /* and so the rest of it was read, too */
     reply_release(&reply);
     fake_hold(&f->fake, true, false);
+    http_server_retire(f->server, 0);
     http_server_drain(f->server, 60000, drained_cb, &drained);
     fake_await_submitted(&f->fake, submitted + 3);
     fake_hold_all(&f->fake, false);

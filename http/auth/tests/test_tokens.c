@@ -230,6 +230,50 @@ static void test_new_token(void **state)
     tokens_unref(table);
 }
 
+static void expect_words(const char *before, const char *after, const char *words)
+{
+    struct token_table *tables[] = {parse(before), parse(after)};
+    struct buf said = BUF_INIT;
+
+    tokens_compare(tables[0], tables[1], &said);
+    buf_put(&said, "", 1);
+    assert_string_equal((char *)said.data, words);
+    buf_free(&said);
+    tokens_unref(tables[0]);
+    tokens_unref(tables[1]);
+}
+
+#define SHOP "shop sha256:" EMPTY " roles=ids"
+
+static void test_what_differs(void **state)
+{
+    char many[(TOKENS_TOLD + 2) * 40] = "";
+
+    (void)state;
+    expect_words(SHOP "\nb cert:b roles=ids", SHOP "\nb cert:b roles=ids", "");
+    expect_words(SHOP "\nb cert:b roles=ids", "b cert:b roles=ids\n" SHOP, ""); /* moved */
+    expect_words(SHOP, SHOP " ids-per-s=50", "shop ids-per-s=50 (was 0)");
+    expect_words(SHOP " requests-per-s=1 connections=2 bodies=3 keys=4 workers=5",
+                 SHOP " requests-per-s=2 connections=3 bodies=4 keys=5 workers=6",
+                 "shop requests-per-s=2 (was 1), connections=3 (was 2), bodies=4 (was 3), "
+                 "keys=5 (was 4), workers=6 (was 5)");
+    expect_words(SHOP " prefix=a/", SHOP ",read prefix=b/",
+                 "shop roles=ids, read (was ids), prefix");
+    expect_words(SHOP " prefix=a/", SHOP " prefix=a/,b/", "shop prefix");
+    expect_words(SHOP, "shop cert:shop roles=ids", "shop proof");
+    expect_words("shop cert:a roles=ids", "shop cert:b roles=ids", "shop proof");
+    expect_words(SHOP, "till cert:till roles=ids", "till is new; shop is gone");
+    for (int i = 0; i < TOKENS_TOLD; i++) {
+        snprintf(many + strlen(many), sizeof many - strlen(many), "n%d cert:%d roles=ids\n", i, i);
+    }
+    expect_words("n0 cert:0 roles=ids", many,
+                 "n1 is new; n2 is new; n3 is new; n4 is new; n5 is new; n6 is new; n7 is new; "
+                 "n8 is new; n9 is new");
+    expect_words(SHOP, many,
+                 "n0 is new; n1 is new; n2 is new; n3 is new; n4 is new; n5 is new; n6 is new; "
+                 "n7 is new; n8 is new; n9 is new; and 1 more");
+}
+
 /* A table lasts as long as somebody has it; a file that is wrong changes nothing. */
 static void test_reload(void **state)
 {
@@ -242,6 +286,7 @@ static void test_reload(void **state)
     uint64_t later;
     size_t before;
     size_t after;
+    struct buf words = BUF_INIT;
     char why[TOKENS_WHY_BYTES];
 
     (void)state;
@@ -254,9 +299,12 @@ static void test_reload(void **state)
     assert_false(auth_is_newer(auth, generation));
     assert_int_equal(auth_prepare(auth, next, strlen(next), why), 0);
     assert_false(auth_is_newer(auth, generation));
-    auth_commit(auth, &before, &after);
+    auth_commit(auth, &before, &after, &words);
     assert_int_equal(before, 1);
     assert_int_equal(after, 2);
+    buf_put(&words, "", 1);
+    assert_string_equal((char *)words.data, "b is new; c is new; a is gone");
+    buf_free(&words);
     assert_true(auth_is_newer(auth, generation));
     new = auth_take(auth, &later);
     assert_false(auth_is_newer(auth, later));
@@ -274,7 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_fields), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_limits),     cmocka_unit_test(test_each_is_found),
-        cmocka_unit_test(test_new_token),  cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_new_token),  cmocka_unit_test(test_what_differs),
+        cmocka_unit_test(test_reload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

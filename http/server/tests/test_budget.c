@@ -43,6 +43,41 @@ static void test_parts_of_loops(void **state)
     assert_int_equal(budget.output_max, LIMIT_HTTP_OUTPUT_MIN_BYTES);
 }
 
+/* What is kept of requests: the bound, and one byte beyond. */
+static void test_input(void **state)
+{
+    struct http_settings of_node = settings;
+    struct budget budget;
+    uint32_t one = 0;
+    uint32_t other = 0;
+
+    (void)state;
+    of_node.input_bytes = 32 * MIB;
+    of_node.loops = 4;
+    budget_init(&budget, &of_node);
+    assert_int_equal(budget.input_max, 8 * MIB);
+    of_node.loops = LIMIT_HTTP_LOOPS;
+    budget_init(&budget, &of_node);
+    assert_int_equal(budget.input_max, LIMIT_HTTP_INPUT_MIN_BYTES);
+    budget_input(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES - 512);
+    budget_input(&budget, &other, 512);
+    assert_false(budget_input_is_over(&budget));
+    budget_input(&budget, &other, 513);
+    assert_true(budget_input_is_over(&budget));
+    budget_input(&budget, &one, 0);
+    assert_false(budget_input_is_over(&budget));
+    assert_int_equal(budget_input_bytes(&budget), 513);
+    budget_input(&budget, &other, 0);
+    assert_int_equal(budget_input_bytes(&budget), 0);
+    /* who waits has as much of its own */
+    budget_waiting(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES);
+    assert_false(budget_waiting_is_over(&budget) || budget_input_is_over(&budget));
+    budget_waiting(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES + 1);
+    assert_true(budget_waiting_is_over(&budget) && !budget_input_is_over(&budget));
+    budget_waiting(&budget, &one, 0);
+    assert_int_equal(budget_waiting_bytes(&budget), 0);
+}
+
 /* A client's large bodies have a share, on all loops together; the small ones do not count. */
 static void test_the_share_of_a_client(void **state)
 {
@@ -126,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_loops),
+        cmocka_unit_test(test_input),
         cmocka_unit_test(test_the_share_of_a_client),
         cmocka_unit_test(test_large_bodies_leave_room),
         cmocka_unit_test(test_output),

@@ -288,9 +288,43 @@ static void test_threads_share_a_quota(void **state)
     clients_free(clients);
 }
 
+/* Of each client a line a minute, of all of them so many a second. */
+static void test_clients_over_their_quotas_are_told_of_now_and_then(void **state)
+{
+    struct clients *clients = clients_new(&none, 100);
+    struct client_lines lines = {0};
+    struct http_client *held[LIMIT_QUOTA_LINES_PER_S + 2];
+    uint64_t more = 99;
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S + 2; i++) {
+        (void)snprintf(name, sizeof name, "10.0.0.%d", i);
+        held[i] = of(clients, name);
+    }
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S; i++) {
+        assert_true(client_tells(held[i], &lines, 5000, &more));
+        assert_int_equal(more, 0);
+        assert_false(client_tells(held[i], &lines, 5000, &more));
+    }
+    for (int i = 0; i < 2; i++) { /* beyond */
+        assert_false(client_tells(held[LIMIT_QUOTA_LINES_PER_S + i], &lines, 5999, &more));
+    }
+    assert_true(client_tells(held[LIMIT_QUOTA_LINES_PER_S], &lines, 6000, &more));
+    assert_int_equal(more, 2);
+    assert_false(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS - 1, &more));
+    assert_true(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS, &more));
+    assert_int_equal(more, 0);
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S + 2; i++) {
+        clients_release(clients, held[i]);
+    }
+    clients_free(clients);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clients_over_their_quotas_are_told_of_now_and_then),
         cmocka_unit_test(test_who_is_a_client),
         cmocka_unit_test(test_one_record_for_each),
         cmocka_unit_test(test_names_are_cut),

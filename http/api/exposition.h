@@ -1,0 +1,64 @@
+/*
+ * exposition.h - metrics as text: in the text format 0.0.4 of Prometheus, or in OpenMetrics 1.0.0.
+ *
+ * The happy path: expose_family() once for each metric, then its samples, one after the other; at
+ * last expose_end(). Names of counters end in "_total", in both formats.
+ *
+ * Failure modes: none. Values of labels are escaped by whoever takes them from outside
+ * (expose_label()).
+ *
+ * Thread: one owner.
+ */
+#ifndef LEAFD_HTTP_API_EXPOSITION_H
+#define LEAFD_HTTP_API_EXPOSITION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/server/exemplar.h"
+#include "src/base/buf.h"
+#include "src/base/histogram.h"
+
+#define EXPOSITION_TYPE "text/plain; version=0.0.4"
+#define EXPOSITION_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+struct exposition {
+    struct buf *text; /* borrowed */
+    bool is_open;     /* OpenMetrics */
+    /* its own: a metric that was begun and has no sample yet, of which nothing is written */
+    const char *name;
+    const char *help;
+    const char *kind;
+};
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+
+/* Begin a metric; one that gets no sample is left out. name and help: static; help a sentence
+ * without quotes and backslashes. */
+void expose_family(struct exposition *to, const char *name, enum metric_kind kind,
+                   const char *help);
+
+/* A sample of it. labels: as between the braces, "loop=\"raft\"", or "". */
+void expose_sample(struct exposition *to, const char *name, const char *labels, uint64_t value);
+void expose_real(struct exposition *to, const char *name, const char *labels, double value);
+/* A signed number of milliseconds, or a number of microseconds, as seconds, exactly. */
+void expose_ms(struct exposition *to, const char *name, const char *labels, int64_t ms);
+void expose_us(struct exposition *to, const char *name, const char *labels, uint64_t us);
+
+/* Its buckets, sum and count. exemplars: HISTOGRAM_BUCKETS of them, which OpenMetrics alone shows;
+ * NULL: none. */
+void expose_histogram(struct exposition *to, const char *name, const char *labels,
+                      const struct histogram_view *view, const struct exemplar_view *exemplars);
+
+/* A metric that has one sample without labels. */
+void expose_one(struct exposition *to, const char *name, enum metric_kind kind, const char *help,
+                uint64_t value);
+
+/* Append a label, with a comma before it if there are others: name="value", escaped; bytes that are
+ * no UTF-8 are shown by replacement. */
+void expose_label(struct buf *labels, const char *name, const void *value, size_t len);
+
+void expose_end(struct exposition *to);
+
+#endif

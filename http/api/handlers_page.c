@@ -1,0 +1,29 @@
+/*
+ * handlers_page.c - what is the same for all and shows nothing of this node: GET /, /cache and /db,
+ * the page, which has nothing until its script asks; and GET /openapi.json, what can be asked.
+ *
+ * Failure modes: none. Thread: the loop's.
+ */
+#include "http/api/context.h"
+#include "http/api/handlers.h"
+#include "http/api/openapi.h"
+#include "http/api/request.h"
+#include "http/page/page.h"
+
+int handle_page(struct conn *conn)
+{
+    const struct page *page = api_loop(conn)->api->page;
+
+    conn_reply(conn, 200, PAGE_TYPE, (const char *)page->headers.data, page->html.data,
+               page->html.len);
+    return ANSWERED;
+}
+
+int handle_openapi(struct conn *conn)
+{
+    size_t len;
+    const char *text = openapi_text(&len);
+
+    conn_reply(conn, 200, RESPONSE_JSON, NULL, text, len);
+    return ANSWERED;
+}

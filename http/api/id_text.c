@@ -1,0 +1,73 @@
+/*
+ * id_text.c - see id_text.h. Thread: the loop's.
+ */
+#include "http/api/id_text.h"
+
+#include "http/api/context.h"
+#include "src/base/assert.h"
+
+static size_t put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    struct snowflake_parts parts;
+
+    if (text->shape != NULL) {
+        return shape_put(text->shape, loop->ff1, id, at);
+    }
+    ASSERT(text->form != ID_FORM_NUMBER);
+    parts = snowflake_decode(&loop->backend->snowflake->layout, id);
+    long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
+    return long_id_bytes(text->form);
+}
+
+/* Another reply may have used the loop's permutation since. */
+static void prepare(struct api_loop *loop, const struct id_text *text)
+{
+    if (text->shape != NULL) {
+        shape_prepare(text->shape, loop->ff1);
+    }
+}
+
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    prepare(loop, text);
+    return put(loop, text, id, at);
+}
+
+uint32_t id_text_lines(const struct id_text *text)
+{
+    size_t len = text->shape != NULL ? ID_TEXT_BYTES_MAX : long_id_bytes(text->form);
+
+    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+}
+
+uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
+{
+    uint64_t bytes = 0;
+
+    if (text->shape == NULL) {
+        return range->count * (long_id_bytes(text->form) + 1);
+    }
+    for (uint64_t done = 0; done < range->count;) {
+        uint64_t id = range->first + done;
+        uint64_t alike = shape_alike(text->shape, id);
+
+        alike = alike < range->count - done ? alike : range->count - done;
+        bytes += alike * (shape_bytes(text->shape, id) + 1);
+        done += alike;
+    }
+    return bytes;
+}
+
+void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
+                       const struct segment_range *range, struct buf *buf)
+{
+    char line[ID_TEXT_BYTES_MAX + 1];
+
+    prepare(loop, text);
+    for (uint32_t i = 0; i < range->count; i++) {
+        size_t len = put(loop, text, range->first + i, line);
+
+        line[len] = '\n';
+        buf_put(buf, line, len + 1);
+    }
+}

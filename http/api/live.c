@@ -1,0 +1,182 @@
+/*
+ * live.c - see live.h. Threads: as said there.
+ */
+#include "http/api/live.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/handlers.h"
+#include "http/api/request.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define LIVE_TYPE "text/event-stream"
+
+struct live_viewer {
+    struct http_wait wait;
+    struct api_loop *loop;
+    bool behind; /* it has not taken all that it was sent */
+    LIST_ENTRY(live_viewer) link;
+};
+
+/* What is shown, shared by the loops on their way to it. */
+struct picture {
+    _Atomic unsigned refs;
+    struct buf bytes;
+};
+
+struct showing {
+    struct mailbox_item item;
+    struct api_loop *loop;
+    struct picture *picture;
+};
+
+/* --- viewers --- */
+
+static unsigned viewers_of(const struct api *api)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        count += atomic_load_explicit(&api->loops[i]->live.count, memory_order_relaxed);
+    }
+    return count;
+}
+
+bool live_is_watched(const struct api *api)
+{
+    return viewers_of(api) > 0;
+}
+
+static void viewer_free(struct live_viewer *viewer)
+{
+    atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
+    LIST_REMOVE(viewer, link);
+    free(viewer);
+}
+
+/* It has closed its connection. */
+static void cancel(struct http_wait *wait)
+{
+    viewer_free(CONTAINER(wait, struct live_viewer, wait));
+}
+
+/* It may watch no longer: the node drains, or the tokens changed. */
+static void end(struct http_wait *wait)
+{
+    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
+
+    conn_stream_end(conn_resume(wait));
+    viewer_free(viewer);
+}
+
+static void sent(struct http_wait *wait)
+{
+    CONTAINER(wait, struct live_viewer, wait)->behind = false;
+}
+
+static void give(struct live_viewer *viewer, const struct buf *bytes)
+{
+    if (!viewer->behind) {
+        viewer->behind = true;
+        conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
+    }
+}
+
+/* --- what is shown --- */
+
+static void picture_unref(struct picture *picture)
+{
+    if (atomic_fetch_sub(&picture->refs, 1) == 1) {
+        buf_free(&picture->bytes);
+        free(picture);
+    }
+}
+
+/* On the loop's thread. */
+static void show_cb(struct mailbox_item *item)
+{
+    struct showing *showing = CONTAINER(item, struct showing, item);
+    struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
+
+    while (viewer != NULL) {
+        struct live_viewer *next = LIST_NEXT(viewer, link);
+
+        if (gate_stays_open(viewer->wait.conn)) {
+            give(viewer, &showing->picture->bytes);
+        } else {
+            end(&viewer->wait);
+        }
+        viewer = next;
+    }
+    picture_unref(showing->picture);
+    free(showing);
+}
+
+void live_show(struct api *api, struct buf *bytes)
+{
+    struct picture *picture = calloc(1, sizeof *picture);
+
+    ASSERT(picture != NULL);
+    atomic_init(&picture->refs, 1);
+    buf_move(&picture->bytes, bytes);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        struct api_loop *loop = api->loops[i];
+        struct showing *showing;
+
+        if (atomic_load_explicit(&loop->live.count, memory_order_relaxed) == 0) {
+            continue;
+        }
+        showing = malloc(sizeof *showing);
+        ASSERT(showing != NULL);
+        *showing = (struct showing){.item.run = show_cb, .loop = loop, .picture = picture};
+        atomic_fetch_add(&picture->refs, 1);
+        if (mailbox_post_always(&loop->port->mailbox, &showing->item) != 0) {
+            picture_unref(picture);
+            free(showing);
+        }
+    }
+    picture_unref(picture);
+}
+
+/* --- the route --- */
+
+/* What the kernel keeps for a viewer that takes nothing; one that reads has it empty all the time.
+ * Without this it would take pictures for hours, and nobody would see that they are not read. */
+static void bound_socket(const struct conn *conn)
+{
+    int bytes = LIMIT_LIVE_SOCKET_BYTES;
+
+    (void)setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+int handle_live(struct conn *conn)
+{
+    static const char hello[] = "retry: 2000\n\n";
+    struct api_loop *loop = api_loop(conn);
+    struct live_viewer *viewer;
+
+    if (viewers_of(loop->api) >= LIMIT_LIVE_VIEWERS) {
+        return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
+                           LIMIT_LIVE_VIEWERS);
+    }
+    viewer = calloc(1, sizeof *viewer);
+    ASSERT(viewer != NULL);
+    viewer->loop = loop;
+    viewer->wait = (struct http_wait){.cancel = cancel,
+                                      .expire = end,
+                                      .sent = sent,
+                                      .needs_client = true,
+                                      .expires_on_drain = true};
+    LIST_INSERT_HEAD(&loop->live.viewers, viewer, link);
+    atomic_fetch_add_explicit(&loop->live.count, 1, memory_order_relaxed);
+    bound_socket(conn);
+    conn_stream(conn, LIVE_TYPE);
+    conn_stream_put(conn, hello, sizeof hello - 1);
+    viewer->behind = true;
+    conn_wait(conn, &viewer->wait, TIMER_NEVER);
+    return ANSWERED;
+}

@@ -1,0 +1,79 @@
+/*
+ * share.c - see share.h. Thread: the loop's.
+ */
+#include "http/api/share.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "http/api/audited.h"
+#include "http/api/gate.h"
+#include "http/api/request.h"
+
+#define WHY_BYTES 96
+#define MESSAGE_BYTES 400
+
+static const struct {
+    enum conn_refusal refusal;
+    const char *things;
+    const char *quota;   /* of a token */
+    const char *setting; /* of all others */
+    const char *until;
+} kinds[] = {
+    [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys", "quota.keys-percent",
+                    "each is forgotten a day after its first use"},
+    [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers", "quota.workers-percent",
+                       "each counts until it is released or its window is over"},
+};
+
+/* The one with a line in the tokens file; NULL: none, an address is counted. */
+static const struct identity *named(struct conn *conn)
+{
+    const struct identity *identity =
+        api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
+
+    return identity != NULL && identity->kind != IDENTITY_ANONYMOUS ? identity : NULL;
+}
+
+struct share share_of(struct conn *conn)
+{
+    const struct identity *identity = named(conn);
+    struct share share = {.client = conn->peer->id};
+
+    if (identity != NULL) {
+        share.client = client_id_of_name(identity->name, strlen(identity->name));
+        share.keys = identity->quotas.keys;
+        share.workers = identity->quotas.workers;
+    }
+    share.client += share.client == 0; /* that would be nobody */
+    return share;
+}
+
+bool share_counts(const struct api_loop *loop, enum command_type type)
+{
+    return atomic_load_explicit(&loop->backend->health->level, memory_order_relaxed) >=
+           command_since((int)type);
+}
+
+int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_t most)
+{
+    const struct identity *identity = named(conn);
+    char message[MESSAGE_BYTES];
+    char more[WHY_BYTES];
+    char why[WHY_BYTES];
+
+    conns_count(&conn->conns->counts.refused[kinds[kind].refusal], 1);
+    (void)snprintf(why, sizeof why, "holds %u %s, its share is %u", held, kinds[kind].things, most);
+    (void)snprintf(more, sizeof more, ",\"held\":%u,\"share\":%u", held, most);
+    (void)snprintf(message, sizeof message,
+                   "%s %s holds %u %s, and may hold %u: %s; %s, or %s= in the line of a "
+                   "token, allows more",
+                   identity != NULL ? "client" : "the address",
+                   identity != NULL ? identity->name : conn->peer->name, held, kinds[kind].things,
+                   most, kinds[kind].until, kinds[kind].setting, kinds[kind].quota);
+    if (api_loop(conn)->api->auth != NULL) {
+        audited_refuse_as(conn, 429, why);
+    }
+    conn_fail(conn, 429, err_code(ERR_SHARE), NULL, more, message);
+    return ANSWERED;
+}

@@ -1,0 +1,37 @@
+/*
+ * share.h - what one client may hold of what the whole cluster has little of: idempotency keys and
+ * worker ids. A quarter, unless the settings quota.*-percent or its token say otherwise.
+ *
+ * A client is who client.h says: the name of its line of the tokens file, else its address. The log
+ * counts by its id, a hash of that (the same on all nodes), so a share holds over all nodes, behind
+ * a change of leaders, and after a restart. What the line or the settings allow stands in each
+ * command: the node that was asked decides.
+ *
+ * The happy path: share_of() when a key or a worker id is asked for; the state machine counts
+ * (worker.h, command.h); where it says ERR_SHARE, share_refuse() tells the client, the audit and
+ * the metrics.
+ *
+ * Failure modes: below the level that brought it nothing counts. Thread: the loop's.
+ */
+#ifndef LEAFD_HTTP_API_SHARE_H
+#define LEAFD_HTTP_API_SHARE_H
+
+#include "http/api/context.h"
+
+struct share {
+    uint64_t client;  /* > 0 */
+    uint32_t keys;    /* that its line of the tokens file allows; 0: as the settings say */
+    uint32_t workers; /* the same */
+};
+
+struct share share_of(struct conn *conn);
+
+/* Does the level in force know this command? */
+bool share_counts(const struct api_loop *loop, enum command_type type);
+
+enum share_kind { SHARE_KEYS, SHARE_WORKERS };
+
+/* Answer one that has its share: how many it holds, and may hold. Returns ANSWERED. */
+int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_t most);
+
+#endif

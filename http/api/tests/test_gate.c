@@ -1,0 +1,334 @@
+/*
+ * test_gate.c - who may ask what, over real sockets: each verdict of the gate with what the client
+ * is told of it (denial.h), tags that are others', and tokens that change while requests come.
+ * Client certificates: test_gate_certificates.c.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/api/tests/guarded.h"
+#include "src/base/assert.h"
+
+#define IDS "GET /api/segment/get/a%2F1"
+#define TAGS "GET /api/tags"
+#define ROOT GUARDED_TOKEN("root")
+
+static const struct guarded_line lines[] = {
+    {"root", "roles=all"},
+    {"reader", "roles=read"},
+    {"shop", "roles=ids,read,tags prefix=a/"},
+    {"both", "roles=ids,read,tags prefix=a/,b/"},
+    {NULL, NULL},
+};
+
+static int setup_with(void **state, bool two_doors)
+{
+    const struct guarded_settings settings = {
+        .lines = lines, .anonymous_roles = ROLE_IDS | ROLE_HEALTH, .two_doors = two_doors};
+    struct fixture *f = malloc(sizeof *f);
+
+    ASSERT(f != NULL);
+    guarded_start(f, &settings);
+    *state = f;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, false);
+}
+
+static int setup_two(void **state)
+{
+    return setup_with(state, true);
+}
+
+/* Refused so; and the audit has one entry more, with this reason. */
+static void denied(struct fixture *f, const char *head, const char *headers, const char *body,
+                   int status, const char *text, const char *reason)
+{
+    unsigned before = guarded_audit_count(f);
+    char wanted[128];
+
+    guarded_expect(f, head, headers, body, status, text);
+    assert_int_equal(guarded_audit_count(f), before + 1);
+    guarded_audit_has(f, "\"outcome\":\"refused\"");
+    (void)snprintf(wanted, sizeof wanted, "\"status\":%d", status);
+    guarded_audit_has(f, wanted);
+    (void)snprintf(wanted, sizeof wanted, "\"answer\":\"%s\"", reason);
+    guarded_audit_has(f, wanted);
+}
+
+static void test_what_needs_no_token(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
+    guarded_expect(f, "GET /api/segment/get/c", "", NULL, 200, NULL);
+    denied(f, TAGS, "", NULL, 401, "this needs a token: Authorization: Bearer TOKEN", "no token");
+    guarded_audit_has(f, "\"who\":\"anonymous\",\"by\":\"nothing\"");
+    guarded_expect(f, TAGS, "", NULL, 401, "WWW-Authenticate: Bearer realm=\"leafd\"\r\n");
+    guarded_expect(f, TAGS, "", NULL, 401, "\"code\":\"unauthorized\"");
+    guarded_expect(f, "GET /metrics", "", NULL, 401, NULL);
+}
+
+static void test_tokens_that_are_none(void **state)
+{
+    struct fixture *f = *state;
+    char headers[700];
+    char longest[600];
+
+    denied(f, IDS, "Authorization: Bearer other-token\r\n", NULL, 401,
+           "this token is not known here", "unknown token");
+    guarded_expect(f, IDS, "Authorization: Bearer other-token\r\n", NULL, 401,
+                   "error=\"invalid_token\"");
+    denied(f, IDS, "Authorization: Basic cm9vdA==\r\n", NULL, 401,
+           "Authorization must be: Bearer TOKEN", "Authorization is no Bearer");
+    denied(f, IDS, "Authorization: Bearer\r\n", NULL, 401, "must be: Bearer TOKEN",
+           "Authorization is no Bearer");
+    denied(f, IDS, "Authorization: Bearers root-token\r\n", NULL, 401, NULL,
+           "Authorization is no Bearer");
+    denied(f, TAGS, ROOT ROOT, NULL, 400, "Authorization is given twice", "two tokens");
+    memset(longest, 'x', sizeof longest);
+    longest[513] = '\0';
+    (void)snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\n", longest);
+    denied(f, IDS, headers, NULL, 401, NULL, "unknown token");
+}
+
+static void test_a_token_however_it_is_written(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, TAGS, ROOT, NULL, 200, NULL);
+    guarded_expect(f, TAGS, "authorization: bEARER    root-token\r\n", NULL, 200, NULL);
+    guarded_expect(f, TAGS, "Authorization: Bearer root-token  \r\n", NULL, 200, NULL);
+    denied(f, TAGS, "Authorization: Bearer root-tokenx\r\n", NULL, 401, NULL, "unknown token");
+    denied(f, TAGS, "Authorization: Bearer Root-token\r\n", NULL, 401, NULL, "unknown token");
+}
+
+static void test_roles(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, TAGS, GUARDED_TOKEN("reader"), NULL, 200, NULL);
+    denied(f, IDS, GUARDED_TOKEN("reader"), NULL, 403,
+           "this needs the role ids, and reader has read", "the role is missing");
+    guarded_audit_has(f, "\"who\":\"reader\",\"by\":\"token\"");
+    denied(f, "PUT /api/tags/x", GUARDED_TOKEN("reader"), "{}", 403, "\"code\":\"forbidden\"",
+           "the role is missing");
+    denied(f, "GET /api/audit", GUARDED_TOKEN("shop"), NULL, 403,
+           "needs the role admin, and shop has ids, read, tags", "the role is missing");
+    guarded_expect(f, "PUT /api/tags/x", ROOT, "{}", 201, NULL);
+    guarded_expect(f, "GET /api/audit", ROOT, NULL, 200, NULL);
+}
+
+static void test_a_tag_in_the_path(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, "GET /api/tags/a%2F1", GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_expect(f, "GET /api/segment/get/a%2f1", GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    denied(f, "GET /api/tags/b%2F1", GUARDED_TOKEN("shop"), NULL, 403,
+           "this tag is another's: shop has the tags that begin with \\\"a/\\\"", "another's tag");
+    guarded_expect(f, "GET /api/tags/b%2F1", GUARDED_TOKEN("shop"), NULL, 403,
+                   "\"code\":\"forbidden_tag\"");
+    denied(f, "GET /api/segment/get/c", GUARDED_TOKEN("both"), NULL, 403,
+           "both has the tags that begin with \\\"a/\\\", \\\"b/\\\"", "another's tag");
+    denied(f, "PUT /api/tags/a", GUARDED_TOKEN("shop"), "{}", 403, NULL, "another's tag");
+    denied(f, "DELETE /api/tags/c", GUARDED_TOKEN("shop"), NULL, 403, NULL, "another's tag");
+    guarded_expect(f, "PUT /api/tags/a%2Fnew", GUARDED_TOKEN("shop"), "{}", 201, NULL);
+    /* What cannot be read is its route's to refuse. */
+    guarded_expect(f, "GET /api/tags/%zz", GUARDED_TOKEN("shop"), NULL, 400, NULL);
+}
+
+static void test_lists_of_tags(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    guarded_call(f, TAGS, GUARDED_TOKEN("shop"), NULL, &reply); /* its own alone */
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "\"a/1\""));
+    assert_null(strstr(reply.body, "\"b/1\""));
+    reply_release(&reply);
+    guarded_expect(f, TAGS "?prefix=a/1", GUARDED_TOKEN("shop"), NULL, 200, "\"a/1\"");
+    denied(f, TAGS "?prefix=b/", GUARDED_TOKEN("shop"), NULL, 403,
+           "this prefix has others' tags, too", "another's tag");
+    denied(f, TAGS "?prefix=a", GUARDED_TOKEN("shop"), NULL, 403,
+           "this prefix has others' tags, too", "another's tag");
+    denied(f, TAGS, GUARDED_TOKEN("both"), NULL, 403, "name a prefix", "another's tag");
+    guarded_expect(f, TAGS "?prefix=b/", GUARDED_TOKEN("both"), NULL, 200, "\"b/1\"");
+    guarded_expect(f, TAGS, GUARDED_TOKEN("reader"), NULL, 200, "\"b/1\"");
+}
+
+static void test_a_bulk_of_tags(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, "POST /api/tags", GUARDED_TOKEN("both"),
+                   "[{\"tag\":\"a/2\"},{\"tag\":\"b/2\"}]", 200, NULL);
+    denied(f, "POST /api/tags", GUARDED_TOKEN("both"), "[{\"tag\":\"a/3\"},{\"tag\":\"c/3\"}]", 403,
+           "tag \\\"c/3\\\" is another's: both has", "another's tag");
+    guarded_expect(f, "GET /api/tags/a%2F3", ROOT, NULL, 404, NULL); /* all or nothing */
+    guarded_expect(f, "POST /api/tags", ROOT, "[{\"tag\":\"c/3\"}]", 200, NULL);
+}
+
+static void test_web_pages(void **state)
+{
+    struct fixture *f = *state;
+
+    denied(f, TAGS, "Host: evil.example\r\n" ROOT, NULL, 421,
+           "Host \\\"evil.example\\\" is no host of this node", "Host is none of this node's");
+    guarded_expect(f, "GET /livez", "Host: evil.example\r\n", NULL, 200, NULL);
+    guarded_expect(f, "GET /api/segment/get/c", "Host: evil.example\r\n", NULL, 200, NULL);
+    denied(f, "PUT /api/tags/x", "Origin: http://evil.example\r\n" ROOT, "{}", 403,
+           "a page of Origin \\\"http://evil.example\\\" may not ask", "foreign Origin");
+    guarded_expect(f, "PUT /api/tags/x", "Origin: https://good.example\r\n" ROOT, "{}", 201, NULL);
+    denied(f, "PUT /api/tags/x", "Content-Type: text/plain\r\n" ROOT, "{}", 415,
+           "Content-Type \\\"text/plain\\\": a body", "Content-Type is not application/json");
+    /* The page is refused before its token is looked at. */
+    denied(f, TAGS, "Host: evil.example\r\n", NULL, 421, NULL, "Host is none of this node's");
+}
+
+static void test_the_other_door(void **state)
+{
+    struct fixture *f = *state;
+    unsigned before = guarded_audit_count(f);
+
+    guarded_expect(f, TAGS, ROOT, NULL, 404, "served at the other door: admin.listen, admin:2");
+    guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 200, NULL);
+    guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
+    client_close(f->client);
+    f->client = client_open(http_server_port(f->admin));
+    guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404, "\"code\":\"other_door\"");
+    guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404,
+                   "served at the other door: http.listen, ids:1");
+    guarded_expect(f, TAGS, ROOT, NULL, 200, NULL);
+    guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
+    assert_int_equal(guarded_audit_count(f), before); /* nobody tried what is not his */
+}
+
+/* The same bytes again, which are not read again: the verdict is kept with them. */
+static void test_a_head_that_repeats(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 3; i++) {
+        guarded_expect(f, IDS, GUARDED_TOKEN("reader"), NULL, 403, NULL);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        guarded_expect(f, IDS, ROOT, NULL, 200, NULL);
+    }
+    guarded_expect(f, IDS, GUARDED_TOKEN("reader"), NULL, 403, NULL);
+}
+
+static void test_tokens_that_change(void **state)
+{
+    static const struct guarded_line fewer[] = {{"shop", "roles=read"}, {NULL, NULL}};
+    struct fixture *f = *state;
+    struct client *other = fixture_connect(f);
+    struct client *first = f->client;
+
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    f->client = other;
+    guarded_expect(f, TAGS, ROOT, NULL, 200, NULL);
+    guarded_reload(f, fewer);
+    denied(f, TAGS, ROOT, NULL, 401, NULL, "unknown token");
+    f->client = first;
+    denied(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "the role ids, and shop has read",
+           "the role is missing"); /* also of the head that was kept */
+    guarded_expect(f, TAGS "?prefix=b/", GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_reload(f, lines);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_expect(f, TAGS, ROOT, NULL, 200, NULL);
+    client_close(other);
+}
+
+/* Begin to send a bulk, as its body's first part; and its rest once the tokens are others. */
+static void test_tokens_that_change_while_a_body_comes(void **state)
+{
+    static const struct guarded_line without[] = {{"shop", "roles=all"}, {NULL, NULL}};
+    static const struct guarded_line other[] = {{"root", "roles=ids"}, {NULL, NULL}};
+    const struct guarded_line *const now[] = {without, other};
+    static const int statuses[] = {401, 403};
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct reply reply;
+
+        guarded_reload(f, lines);
+        client_printf(f->client, "POST /api/tags HTTP/1.1\r\nHost: x\r\n" ROOT
+                                 "Content-Type: application/json\r\nContent-Length: 15\r\n"
+                                 "Expect: 100-continue\r\n\r\n");
+        client_read(f->client, true, &reply);
+        assert_int_equal(reply.status, 100);
+        reply_release(&reply);
+        guarded_reload(f, now[i]);
+        client_printf(f->client, "[{\"tag\":\"late\"}]");
+        client_read(f->client, false, &reply);
+        assert_int_equal(reply.status, statuses[i]);
+        reply_release(&reply);
+        client_close(f->client);
+        f->client = fixture_connect(f);
+    }
+    guarded_reload(f, lines);
+    guarded_expect(f, "GET /api/tags/late", ROOT, NULL, 404, NULL);
+}
+
+/* What a line says goes before what the settings say of all. */
+static void test_quotas_of_a_line(void **state)
+{
+    static const struct guarded_line limited[] = {
+        {"one", "roles=ids connections=1"}, {"rate", "roles=ids requests-per-s=1"}, {NULL, NULL}};
+    struct fixture *f = *state;
+    struct client *first = f->client;
+    struct reply reply;
+    unsigned refused = 0;
+
+    guarded_reload(f, limited);
+    /* What is let through is paid for afterwards: a second one, once a millisecond has passed. */
+    for (unsigned i = 0; i < 20; i++) {
+        guarded_call(f, "GET /api/segment/get/c", GUARDED_TOKEN("rate"), NULL, &reply);
+        refused += reply.status == 429;
+        reply_release(&reply);
+    }
+    assert_in_range(refused, 18, 19);
+    guarded_expect(f, "GET /api/segment/get/c", GUARDED_TOKEN("one"), NULL, 200, NULL);
+    f->client = fixture_connect(f);
+    guarded_expect(f, "GET /api/segment/get/c", GUARDED_TOKEN("one"), NULL, 429, "quota");
+    client_close(f->client);
+    f->client = first;
+    guarded_expect(f, "GET /api/segment/get/c", GUARDED_TOKEN("one"), NULL, 200, NULL);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_needs_no_token),
+        TEST(test_tokens_that_are_none),
+        TEST(test_a_token_however_it_is_written),
+        TEST(test_roles),
+        TEST(test_a_tag_in_the_path),
+        TEST(test_lists_of_tags),
+        TEST(test_a_bulk_of_tags),
+        TEST(test_web_pages),
+        cmocka_unit_test_setup_teardown(test_the_other_door, setup_two, fixture_teardown),
+        TEST(test_a_head_that_repeats),
+        TEST(test_tokens_that_change),
+        TEST(test_tokens_that_change_while_a_body_comes),
+        TEST(test_quotas_of_a_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

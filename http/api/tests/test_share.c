@@ -1,0 +1,182 @@
+/*
+ * test_share.c - shares of keys and worker ids as clients see them: whom they are counted for, what
+ * a refusal says, and where it is told. What is counted, and when, is the state machine's
+ * (src/id/fsm/tests/test_fsm_shares_*.c).
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/api/tests/guarded.h"
+#include "src/base/assert.h"
+
+#define WORKERS "POST /api/workers"
+#define STRICT "GET /api/segment/get/s"
+#define SHARE 16 /* of 64 */
+
+static const struct guarded_line lines[] = {
+    {"shop", "roles=ids,workers"},
+    {"few", "roles=ids,workers workers=2 keys=1"},
+    {"many", "roles=ids,workers workers=1000000000 keys=1000000000"},
+    {NULL, NULL},
+};
+
+static int setup(void **state)
+{
+    static const struct guarded_settings settings = {
+        .lines = lines, .anonymous_roles = ROLE_IDS | ROLE_WORKERS | ROLE_METRICS};
+    struct fixture *f = malloc(sizeof *f);
+
+    ASSERT(f != NULL);
+    guarded_start(f, &settings);
+    *state = f;
+    return 0;
+}
+
+/* Acquire for a name made of both. */
+static void acquire(struct fixture *f, const char *token, const char *name, unsigned number,
+                    int status, const char *text)
+{
+    char body[128];
+
+    (void)snprintf(body, sizeof body, "{\"name\":\"%s-%u\"}", name, number);
+    guarded_expect(f, WORKERS, token, body, status, text);
+}
+
+static void take(struct fixture *f, const char *token, const char *key, int status,
+                 const char *text)
+{
+    char headers[256];
+
+    (void)snprintf(headers, sizeof headers, "%sIdempotency-Key: %s\r\n", token, key);
+    guarded_expect(f, STRICT, headers, NULL, status, text);
+}
+
+static void test_worker_ids_of_an_address(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < SHARE; i++) {
+        acquire(f, "", "w", i, 201, NULL);
+    }
+    acquire(f, "", "w", SHARE, 429, "\"code\":\"share\"");
+    acquire(f, "", "w", SHARE, 429, "\"held\":16,\"share\":16");
+    acquire(f, "", "w", SHARE, 429,
+            "the address 127.0.0.1 holds 16 worker ids, and may hold 16: each counts until it is "
+            "released or its window is over; quota.workers-percent, or workers= in the line of a "
+            "token, allows more");
+    guarded_audit_has(f, "\"outcome\":\"refused\",\"who\":\"anonymous\",\"by\":\"nothing\"");
+    guarded_audit_has(f, "\"what\":\"POST /api/workers\"");
+    guarded_audit_has(f, "\"status\":429");
+    guarded_audit_has(f, "\"asked\":\"{\\\"name\\\":\\\"w-16\\\"}\"");
+    guarded_audit_has(f, "holds 16 worker ids, its share is 16");
+    guarded_expect(f, "GET /metrics", "", NULL, 200,
+                   "\nleafd_http_refused_total{why=\"workers_share\"} 3\n");
+    acquire(f, "", "w", 3, 201, NULL); /* what it has it may have anew */
+    acquire(f, GUARDED_TOKEN("shop"), "w", SHARE, 201, NULL);
+}
+
+static void test_worker_ids_of_tokens(void **state)
+{
+    struct fixture *f = *state;
+
+    acquire(f, GUARDED_TOKEN("few"), "f", 0, 201, NULL);
+    acquire(f, GUARDED_TOKEN("few"), "f", 1, 201, NULL);
+    acquire(f, GUARDED_TOKEN("few"), "f", 2, 429, "client few holds 2 worker ids, and may hold 2");
+    guarded_audit_has(f, "\"who\":\"few\",\"by\":\"token\"");
+    for (unsigned i = 0; i < 2 * SHARE; i++) { /* an allowance above what there is */
+        acquire(f, GUARDED_TOKEN("many"), "m", i, 201, NULL);
+    }
+    for (unsigned i = 0; i < SHARE; i++) {
+        acquire(f, GUARDED_TOKEN("shop"), "s", i, 201, NULL);
+    }
+    acquire(f, GUARDED_TOKEN("shop"), "s", SHARE, 429, "client shop holds 16");
+    acquire(f, "", "w", 0, 201, NULL);
+}
+
+static void test_keys_of_an_address_and_of_tokens(void **state)
+{
+    struct fixture *f = *state;
+
+    take(f, "", "1", 200, NULL);
+    take(f, "", "2", 200, NULL);
+    take(f, "", "3", 429, "\"held\":2,\"share\":2");
+    take(f, "", "3", 429,
+         "the address 127.0.0.1 holds 2 idempotency keys, and may hold 2: each is forgotten a day "
+         "after its first use; quota.keys-percent, or keys= in the line of a token, allows more");
+    guarded_audit_has(f, "\"what\":\"GET /api/segment/get/s\"");
+    guarded_audit_has(f, "holds 2 idempotency keys, its share is 2");
+    guarded_expect(f, "GET /metrics", "", NULL, 200,
+                   "\nleafd_http_refused_total{why=\"keys_share\"} 2\n");
+    take(f, "", "1", 200, "Idempotency-Replayed");
+    guarded_expect(f, STRICT, "", NULL, 200, NULL); /* without a key */
+    take(f, GUARDED_TOKEN("few"), "4", 200, NULL);
+    take(f, GUARDED_TOKEN("few"), "5", 429, "client few holds 1 idempotency keys, and may hold 1");
+    take(f, GUARDED_TOKEN("shop"), "5", 200, NULL);
+    take(f, GUARDED_TOKEN("shop"), "6", 503, "idempotency_full"); /* of all: 4 */
+}
+
+/* Another address of this machine is another client, a second connection is not. */
+static void test_a_client_is_no_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct client *first = f->client;
+
+    take(f, "", "1", 200, NULL);
+    f->client = fixture_connect(f);
+    take(f, "", "2", 200, NULL);
+    take(f, "", "3", 429, "share");
+    client_close(first);
+}
+
+static void test_nothing_counts_below_the_level(void **state)
+{
+    struct fixture *f = *state;
+
+    atomic_store(&f->fake.health.level, 2);
+    for (unsigned i = 0; i <= SHARE; i++) {
+        acquire(f, "", "w", i, 201, NULL);
+    }
+    take(f, "", "1", 200, NULL);
+    take(f, "", "2", 200, NULL);
+    take(f, "", "3", 200, NULL);
+}
+
+/* As in a leafd of tests: everybody may do everything, and nobody is told of. */
+static void test_shares_without_an_audit(void **state)
+{
+    struct fixture f;
+    char body[64];
+
+    (void)state;
+    fixture_start(&f, NULL);
+    fake_set_wall(&f.fake, 1700000000000);
+    fake_log_time(&f.fake, 1700000000000);
+    fake_log_layout(&f.fake, &(struct snowflake_layout)SNOWFLAKE_JS53_LAYOUT);
+    fake_raise(&f.fake, LEVEL_NEWEST);
+    for (unsigned i = 0; i <= SHARE; i++) {
+        (void)snprintf(body, sizeof body, "{\"name\":\"w-%u\"}", i);
+        guarded_expect(&f, WORKERS, "", body, i < SHARE ? 201 : 429, NULL);
+    }
+    fixture_stop(&f);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_worker_ids_of_an_address),         TEST(test_worker_ids_of_tokens),
+        TEST(test_keys_of_an_address_and_of_tokens), TEST(test_a_client_is_no_connection),
+        TEST(test_nothing_counts_below_the_level),   cmocka_unit_test(test_shares_without_an_audit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/*
+ * watch.c - see watch.h. Threads: the loop's that it runs on; watch_begin() main.
+ */
+#include "http/api/watch.h"
+
+#include <stdlib.h>
+
+#include "http/api/call.h"
+#include "http/api/cluster_json.h"
+#include "http/api/live.h"
+#include "http/api/refusal.h"
+#include "http/watch/quorum.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/process.h"
+
+static void lock(struct watch *watch)
+{
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
+}
+
+static void unlock(struct watch *watch)
+{
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
+}
+
+static uint64_t count_of(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* --- the picture --- */
+
+static void put_quorum(const struct id_cluster_status *status, struct buf *json)
+{
+    struct quorum quorum;
+
+    quorum_of(status, &quorum);
+    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
+               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
+    text_put_field(json, ",\"text\":", quorum.text);
+    buf_printf(json, "}");
+}
+
+/* A figure of 0 is not known. */
+static void put_figure(struct buf *json, const char *before, uint64_t value)
+{
+    json_put_known(json, before, value > 0 ? value : ID_UNKNOWN);
+}
+
+static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
+{
+    const struct id_health *health = backend->health;
+    struct id_disk_figures disk = {0};
+
+    if (backend->figures != NULL) {
+        struct id_figures figures;
+
+        id_figures_copy(backend->figures, &figures);
+        disk = figures.disk;
+    }
+    put_figure(json, ",\"disk\":{\"data_bytes\":", disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", disk.disk_free_bytes);
+    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
+    json_put_known(json, ",\"state_bytes\":", count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", count_of(&health->state_max_bytes));
+    buf_printf(json, "}");
+}
+
+/* What clients are shown; where HTTP is plain there is none. */
+static void put_certificates(struct tls *tls, struct buf *json)
+{
+    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    char time[TEXT_TIME_BYTES];
+
+    buf_printf(json, ",\"certificates\":[");
+    if (until_s > 0) {
+        buf_printf(json, "{\"what\":\"http.tls-cert\",\"expires\":\"%s\"}",
+                   text_time_rfc3339((uint64_t)until_s * 1000, time));
+    }
+    buf_printf(json, "]");
+}
+
+void status_json_put(struct api *api, const struct id_cluster_status *status, struct buf *json)
+{
+    struct watch *watch = api->watch;
+    uint64_t now_ms = clock_now_ms(api->backend->clock);
+    uint64_t resident_bytes;
+    char time[TEXT_TIME_BYTES];
+
+    cluster_json_put(status, true, json);
+    put_quorum(status, json);
+    buf_printf(json, ",\"alarms\":");
+    lock(watch);
+    alarms_put(&watch->alarms, json);
+    resident_bytes = watch->resident_bytes;
+    unlock(watch);
+    put_machine(api->backend, resident_bytes, json);
+    put_certificates(api->settings->tls, json);
+    buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"",
+               (unsigned long long)((now_ms - watch->began_ms) / 1000),
+               text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
+    text_put_field(json, ",\"version\":", api->build->version);
+    text_put_field(json, ",\"commit\":", api->build->commit);
+    layout_json_put(api->backend->snowflake, ",\"snowflake\":", json);
+}
+
+/* --- a look --- */
+
+static uint64_t layout_left_s(const struct id_backend *backend)
+{
+    const struct snowflake *snowflake = backend->snowflake;
+    uint64_t now_ms = clock_wall_ms(backend->clock);
+    uint64_t last_ms;
+
+    if (snowflake == NULL || !atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return ID_UNKNOWN;
+    }
+    last_ms = snowflake_last_ms(&snowflake->layout);
+    return last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0;
+}
+
+/* Probes are none: that a node is not ready is no error of a request. */
+static void count_requests(const struct api *api, struct alarm_facts *facts)
+{
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        for (unsigned class = 0; class < TRAFFIC_PROBE; class ++) {
+            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+                facts->requests += latency_count(latency, class, k);
+            }
+            facts->errors += latency_count(latency, class, LATENCY_STATUSES - 1);
+        }
+        facts->waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
+    }
+}
+
+static void judge(struct watch *watch, const struct id_cluster_status *status)
+{
+    struct api *api = watch->loop->api;
+    const struct id_backend *backend = api->backend;
+    char refusal_text_[REFUSAL_TEXT_BYTES] = "";
+    struct alarm_facts facts = {
+        .now_ms = clock_now_ms(backend->clock),
+        .wall_ms = clock_wall_ms(backend->clock),
+        .status = status,
+        .health = backend->health,
+        .refusal = refusal_now(backend),
+        .refusal_text = refusal_text_,
+        .layout_left_s = layout_left_s(backend),
+        .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
+    };
+    struct changes_counts counts = {.implausible = count_of(&backend->health->implausible),
+                                    .refusal = facts.refusal};
+    struct process_figures process;
+
+    if (facts.refusal != 0) {
+        (void)refusal_text(backend, facts.refusal, refusal_text_, sizeof refusal_text_);
+    }
+    if (api->build->reloads != NULL) {
+        counts.reloads_done = count_of(&api->build->reloads->done);
+        counts.reloads_refused = count_of(&api->build->reloads->refused);
+    }
+    if (backend->figures != NULL) {
+        struct id_figures figures;
+
+        id_figures_copy(backend->figures, &figures);
+        counts.snapshots = figures.snapshots_received;
+        facts.map_bytes = figures.disk.map_bytes;
+        facts.map_used_bytes = figures.disk.used_bytes;
+    }
+    process_look(&process);
+    count_requests(api, &facts);
+    changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
+    lock(watch);
+    alarms_look(&watch->alarms, &facts, &watch->events);
+    watch->resident_bytes = process.resident_bytes;
+    unlock(watch);
+}
+
+static void show(struct watch *watch, const struct id_cluster_status *status)
+{
+    struct api *api = watch->loop->api;
+    struct buf frame = BUF_INIT;
+
+    if (live_is_watched(api)) {
+        buf_printf(&frame, "event: status\ndata: {");
+        status_json_put(api, status, &frame);
+        buf_printf(&frame, "}\n\n");
+        if (events_last(&watch->events) > watch->told) {
+            buf_printf(&frame, "event: events\ndata: ");
+            events_list(&watch->events, watch->told, LIMIT_EVENTS_PER_FRAME, &frame);
+            buf_printf(&frame, "\n\n");
+        }
+        live_show(api, &frame);
+    }
+    watch->told = events_last(&watch->events);
+}
+
+/* The answer is there; the call belongs to no connection. */
+static void looked_cb(struct call *call)
+{
+    struct watch *watch = call->loop->api->watch;
+
+    watch->asking = false;
+    if (call->request.status == 0) {
+        judge(watch, call->cluster);
+        show(watch, call->cluster);
+    }
+}
+
+static void look_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct watch *watch = CONTAINER(timer, struct watch, timer);
+    struct call *call;
+
+    timer_arm(&watch->loop->conns->timers, timer, now_ms + WATCH_MS);
+    if (watch->asking) {
+        return;
+    }
+    watch->asking = true;
+    call = call_new(ID_REQUEST_STATUS, NULL);
+    call->sees_errors = true;
+    call->gone = looked_cb;
+    call_submit_alone(watch->loop, call);
+}
+
+/* --- begin and end --- */
+
+static void begin_cb(struct mailbox_item *item)
+{
+    struct watch *watch = CONTAINER(item, struct watch, begin);
+
+    look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
+}
+
+void watch_begin(struct api *api)
+{
+    struct watch *watch = api->watch;
+    struct api_loop *loop = NULL;
+
+    for (unsigned i = 0; i < api->loop_count && loop == NULL; i++) {
+        if ((api->loops[i]->doors & DOOR_ADMIN) != 0) {
+            loop = api->loops[i];
+        }
+    }
+    ASSERT(loop != NULL && watch->loop == NULL);
+    watch->loop = loop;
+    watch->begin.run = begin_cb;
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &watch->begin) == 0);
+}
+
+void watch_loop_ends(struct api_loop *loop)
+{
+    struct watch *watch = loop->api->watch;
+
+    if (watch->loop == loop) {
+        timer_cancel(&loop->conns->timers, &watch->timer);
+        watch->loop = NULL;
+    }
+}
+
+struct watch *watch_new(const struct id_backend *backend)
+{
+    struct watch *watch = calloc(1, sizeof *watch);
+
+    ASSERT(watch != NULL);
+    events_init(&watch->events);
+    ASSERT(pthread_mutex_init(&watch->lock, NULL) == 0);
+    timer_init(&watch->timer, look_fire);
+    watch->began_ms = clock_now_ms(backend->clock);
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    ASSERT(watch->loop == NULL);
+    events_free(&watch->events);
+    ASSERT(pthread_mutex_destroy(&watch->lock) == 0);
+    free(watch);
+}

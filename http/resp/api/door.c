@@ -1,0 +1,165 @@
+/*
+ * door.c - see door.h. Thread: the connection's loop.
+ */
+#include "http/resp/api/door.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/api/context.h"
+#include "http/api/denial.h"
+#include "http/api/gate.h"
+#include "http/api/request.h"
+#include "http/resp/api/resp_caller.h"
+#include "http/resp/api/methods.h"
+#include "http/resp/proto/reply.h"
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+#define NAMES_BYTES 320 /* of all methods */
+
+static void begin(struct conn *conn)
+{
+    uint64_t number = conn->conns->counts.resp_begun; /* of this loop's */
+    struct resp_caller *caller = calloc(1, sizeof *caller);
+
+    ASSERT(caller != NULL);
+    caller->version = 2;
+    caller->table = methods_table();
+    caller->id = number * LIMIT_HTTP_LOOPS + api_loop(conn)->index;
+    conn->caller = caller;
+}
+
+static void end(struct conn *conn)
+{
+    free(conn->caller);
+    conn->caller = NULL;
+}
+
+/* What Redis's clients know such errors by. */
+static const char *kind_of(int status, const char *code)
+{
+    switch (status) {
+    case 401:
+        return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
+    case 403:
+        return "NOPERM";
+    case 429:
+        return "BUSY";
+    case 503:
+        return strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
+    default:
+        return strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
+    }
+}
+
+static void put_error(struct buf *out, int status, const char *code, const char *message)
+{
+    reply_failure(out, kind_of(status, code), code, message);
+}
+
+/* The request is there: what is asked, and whether it may be. */
+HOT static void admit(struct conn *conn)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    struct request *request = &conn->request;
+    const struct words *words = &caller->words;
+    const struct resp_method *method =
+        resp_method_find(caller->table, conn_at(conn, words->word[0].at), words->word[0].len);
+
+    caller->method = method;
+    request->route = NULL;
+    request->traffic = TRAFFIC_RESP;
+    if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
+        return;
+    }
+    request->route = &method->route;
+    request->traffic = method->traffic;
+    if (method->route.names_tag) {
+        request->name_at = words->word[1].at;
+        request->name_len = words->word[1].len;
+    }
+    gate_admit(conn, &method->route);
+}
+
+HOT static enum conn_read read_request(struct conn *conn)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    struct parser_head *head = &conn->parser.head;
+    enum words_result result =
+        words_read(conn_at(conn, 0), input_len(&conn->input), &caller->words, &conn->parser.reject);
+
+    switch (result) {
+    case WORDS_MORE:
+        return CONN_READ_MORE;
+    case WORDS_REJECT:
+        return CONN_READ_REJECT;
+    case WORDS_NOTHING:
+        head->len = caller->words.len;
+        return CONN_READ_NOTHING;
+    case WORDS_DONE:
+        head->len = caller->words.len;
+        head->key_count = 0;
+        head->key_len = 0;
+        admit(conn);
+        return CONN_READ_REQUEST;
+    }
+    UNREACHABLE("a result of reading words");
+}
+
+/* There is no such method, or it takes other words. */
+COLD __attribute__((noinline)) static int refuse(struct conn *conn)
+{
+    const struct resp_method *method = resp_caller(conn)->method;
+    const struct resp_methods *table = resp_caller(conn)->table;
+    char shown[SHOWN_BYTES];
+    char names[NAMES_BYTES];
+    size_t len;
+    const char *word = caller_word(conn, 0, &len);
+    size_t at = 0;
+
+    if (method != NULL) {
+        return reply_error(conn, 400, "bad_request", "wrong number of words: %s", method->usage);
+    }
+    for (size_t i = 0; i < table->count && at < sizeof names; i++) {
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
+                               table->methods[i].route.path);
+    }
+    return reply_error(conn, 404, "unknown_command", "unknown command %s; here are: %s",
+                       text_show(word, len, shown, sizeof shown), names);
+}
+
+HOT static void handle(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    int result;
+
+    if (!conn_charge(conn, &conn->client->requests, 1)) {
+        return;
+    }
+    if (route == NULL) {
+        result = refuse(conn);
+    } else if (!gate_is_open(conn)) {
+        result = deny(conn);
+    } else {
+        result = route->handle(conn);
+    }
+    if (result != ANSWERED) {
+        reply_finish(conn, result);
+    }
+}
+
+const struct conn_protocol *resp_protocol(void)
+{
+    static const struct conn_protocol protocol = {
+        .begin = begin,
+        .end = end,
+        .read = read_request,
+        .handle = handle,
+        .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
+        .put_error = put_error,
+    };
+
+    return &protocol;
+}

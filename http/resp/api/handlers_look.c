@@ -1,0 +1,122 @@
+/*
+ * handlers_look.c - what is looked at over RESP: GET, LEAFD.DECODE, INFO.
+ *
+ * GET asks the leader for the tag's max_id, which is not what Redis's GET would say after INCR: the
+ * ids below it belong to nodes, and some of them were not handed out yet.
+ *
+ * INFO is what clients look at when they connect, in words of Redis: none is loading or a replica.
+ * What it says of the node itself is for those who may ask for its health.
+ *
+ * Failure modes: a tag that there is not: nil; what the cluster cannot say now: an error.
+ *
+ * Thread: the loop's.
+ */
+#include "http/resp/api/handlers.h"
+
+#include "http/api/call.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
+#include "http/resp/api/resp_caller.h"
+#include "http/resp/proto/reply.h"
+#include "src/id/codec/tag.h"
+
+static int got_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    char digits[TEXT_DECIMAL_BYTES];
+    struct tag_rows rows = {0};
+    int status = call->request.status;
+
+    if (status != 0 && status != ERR_UNKNOWN_TAG) {
+        return status;
+    }
+    if (status == 0 && (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1)) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (status == 0) {
+        reply_bulk(conn_put(conn), digits, text_decimal(rows.rows[0].max_id, digits));
+    } else {
+        reply_nil(conn_put(conn), resp_caller(conn)->version);
+    }
+    tag_rows_release(&rows);
+    conn_put_done(conn, 200);
+    return ANSWERED;
+}
+
+int handle_get(struct conn *conn)
+{
+    char shown[SHOWN_BYTES];
+    size_t len;
+    const char *name = caller_word(conn, 1, &len);
+    const char *why = "";
+    struct call *call;
+
+    if (tag_name_check(name, len, &why) != 0) {
+        return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
+                           text_show(name, len, shown, sizeof shown), why);
+    }
+    call = call_new(ID_REQUEST_QUERY, got_cb);
+    call->sees_errors = true;
+    query_get_encode(&call->request.payload, name, len);
+    return call_submit(conn, call);
+}
+
+int handle_decode(struct conn *conn)
+{
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    unsigned version = resp_caller(conn)->version;
+    char time[TEXT_TIME_BYTES];
+    char shown[SHOWN_BYTES];
+    struct snowflake_parts parts;
+    struct buf *out;
+    size_t len;
+    const char *text = caller_word(conn, 1, &len);
+    uint64_t id;
+
+    if (text_parse_decimal(text, len, 0, INT64_MAX, &id) != 0) {
+        return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
+                           text_show(text, len, shown, sizeof shown),
+                           (unsigned long long)INT64_MAX);
+    }
+    if (snowflake == NULL) {
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return reply_error(conn, 503, "no_leader",
+                           "the cluster's layout is not known on this node yet");
+    }
+    parts = snowflake_decode(&snowflake->layout, id);
+    out = conn_put(conn);
+    reply_map(out, version, 5);
+    reply_text(out, "id");
+    reply_integer(out, id);
+    reply_text(out, "timestamp_ms");
+    reply_integer(out, parts.unix_ms);
+    reply_text(out, "time");
+    reply_text(out, text_time_rfc3339(parts.unix_ms, time));
+    reply_text(out, "worker_id");
+    reply_integer(out, parts.worker);
+    reply_text(out, "sequence");
+    reply_integer(out, parts.sequence);
+    conn_put_done(conn, 200);
+    return ANSWERED;
+}
+
+int handle_info(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+    const struct id_health *health = loop->backend->health;
+    struct buf *text = reply_begin(conn);
+
+    buf_printf(text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
+                     "redis_mode:standalone\r\n");
+    if (caller_may(conn, ROLE_HEALTH)) {
+        buf_printf(text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
+                   atomic_load(&health->leader_known) ? 1 : 0);
+    }
+    buf_printf(text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
+                     "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
+    reply_lines(conn_put(conn), resp_caller(conn)->version, text->data, text->len);
+    conn_put_done(conn, 200);
+    return ANSWERED;
+}

@@ -1,0 +1,38 @@
+/*
+ * resp_caller.c - see resp_caller.h. Thread: the loop's.
+ */
+#include "http/resp/api/resp_caller.h"
+
+#include <string.h>
+
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/request.h"
+
+bool caller_may(struct conn *conn, enum role role)
+{
+    return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
+}
+
+bool caller_name(struct conn *conn, uint32_t index)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    char shown[SHOWN_BYTES];
+    size_t len;
+    const char *name = caller_word(conn, index, &len);
+
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] <= ' ' || name[i] > '~') {
+            return reply_error(conn, 400, "bad_request",
+                               "the name %s has a blank or a character that is not of ASCII",
+                               text_show(name, len, shown, sizeof shown));
+        }
+    }
+    if (len > LIMIT_RESP_NAME_BYTES) {
+        return reply_error(conn, 400, "bad_request", "a name of %zu bytes; it may have %d", len,
+                           LIMIT_RESP_NAME_BYTES);
+    }
+    caller->name_len = (uint32_t)len;
+    memcpy(caller->name, name, len);
+    return true;
+}

@@ -1,0 +1,199 @@
+/*
+ * words.c - see words.h. Thread: pure functions, any.
+ */
+#include "http/resp/proto/words.h"
+
+#include <string.h>
+
+#include "src/base/hot.h"
+
+#define DIGITS_MAX 10 /* of a length; leading zeros are among them */
+
+struct scan {
+    const char *data;
+    size_t len;
+    size_t at;
+    struct words *words;
+    struct parser_reject *reject;
+};
+
+COLD static enum words_result refuse(struct scan *scan, const char *why, uint64_t limit)
+{
+    *scan->reject = (struct parser_reject){400, "bad_request", why, limit};
+    return WORDS_REJECT;
+}
+
+/* A line of this sign and a length of up to max. */
+HOT static enum words_result read_length(struct scan *scan, char sign, uint64_t max,
+                                         const char *too_large, uint32_t *ret_value)
+{
+    const char *data = scan->data;
+    size_t at = scan->at + 1;
+    uint64_t value = 0;
+
+    if (scan->at == scan->len) {
+        return WORDS_MORE;
+    }
+    if (data[scan->at] != sign) {
+        return refuse(scan, "a request is an array of bulk strings: $ is missing", 0);
+    }
+    while (at < scan->len && data[at] >= '0' && data[at] <= '9' &&
+           at - scan->at <= DIGITS_MAX + 1) {
+        value = value * 10 + (uint64_t)(data[at] - '0');
+        at++;
+    }
+    if (value > max || at - scan->at > DIGITS_MAX + 1) {
+        return refuse(scan, too_large, max);
+    }
+    if (at == scan->len) {
+        return WORDS_MORE;
+    }
+    if (at == scan->at + 1 || data[at] != '\r') {
+        return refuse(scan, "a length is not a whole number that ends in CR LF", 0);
+    }
+    if (at + 1 == scan->len) {
+        return WORDS_MORE;
+    }
+    if (data[at + 1] != '\n') {
+        return refuse(scan, "a length is not a whole number that ends in CR LF", 0);
+    }
+    scan->at = at + 2;
+    *ret_value = (uint32_t)value;
+    return WORDS_DONE;
+}
+
+/* A bulk string. */
+HOT static enum words_result read_bulk(struct scan *scan)
+{
+    static const char too_long[] = "the request is too long (limit in bytes)";
+    struct words *words = scan->words;
+    const char *data = scan->data;
+    enum words_result result;
+    uint32_t len = 0;
+    size_t end;
+
+    result = read_length(scan, '$', LIMIT_RESP_BYTES, too_long, &len);
+    if (result != WORDS_DONE) {
+        return result;
+    }
+    end = scan->at + len;
+    if (end + 2 > LIMIT_RESP_BYTES) {
+        return refuse(scan, too_long, LIMIT_RESP_BYTES);
+    }
+    if ((end < scan->len && data[end] != '\r') || (end + 1 < scan->len && data[end + 1] != '\n')) {
+        return refuse(scan, "a bulk string does not end in CR LF", 0);
+    }
+    if (end + 2 > scan->len) {
+        return WORDS_MORE;
+    }
+    words->word[words->count++] = (struct word){(uint16_t)scan->at, (uint16_t)len};
+    scan->at = end + 2;
+    return WORDS_DONE;
+}
+
+HOT static enum words_result read_array(struct scan *scan)
+{
+    enum words_result result;
+    uint32_t count = 0;
+
+    result = read_length(scan, '*', LIMIT_RESP_WORDS, "the request has too many words", &count);
+    for (uint32_t i = 0; i < count && result == WORDS_DONE; i++) {
+        result = read_bulk(scan);
+    }
+    scan->words->len = (uint32_t)scan->at;
+    return result == WORDS_DONE && count == 0 ? WORDS_NOTHING : result;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The words of a line without its end. */
+static enum words_result split_line(struct scan *scan, size_t end)
+{
+    struct words *words = scan->words;
+    const char *data = scan->data;
+    size_t at = 0;
+
+    while (at < end) {
+        size_t start = at;
+
+        while (at < end && !is_blank(data[at])) {
+            unsigned char c = (unsigned char)data[at++];
+
+            if (c < 0x20 || c == '"' || c == '\'') {
+                return refuse(scan,
+                              "an inline request has a quote or a control character: send an "
+                              "array of bulk strings",
+                              0);
+            }
+        }
+        if (at > start) {
+            if (words->count == LIMIT_RESP_WORDS) {
+                return refuse(scan, "the request has too many words", LIMIT_RESP_WORDS);
+            }
+            words->word[words->count++] = (struct word){(uint16_t)start, (uint16_t)(at - start)};
+        }
+        while (at < end && is_blank(data[at])) {
+            at++;
+        }
+    }
+    return words->count > 0 ? WORDS_DONE : WORDS_NOTHING;
+}
+
+static bool is_http(const struct scan *scan)
+{
+    const struct words *words = scan->words;
+    const struct word *last = &words->word[words->count - 1];
+
+    return last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0;
+}
+
+static enum words_result read_line(struct scan *scan)
+{
+    size_t look = scan->len < LIMIT_RESP_BYTES ? scan->len : LIMIT_RESP_BYTES;
+    const char *newline = memchr(scan->data, '\n', look);
+    enum words_result result;
+    size_t end;
+
+    if (newline == NULL) {
+        return look == LIMIT_RESP_BYTES
+                   ? refuse(scan, "the request is too long (limit in bytes)", LIMIT_RESP_BYTES)
+                   : WORDS_MORE;
+    }
+    end = (size_t)(newline - scan->data);
+    scan->words->len = (uint32_t)end + 1;
+    end -= end > 0 && scan->data[end - 1] == '\r';
+    result = split_line(scan, end);
+    if (result == WORDS_DONE && is_http(scan)) {
+        return refuse(scan, "this is a door for RESP; HTTP is served at http.listen", 0);
+    }
+    return result;
+}
+
+HOT enum words_result words_read(const char *data, size_t len, struct words *words,
+                                 struct parser_reject *ret_reject)
+{
+    struct scan scan = {.data = data, .len = len, .words = words, .reject = ret_reject};
+
+    words->len = 0;
+    words->count = 0;
+    if (len == 0) {
+        return WORDS_MORE;
+    }
+    return data[0] == '*' ? read_array(&scan) : read_line(&scan);
+}
+
+HOT bool word_is(const char *text, size_t len, const char *word)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        c = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+        if (word[i] == '\0' || c != word[i]) {
+            return false;
+        }
+    }
+    return word[len] == '\0';
+}

@@ -1,0 +1,71 @@
+/*
+ * latency.c - see latency.h. Thread: the loop's.
+ */
+#include "http/server/latency.h"
+
+#include <uv.h>
+
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+HOT uint64_t latency_begin(struct latency *latency)
+{
+    if (latency->turn_us == 0) {
+        latency->turn_us = uv_hrtime() / 1000;
+    }
+    return latency->turn_us;
+}
+
+HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, uint64_t began_us)
+{
+    unsigned digit = (unsigned)status / 100 - 2;
+    unsigned kind = class * LATENCY_STATUSES + digit;
+    uint64_t turn_us = latency_begin(latency);
+
+    ASSERT(class < LATENCY_CLASSES && digit < LATENCY_STATUSES);
+    if (began_us != 0 && began_us != turn_us) { /* it waited */
+        histogram_note(&latency->took[class][digit], turn_us - began_us, 1);
+        return turn_us - began_us;
+    }
+    if (latency->answered[kind]++ == 0) {
+        latency->kinds[latency->kind_count++] = (uint8_t)kind;
+    }
+    return 0;
+}
+
+void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,
+                      const char trace[HEADER_TRACE_BYTES], uint64_t wall_ms)
+{
+    unsigned digit = (unsigned)status / 100 - 2;
+
+    ASSERT(class < LATENCY_CLASSES && digit < LATENCY_STATUSES);
+    exemplar_put(&latency->exemplars[class][digit][histogram_bucket(took_us)], trace, took_us,
+                 wall_ms);
+}
+
+uint64_t latency_count(const struct latency *latency, unsigned class, unsigned status)
+{
+    struct histogram_view view = {0};
+
+    ASSERT(class < LATENCY_CLASSES && status < LATENCY_STATUSES);
+    histogram_add(&view, &latency->took[class][status]);
+    return histogram_count(&view);
+}
+
+void latency_flush(struct latency *latency)
+{
+    latency_turn_end(latency, uv_hrtime() / 1000);
+}
+
+HOT void latency_turn_end(struct latency *latency, uint64_t now_us)
+{
+    for (unsigned i = 0; i < latency->kind_count; i++) {
+        unsigned kind = latency->kinds[i];
+
+        histogram_note(&latency->took[kind / LATENCY_STATUSES][kind % LATENCY_STATUSES],
+                       now_us - latency->turn_us, latency->answered[kind]);
+        latency->answered[kind] = 0;
+    }
+    latency->kind_count = 0;
+    latency->turn_us = 0;
+}
