@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "http/resp/api/door.h"
 #include "src/app/config/file.h"
 #include "src/app/report.h"
 #include "src/base/address.h"
@@ -81,13 +82,17 @@ static int prepare_tokens(void *data, const struct config *next, struct config_e
 static void commit_tokens(void *data, struct buf *ret_changes)
 {
     struct doors *doors = data;
+    struct buf words = BUF_INIT;
 
     if (doors->config->auth.tokens_file[0] == '\0') {
         return;
     }
-    auth_commit(doors->auth, &doors->tokens_before, &doors->tokens_after);
-    buf_printf(ret_changes, "%zu tokens, there were %zu", doors->tokens_after,
-               doors->tokens_before);
+    auth_commit(doors->auth, &doors->tokens_before, &doors->tokens_after, &words);
+    if (words.len > 0) {
+        buf_printf(ret_changes, "%zu, there were %zu: %.*s", doors->tokens_after,
+                   doors->tokens_before, (int)words.len, (const char *)words.data);
+    }
+    buf_free(&words);
 }
 
 static void drop_tokens(void *data)
@@ -114,13 +119,22 @@ static int open_door(struct doors *doors, const struct http_service *service, co
     int rv = http_server_start(settings, service, &doors->servers[doors->count]);
 
     if (rv != 0) {
-        report_http_failed(name, settings->listen_address, rv);
+        report_http_failed(name, settings->listen_address, settings->resp_address, rv);
         return rv;
     }
     doors->count++;
     log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, settings->listen_address,
              settings->loops, settings->tls != NULL ? "true" : "false");
+    if (settings->resp_address[0] != '\0') {
+        log_info("http", "listening", "resp.listen=%s loops=%" PRIu32 " tls=%s",
+                 settings->resp_address, settings->loops, settings->resp_tls ? "true" : "false");
+    }
     return 0;
+}
+
+static bool has_resp(const struct config *config)
+{
+    return config->http.resp_address[0] != '\0';
 }
 
 static void tell(const struct doors *doors)
@@ -137,7 +151,8 @@ static void tell(const struct doors *doors)
                  tokens_count(doors->auth->table),
                  roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
     } else if (!address_is_loopback(config->http.listen_address) ||
-               (!doors_are_joined(config) && !address_is_loopback(config->admin.listen))) {
+               (!doors_are_joined(config) && !address_is_loopback(config->admin.listen)) ||
+               (has_resp(config) && !address_is_loopback(config->http.resp_address))) {
         log_warn("http", "there are no tokens: other machines may do everything",
                  "insecure-open=true without_a_token=\"%s\"",
                  roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
@@ -165,6 +180,9 @@ int doors_open(struct doors *doors, const struct config *config, struct tls *tls
     if (!doors_are_joined(config)) {
         admin = api_admin_service(doors->api, config->http.listen_address, config->admin.listen);
     }
+    if (has_resp(config)) {
+        api_set_resp(doors->api, resp_protocol());
+    }
     rv = open_door(doors, api_service(doors->api), "http.listen");
     if (rv == 0 && admin != NULL) {
         rv = open_door(doors, admin, "admin.listen");
@@ -173,6 +191,7 @@ int doors_open(struct doors *doors, const struct config *config, struct tls *tls
         doors_close(doors);
         return rv;
     }
+    api_watch(doors->api);
     tell(doors);
     return 0;
 }
@@ -193,6 +212,23 @@ static void one_drained(void *data)
     ASSERT(before > 0);
     if (before == 1) {
         doors->drained(doors->data);
+    }
+}
+
+bool doors_take_turns(struct doors *doors)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < doors->count; i++) {
+        all = http_server_takes_turns(doors->servers[i]) && all;
+    }
+    return all;
+}
+
+void doors_retire(struct doors *doors, uint32_t over_ms)
+{
+    for (unsigned i = 0; i < doors->count; i++) {
+        http_server_retire(doors->servers[i], over_ms);
     }
 }
 

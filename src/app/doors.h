@@ -5,8 +5,9 @@
  * with its own threads, limits of connections and descriptor in reserve: whatever is done at the
  * admin door, ids are served beside it, and the other way round.
  *
- * The happy path: doors_open(), doors_drain() when the node is to stop, doors_close() when nobody
- * asks the node any more. doors_reload_part() has the tokens read again by SIGHUP.
+ * The happy path: doors_open(), doors_retire() and doors_drain() when the node is to stop,
+ * doors_close() when nobody asks the node any more. doors_reload_part() has the tokens read again
+ * by SIGHUP.
  *
  * Failure modes: an address that cannot be bound: ERR_EXISTS, ERR_INVALID or ERR_IO, and nothing is
  * open; a tokens file that is not valid: ERR_INVALID, and at a reload the old one stays in force.
@@ -51,7 +52,13 @@ int doors_open(struct doors *doors, const struct config *config, struct tls *tls
 
 bool doors_are_open(const struct doors *doors);
 
-/* Accept no more, answer what is under way; drained is called once, when all connections are
+/* Has each HTTP loop taken a turn since the last call? True where they are not open. */
+bool doors_take_turns(struct doors *doors);
+
+/* Each reply is its connection's last from now on; idle ones end one by one over so long. */
+void doors_retire(struct doors *doors, uint32_t over_ms);
+
+/* Then: accept no more, answer what is under way; drained is called once, when all connections are
  * gone. */
 void doors_drain(struct doors *doors, uint32_t grace_ms, void (*drained)(void *data), void *data);
 

@@ -14,8 +14,10 @@
 #include "src/app/config/print.h"
 #include "src/app/config/secret.h"
 #include "src/app/libraries.h"
+#include "src/app/lost.h"
 #include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
+#include "src/app/sandbox.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
@@ -65,18 +67,22 @@ static enum exit_code print_token(struct buf *text)
     return print(text);
 }
 
-static enum exit_code run(const struct config *config)
+static enum exit_code run(struct config *config)
 {
     struct config_error error;
+    int rv = privileges_drop(config, &error);
 
-    if (privileges_drop(config, &error) != 0) {
+    if (rv == 0) {
+        rv = lost_choose(config, &error);
+    }
+    if (rv != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);
-        return EXIT_CODE_CONFIG;
+        return exit_code_of(rv);
     }
     return server_run(config);
 }
 
-static enum exit_code carry_out(enum config_action action, const struct config *config)
+static enum exit_code carry_out(enum config_action action, struct config *config)
 {
     struct buf text = BUF_INIT;
 
@@ -94,6 +100,9 @@ static enum exit_code carry_out(enum config_action action, const struct config *
         return print(&text);
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
+        return print(&text);
+    case CONFIG_PRINT_EXAMPLE:
+        config_print_example(&text);
         return print(&text);
     case CONFIG_NEW_SECRET:
         buf_reserve(&text, SECRET_TEXT_BYTES);
@@ -123,7 +132,9 @@ int main(int argc, char *argv[])
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     if (argc > 1 && recovery_is_command(argv[1])) {
-        return (int)exit_code_of_recovery(recovery_run(argv));
+        const struct recovery_guard guard = {.restrict_to = sandbox_tool};
+
+        return (int)exit_code_of_recovery(recovery_run(argv, &guard));
     }
     if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);

@@ -170,6 +170,7 @@ static void take(struct reload *reload, struct config *next)
     log_set_level(was < next->log_level ? was : next->log_level);
     tell(reload, next, &changes);
     log_set_level(next->log_level);
+    log_set_format(next->log_format);
     config_free(reload->in_force);
     reload->in_force = next;
     buf_free(&changes);

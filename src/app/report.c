@@ -161,10 +161,12 @@ void report_node_failed(const struct config *config, int err, const char *text)
               err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
 }
 
-void report_http_failed(const char *setting, const char *address, int err)
+void report_http_failed(const char *setting, const char *address, const char *resp, int err)
 {
-    log_error("app", "cannot start HTTP", "err=%s %s=%s hint=\"%s\"", err_code(err), setting,
-              address,
+    bool has_resp = resp[0] != '\0';
+
+    log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s hint=\"%s\"", err_code(err), setting,
+              address, has_resp ? " resp.listen=" : "", resp,
               err == ERR_EXISTS ? "another process listens there; choose another address"
                                 : "check the address");
 }
@@ -185,6 +187,21 @@ void report_certificate_refused(const char *text)
               "reason=%s hint=\"--check-config reads the "
               "files, too\"",
               quote(text, &reason));
+}
+
+void report_replaced(const struct config *config, uint64_t id, int exit_code)
+{
+    log_warn("app", "the data of this node is lost: started again, it asks to be let in anew",
+             "node=%" PRIu64 " next_node=%" PRIu64 " exit_code=%d", config->node.node_id, id,
+             exit_code);
+}
+
+void report_not_replaced(const char *why)
+{
+    struct quoted reason;
+
+    log_error("app", "the data of this node is lost, and it cannot come back as another node",
+              "reason=%s", quote(why, &reason));
 }
 
 void report_removed(const struct config *config, int exit_code)

@@ -30,11 +30,15 @@ void report_data_missing(const struct config *config);
 
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const char *setting, const char *address, int err);
+void report_http_failed(const char *setting, const char *address, const char *resp, int err);
 
 /* auth.tokens-file cannot be used. */
 void report_tokens_failed(const char *why);
 void report_certificate_refused(const char *text);
+
+/* Its data is lost, and it comes back under another id, or cannot. */
+void report_replaced(const struct config *config, uint64_t id, int exit_code);
+void report_not_replaced(const char *why);
 
 /* The cluster has removed this node. */
 void report_removed(const struct config *config, int exit_code);

@@ -3,9 +3,12 @@
  */
 #include "src/app/sandbox.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "src/app/config/table.h"
 #include "src/app/sandbox_calls.h"
@@ -86,7 +89,7 @@ static void collect(struct paths *paths, const struct config *config)
     size_t data_row = setting_row("data.dir");
 
     paths->count = 0;
-    put(paths, config->data.dir, NULL, true);
+    put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
     for (size_t i = 0; i < SYSTEM_COUNT; i++) {
         put(paths, of_system[i], NULL, false);
     }
@@ -164,4 +167,57 @@ int sandbox_complete(struct sandbox *sandbox)
     }
     log_info("app", "only the system calls that are needed can be made", "seccomp=yes");
     return 0;
+}
+
+/* The directory, if there is one, or else the one that it is to be made in; owned. */
+static char *directory_of(const char *path)
+{
+    char *copy = strdup(path);
+    char *parent;
+
+    ASSERT(copy != NULL);
+    if (access(path, F_OK) == 0) {
+        return copy;
+    }
+    parent = strdup(dirname(copy));
+    ASSERT(parent != NULL);
+    free(copy);
+    return parent;
+}
+
+void sandbox_tool(const char *file, const char *const directories[], size_t count)
+{
+    struct paths *all = malloc(sizeof *all);
+    unsigned version = 0;
+    int rv;
+
+    ASSERT(all != NULL && count + SYSTEM_COUNT < PATHS_MAX);
+    all->count = 0;
+    if (file != NULL) {
+        put(all, file, NULL, false);
+    }
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        put(all, of_system[i], NULL, false);
+    }
+    for (size_t i = 0; i < count; i++) {
+        char *directory = directory_of(directories[i]);
+
+        put(all, directory, directory, true);
+    }
+    rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+             ? sandbox_paths_restrict(all->list, all->count, &version)
+             : -errno;
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->owned[i]);
+    }
+    free(all);
+    if (rv != 0) {
+        log_info("app", "a part of the sandbox is off", "missing=landlock reason=\"%s\"",
+                 strerror(-rv));
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_TOOL);
+    if (rv != 0) {
+        log_info("app", "a part of the sandbox is off", "missing=seccomp reason=\"%s\"",
+                 strerror(-rv));
+    }
 }

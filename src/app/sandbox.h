@@ -8,6 +8,8 @@
  * The happy path: sandbox_begin() once the store is open, before there are threads;
  * sandbox_complete() once HTTP listens. Each leaves a line in the log.
  *
+ * `leafd restore` and `recover` shut themselves in by sandbox_tool(), before they read anything.
+ *
  * Failure modes: sandbox = auto: what the kernel does not have is off, and the log says so;
  * sandbox = on: ERR_INVALID, logged, and the process has to end.
  * Thread: main.
@@ -24,5 +26,10 @@ struct sandbox {
 
 int sandbox_begin(struct sandbox *sandbox, const struct config *config) MUST_CHECK;
 int sandbox_complete(struct sandbox *sandbox) MUST_CHECK;
+
+/* For a tool: what lies below these directories may be read and written, and this file (NULL: none)
+ * and what every program needs of the system be read; no network, no program. What the kernel does
+ * not have is off, with a line of level info. */
+void sandbox_tool(const char *file, const char *const directories[], size_t count);
 
 #endif

@@ -163,12 +163,10 @@ static int add_conditioned(scmp_filter_ctx filter, const struct conditioned *cal
     return rv;
 }
 
-/* Threads but no processes; files that are opened as themselves; sockets of the network alone (the
- * resolver does without netlink and local ones); memory that is never writable and executable. */
-static int add_start(scmp_filter_ctx filter)
+/* Files that are opened as themselves; memory that is never writable and executable. */
+static int add_common(scmp_filter_ctx filter)
 {
     const struct conditioned calls[] = {
-        {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
         {"tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0)},
         {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE, 0)},
         {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
@@ -181,8 +179,6 @@ static int add_start(scmp_filter_ctx filter)
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
         /* of the second stage, which can only take more away */
         {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
         {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
@@ -204,6 +200,40 @@ static int add_start(scmp_filter_ctx filter)
         rv = add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, NULL);
     }
     return rv == 0 ? add_all(filter, SCMP_ACT_KILL_PROCESS, deadly, COUNT_OF(deadly)) : rv;
+}
+
+/* Threads but no processes; sockets of the network alone (the resolver does without netlink and
+ * local ones). */
+static int add_start(scmp_filter_ctx filter)
+{
+    const struct conditioned calls[] = {
+        {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
+    };
+    int rv = add_common(filter);
+
+    return rv == 0 ? add_conditioned(filter, calls, COUNT_OF(calls)) : rv;
+}
+
+/* A child that checks a store, with what it asks of the system; directories, names; no socket but
+ * between the two. */
+static int add_tool(scmp_filter_ctx filter)
+{
+    static const char *const calls[] = {
+        "clone",  "wait4",    "waitid",    "kill",   "alarm",    "setitimer", "mkdir", "mkdirat",
+        "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir",     "chmod", "fchmod"};
+    const struct conditioned few[] = {
+        {"socketpair", SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_DUMPABLE, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG, 0)},
+    };
+    int rv = add_common(filter);
+
+    if (rv == 0) {
+        rv = add_all(filter, SCMP_ACT_ALLOW, calls, COUNT_OF(calls));
+    }
+    return rv == 0 ? add_conditioned(filter, few, COUNT_OF(few)) : rv;
 }
 
 /* What the start alone needed: an error from now on. */
@@ -228,14 +258,14 @@ static int add_serve(scmp_filter_ctx filter)
 
 int sandbox_calls_restrict(enum sandbox_calls stage)
 {
-    bool starts = stage == SANDBOX_CALLS_START;
+    bool serves = stage == SANDBOX_CALLS_SERVE;
     scmp_filter_ctx filter;
     int rv;
 
     if (WITH_SANITIZER) {
         return -EOPNOTSUPP;
     }
-    filter = seccomp_init(starts ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW);
+    filter = seccomp_init(serves ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
     if (filter == NULL) {
         return -ENOMEM;
     }
@@ -244,7 +274,9 @@ int sandbox_calls_restrict(enum sandbox_calls stage)
         rv = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     }
     if (rv == 0) {
-        rv = starts ? add_start(filter) : add_serve(filter);
+        rv = serves                         ? add_serve(filter)
+             : stage == SANDBOX_CALLS_START ? add_start(filter)
+                                            : add_tool(filter);
     }
     if (rv == 0) {
         rv = seccomp_load(filter);

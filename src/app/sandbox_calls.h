@@ -21,7 +21,9 @@
 
 enum sandbox_calls {
     SANDBOX_CALLS_START, /* what a node needs from the opening of its store on */
-    SANDBOX_CALLS_SERVE  /* no further listener, no file to be written that is not open */
+    SANDBOX_CALLS_SERVE, /* no further listener, no file to be written that is not open */
+    SANDBOX_CALLS_TOOL   /* for `leafd restore` and `recover`, from their begin on: a store is made,
+                            and checked by a child; no network, no program */
 };
 
 int sandbox_calls_restrict(enum sandbox_calls stage) MUST_CHECK;

@@ -17,12 +17,15 @@
 #include "src/app/doors.h"
 #include "src/app/files.h"
 #include "src/app/libraries.h"
+#include "src/app/lost.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
 #include "src/app/reload_keys.h"
 #include "src/app/report.h"
 #include "src/app/sandbox.h"
 #include "src/app/signals.h"
+#include "src/app/supervisor.h"
+#include "src/app/waiting.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
@@ -40,6 +43,7 @@ struct server {
     enum phase phase;
     uv_loop_t loop;
     struct signals signals;
+    struct supervisor supervisor;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t look;    /* whether leadership has gone */
     uv_timer_t watch;   /* whether the data directory is there */
@@ -48,6 +52,7 @@ struct server {
     struct node_owner owner;
     struct files_split files; /* connections that are for clients */
     struct doors doors;
+    struct waiting *waiting; /* the doors before these; NULL: none */
     struct http_build build;
     struct certificate certificate;
     struct buf libraries; /* of build */
@@ -97,6 +102,7 @@ static void close_handles(struct server *server)
 {
     move(server, STOPPED);
     signals_close(&server->signals);
+    supervisor_close(&server->supervisor);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
     uv_close((uv_handle_t *)&server->watch, NULL);
@@ -176,9 +182,19 @@ static void look_cb(uv_timer_t *timer)
     drain_http(server);
 }
 
+/* Over so long idle connections end: who uses one now and then is told by a reply before. */
+static uint32_t retire_ms(const struct config *config)
+{
+    uint32_t part_ms = config->shutdown.grace_ms / 2;
+    uint32_t least_ms = part_ms < LIMIT_HTTP_RETIRE_MS ? part_ms : LIMIT_HTTP_RETIRE_MS;
+
+    return config->shutdown.delay_ms > least_ms ? config->shutdown.delay_ms : least_ms;
+}
+
 static void hand_over(struct server *server)
 {
     move(server, HANDOVER);
+    doors_retire(&server->doors, retire_ms(server->config));
     node_drain(server->node);
     ASSERT(uv_timer_start(&server->look, look_cb, 0, HANDOVER_LOOK_MS) == 0);
 }
@@ -188,6 +204,7 @@ static void stop(struct server *server, const char *why)
     const struct config *config = server->config;
 
     signals_stop_now(&server->signals);
+    supervisor_stopping(&server->supervisor);
     server->began_ms = now_ms();
     server->grace_until_ms =
         server->began_ms + config->shutdown.delay_ms + config->shutdown.grace_ms;
@@ -292,14 +309,36 @@ static enum exit_code complete_sandbox(struct server *server)
     return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 }
 
+/* Its data is lost, and the cluster says so. Does it come back as another node? */
+static bool comes_back(const struct server *server)
+{
+    struct config_error error;
+    uint64_t id;
+
+    if (!server->config->node.replica.replace_lost) {
+        return false;
+    }
+    if (lost_note(server->config, &id, &error) != 0) {
+        report_not_replaced(error.text);
+        return false;
+    }
+    report_replaced(server->config, id, EXIT_CODE_AGAIN);
+    return true;
+}
+
 static enum exit_code start_node(struct server *server)
 {
     const struct config *config = server->config;
     uint64_t began_ms = now_ms();
     struct store_error error = {""};
-    int err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
-                         &error);
+    int err;
 
+    supervisor_tell(&server->supervisor, "reading its data");
+    err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
+                     &error);
+
+    waiting_end(server->waiting);
+    server->waiting = NULL;
     /* Newer than this leafd are the data, or the cluster that it was to join. */
     if (exit_code_of(err) == EXIT_CODE_DATA && err != ERR_NEWER) {
         report_data_refused(config, err, error.text);
@@ -307,6 +346,9 @@ static enum exit_code start_node(struct server *server)
     }
     if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while it waited to be let in */
         return EXIT_CODE_STOPPED;
+    }
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && comes_back(server)) {
+        return EXIT_CODE_AGAIN;
     }
     if (err != 0) {
         report_node_failed(config, err, error.text);
@@ -337,6 +379,22 @@ static enum exit_code start_http(struct server *server)
 }
 
 /* --- all of it --- */
+
+static void joining_cb(struct node_owner *owner)
+{
+    struct server *server = CONTAINER(owner, struct server, owner);
+
+    supervisor_tell(&server->supervisor, "asking members of the cluster to let it in");
+    server->waiting =
+        waiting_begin(server->config, server->certificate.tls, &server->build, &server->files);
+}
+
+static void lost_cb(struct node_owner *owner)
+{
+    if (comes_back(CONTAINER(owner, struct server, owner))) {
+        _exit(EXIT_CODE_AGAIN);
+    }
+}
 
 /* Going on would be unsafe. Any thread; the data is as safe as after a kill. */
 static void failed_cb(struct node_owner *owner, int err, const char *text)
@@ -376,7 +434,9 @@ static void reload_signal_cb(struct signals *signals)
     struct server *server = CONTAINER(signals, struct server, signals);
 
     if (server->phase == SERVING) {
+        supervisor_reloading(&server->supervisor);
         (void)reload_run(&server->reload);
+        supervisor_reloaded(&server->supervisor);
     } else {
         log_info("app", "the settings were not read again: the node starts or stops", NULL);
     }
@@ -395,7 +455,10 @@ static void init(struct server *server, const struct config *config)
     *server = (struct server){
         .config = config,
         .phase = STARTING,
-        .owner = {.failed = failed_cb, .removed = removed_cb},
+        .owner = {.failed = failed_cb,
+                  .removed = removed_cb,
+                  .joining = joining_cb,
+                  .lost = lost_cb},
         .build = {.version = LEAFD_VERSION, .commit = LEAFD_COMMIT},
         .began_ms = now_ms(),
     };
@@ -409,6 +472,7 @@ static void init(struct server *server, const struct config *config)
     keys = reload_keys_part(&server->keys);
     reload_add(&server->reload, &keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
+    supervisor_open(&server->supervisor, &server->loop, &server->doors);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
@@ -458,6 +522,7 @@ static enum exit_code start(struct server *server)
     if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
+        supervisor_ready(&server->supervisor, node_backend(server->node));
     } else if (server->node != NULL) {
         stop_node(server);
     } else {
@@ -472,6 +537,7 @@ enum exit_code server_run(const struct config *config)
     enum exit_code code;
 
     log_setup(config->log_level, config->node.node_id);
+    log_set_format(config->log_format);
     (void)umask(077);
     init(&server, config);
     report_settings(config);

@@ -8,9 +8,10 @@
  *   starting ---> serving
  *      |             v
  *      |          handover  /readyz refuses and leadership goes to another node; HTTP still serves,
- *      |             |      so that clients of the other nodes feel the change of leader, no more
+ *      |             |      so that clients of the other nodes feel the change of leader, no more;
+ *      |             |      its connections retire (http/server/conn.h)
  *      |             v
- *      |          draining  HTTP accepts no more, answers what is under way, closes connections
+ *      |          draining  HTTP accepts no more, answers what is under way; connections end
  *      |             v
  *      +--------> stopping  the node answers what is left and closes; HTTP threads are joined
  *      |             v

@@ -225,7 +225,7 @@ static void go_up(struct check *check)
     }
 }
 
-/* --- strict --- */
+/* --- strict, and monotonic --- */
 
 /* Entries with the same first id are taken together: none of them has an id above the first id of
  * another that is not the other's as well, and that was reported already. */
@@ -312,11 +312,13 @@ void history_check_axis(struct history_axis *axis, uint64_t steps, struct report
     }
     sort(check.entries, check.count, by_ids);
     go_up(&check);
+    if (history_rises(axis->mode)) {
+        go_down(&check);
+    }
     if (axis->mode == HISTORY_STRICT) {
         struct history_entry *entries = axis->entries + check.count;
         struct dense_unknown unknown = {.entries = entries, .count = axis->count - check.count};
 
-        go_down(&check);
         sort(entries, unknown.count, by_sent);
         dense_check(check.gaps.gaps, check.gaps.count, &unknown, steps, dense_found, &check);
     }

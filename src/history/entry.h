@@ -16,8 +16,9 @@
 #define HISTORY_STEPS 200000 /* of the search for a way to fill a gap */
 
 enum history_mode {
-    HISTORY_TREND,  /* segments of several nodes: once, key */
-    HISTORY_STRICT, /* all of them */
+    HISTORY_TREND,     /* segments of several nodes: once, key */
+    HISTORY_MONOTONIC, /* ids of a leader's window: these, strict and start */
+    HISTORY_STRICT,    /* all of them */
 };
 
 /* One operation, or several of one key and one count merged into one. */
@@ -40,6 +41,12 @@ static inline bool history_answered(const struct history_entry *entry)
 static inline uint64_t history_end(const struct history_entry *entry)
 {
     return entry->first + entry->count;
+}
+
+/* Are its ids to rise over all clients and nodes? */
+static inline bool history_rises(enum history_mode mode)
+{
+    return mode != HISTORY_TREND;
 }
 
 /* For qsort(). */

@@ -73,8 +73,8 @@ int history_declare(struct history *history, uint32_t tag, enum history_mode mod
     struct history_axis *axis = &history->axes[tag];
 
     ASSERT(tag < history->axis_count);
-    ASSERT(mode == HISTORY_TREND || mode == HISTORY_STRICT);
-    if (mode == HISTORY_TREND) {
+    ASSERT(mode <= HISTORY_STRICT);
+    if (!history_rises(mode)) {
         start = HISTORY_NO_START;
     }
     if (axis->declared) {

@@ -15,8 +15,8 @@
  *            earliest time any of them was sent (answered or not: the first attempt may have
  *            allocated), received at the earliest time any of them was answered (all modes)
  *   strict   an operation has no id below one that was acknowledged before it was sent:
- *            received < sent; equal times are concurrent (strict tags)
- *   start    no id is below the tag's start, if it has one (strict tags)
+ *            received < sent; equal times are concurrent (strict and monotonic tags)
+ *   start    no id is below the tag's start, if it has one (strict and monotonic tags)
  *   dense    the ids that were acknowledged have no gaps, from the start (else the lowest one seen)
  *            to the highest, but those that operations of unknown outcome can have burnt: each of
  *            them at most once, and a key at most once and not at all if it was answered (strict

@@ -91,6 +91,20 @@ static size_t split(const char *line, size_t len, struct field fields[FIELDS_MAX
     return count;
 }
 
+static bool read_mode(const struct field *field, enum history_mode *ret_mode)
+{
+    static const char *const names[] = {
+        [HISTORY_TREND] = "trend", [HISTORY_MONOTONIC] = "monotonic", [HISTORY_STRICT] = "strict"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (is(field, names[i])) {
+            *ret_mode = (enum history_mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int read_tag(struct reading *reading, const struct field *fields, size_t count)
 {
     uint64_t start = HISTORY_NO_START;
@@ -104,12 +118,11 @@ static int read_tag(struct reading *reading, const struct field *fields, size_t 
     if (!is_name(&fields[1])) {
         return refuse(reading, "the tag's name is empty or too long");
     }
-    if (!is(&fields[2], "strict") && !is(&fields[2], "trend")) {
-        return refuse(reading, "the mode is neither strict nor trend");
+    if (!read_mode(&fields[2], &mode)) {
+        return refuse(reading, "the mode is none of strict, monotonic and trend");
     }
-    mode = is(&fields[2], "strict") ? HISTORY_STRICT : HISTORY_TREND;
-    if (count == 4 && mode == HISTORY_TREND) {
-        return refuse(reading, "only a strict tag has a start");
+    if (count == 4 && !history_rises(mode)) {
+        return refuse(reading, "only a strict or monotonic tag has a start");
     }
     if (count == 4 && !number(&fields[3], HISTORY_LAST_ID, &start)) {
         return refuse(reading, "the start is no id");

@@ -5,7 +5,7 @@
  * (a line that was cut is refused, not guessed). Empty lines and lines that begin with # are
  * skipped.
  *
- *     tag  NAME  strict|trend  [START]
+ *     tag  NAME  strict|monotonic|trend  [START]
  *     op   TAG  CLIENT  SENT  RECEIVED  FIRST  COUNT  [KEY]
  *
  * NAME, TAG, CLIENT and KEY are any bytes but control characters, 1 to HISTORY_NAME_BYTES of them.

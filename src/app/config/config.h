@@ -55,6 +55,9 @@ struct config {
     struct http_settings http;
     struct {
         const char *dir;
+        const char *root; /* in which dir was chosen, see src/app/lost.h; NULL: it was not */
+        char chosen[LIMIT_PATH_BYTES + sizeof "/65535"];
+        int next_fd; /* with root: see lost.h */
         uint64_t map_bytes;
         bool create;
         bool loose_mode;
@@ -88,6 +91,7 @@ struct config {
         enum config_sandbox sandbox;
     } process;
     enum log_level log_level;
+    enum log_format log_format;
     const char *secret_file;                /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
     const char *file;                       /* the config file that was read, borrowed; "": none */

@@ -85,7 +85,16 @@ int config_line_parse(char *line, char **ret_key, char **ret_value, struct confi
     return 0;
 }
 
-/* A FIFO would be waited for, a device may have no end. A private file is its owner's alone. */
+/* A private file is its owner's alone; or root's, who lets a group read it: so packages install
+ * what a service reads, and so Kubernetes mounts it. */
+static bool is_open_to_others(const struct stat *st)
+{
+    mode_t not_allowed = st->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+
+    return (st->st_mode & not_allowed) != 0;
+}
+
+/* A FIFO would be waited for, a device may have no end. */
 static int check_kind(int fd, bool is_private, struct config_error *ret_error)
 {
     struct stat st;
@@ -94,7 +103,7 @@ static int check_kind(int fd, bool is_private, struct config_error *ret_error)
     if (!S_ISREG(st.st_mode)) {
         return config_fail(ret_error, "is not a regular file");
     }
-    if (is_private && (st.st_mode & 077) != 0) {
+    if (is_private && is_open_to_others(&st)) {
         return config_fail(ret_error,
                            "has mode %04o, so others than its owner can use it: chmod 600 it, and "
                            "make a new secret if it may have been read",

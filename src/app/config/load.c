@@ -29,6 +29,7 @@ static const struct {
     {"--print-config", CONFIG_PRINT},
     {"--check-config", CONFIG_CHECK},
     {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--print-config-example", CONFIG_PRINT_EXAMPLE},
     {"--new-secret", CONFIG_NEW_SECRET},
     {"--new-token", CONFIG_NEW_TOKEN},
 };

@@ -19,9 +19,10 @@
 /* What the command line asks for. */
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,     /* --check-config */
-    CONFIG_PRINT,     /* --print-config */
-    CONFIG_PRINT_DOC, /* --print-config-doc; this and the following look at no setting */
+    CONFIG_CHECK,         /* --check-config */
+    CONFIG_PRINT,         /* --print-config */
+    CONFIG_PRINT_DOC,     /* --print-config-doc; this and the following look at no setting */
+    CONFIG_PRINT_EXAMPLE, /* --print-config-example */
     CONFIG_NEW_SECRET,
     CONFIG_NEW_TOKEN,
     CONFIG_VERSION,

@@ -9,7 +9,7 @@
 #include "src/base/assert.h"
 
 #define SOURCE_COLUMN 44
-#define HELP_COLUMN 6
+#define HELP_INDENT "      "
 #define HELP_WIDTH 92
 
 /* A value as the config file's syntax has it. No value has a double quote in it. */
@@ -48,8 +48,8 @@ void config_print(const struct config *config, struct buf *out)
     }
 }
 
-/* Words of text from the column on, in lines of the width; Markdown's backquotes are left out. */
-static void put_wrapped(const char *text, struct buf *out)
+/* Words of text in lines of the width that begin so; Markdown's backquotes are left out. */
+static void put_wrapped(const char *begin, const char *text, struct buf *out)
 {
     size_t column = 0;
 
@@ -57,8 +57,8 @@ static void put_wrapped(const char *text, struct buf *out)
         size_t word = strcspn(text, " ");
 
         if (column == 0 || column + 1 + word > HELP_WIDTH) {
-            buf_printf(out, "%s%*s", column > 0 ? "\n" : "", HELP_COLUMN, "");
-            column = HELP_COLUMN;
+            buf_printf(out, "%s%s", column > 0 ? "\n" : "", begin);
+            column = strlen(begin);
         } else {
             buf_put(out, " ", 1);
             column++;
@@ -87,7 +87,7 @@ static void put_default(const struct setting *setting, const char *mark, struct 
 }
 
 /* "0..64; default: 0": the end of a setting's help. */
-static void put_limits(const struct setting *setting, struct buf *out)
+static void put_limits(const char *begin, const struct setting *setting, struct buf *out)
 {
     struct buf line = BUF_INIT;
 
@@ -95,7 +95,7 @@ static void put_limits(const struct setting *setting, struct buf *out)
     buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
     put_default(setting, "", &line);
     buf_put_u8(&line, '\0');
-    put_wrapped((const char *)line.data, out);
+    put_wrapped(begin, (const char *)line.data, out);
     buf_free(&line);
 }
 
@@ -107,10 +107,12 @@ void config_print_help(struct buf *out)
                "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
                "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
                "       leafd recover ...        and out of one node of a lost majority\n"
+               "       leafd readmit ...        takes the mark off a directory that was refused\n"
                "\n"
                "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
                "  --check-config       check the settings, and exit\n"
                "  --print-config       print all settings in force and where each came from\n"
+               "  --print-config-example  print a config file with all of them, as comments\n"
                "  --print-config-doc   print the settings as a Markdown table\n"
                "  --new-secret         print a new secret for cluster.secret-file\n"
                "  --new-token          print a new token, and its line for auth.tokens-file\n"
@@ -132,8 +134,30 @@ void config_print_help(struct buf *out)
         /* The three names, on two lines where one would be too long. */
         buf_printf(out, "  %s   %s%sfile: %s\n", flag.text, variable.text,
                    len <= HELP_WIDTH ? "   " : "\n  ", setting->name);
-        put_wrapped(setting->meaning, out);
-        put_limits(setting, out);
+        put_wrapped(HELP_INDENT, setting->meaning, out);
+        put_limits(HELP_INDENT, setting, out);
+    }
+}
+
+void config_print_example(struct buf *out)
+{
+    buf_printf(out,
+               "# Settings of a node of leafd. Those below begin with # and have their defaults; "
+               "take the #\n# away to set one. Flags and environment variables overrule this "
+               "file; `leafd --help` has\n# their names. `leafd --config THIS_FILE "
+               "--check-config` says whether all is well.\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        bool has_default = setting->fallback != NULL;
+
+        buf_printf(out, "\n");
+        put_wrapped("# ", setting->meaning, out);
+        put_limits("# ", setting, out);
+        if (setting->live) {
+            buf_printf(out, "# SIGHUP changes it.\n");
+        }
+        buf_printf(out, "#%s =%s%s\n", setting->name, has_default && *setting->fallback ? " " : "",
+                   has_default ? setting->fallback : "");
     }
 }
 

@@ -15,6 +15,9 @@ void config_print(const struct config *config, struct buf *out);
 /* Append the text of --help. */
 void config_print_help(struct buf *out);
 
+/* Append a config file in which each setting stands with its meaning and default, as a comment. */
+void config_print_example(struct buf *out);
+
 /* Append the Markdown table of all settings, as docs/configuration.md holds it. */
 void config_print_doc(struct buf *out);
 

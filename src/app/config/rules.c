@@ -19,6 +19,7 @@
 #include "src/base/clock.h"
 
 #define ADMIN_PORT_STEP 1000
+#define LOST_ID_MAX 1000         /* LOST_ID_STEP: no two configured ids stand for the same one */
 #define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
 
 /* --- errors --- */
@@ -115,6 +116,8 @@ static void default_admin(struct config *config)
     config->admin.http = config->http;
     config->admin.http.listen_address = config->admin.listen;
     config->admin.http.loops = LIMIT_HTTP_ADMIN_LOOPS;
+    config->admin.http.resp_address = "";
+    config->admin.http.resp_tls = false;
     if (config->admin.http.connections > LIMIT_HTTP_ADMIN_CONNECTIONS) {
         config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
     }
@@ -133,6 +136,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     (void)ret_error;
     default_peer_addresses(config);
     default_http_address(config);
+    set_default(config, "resp.tls", config->tls.certificate[0] != '\0' ? "on" : "off");
     default_admin(config);
     default_anonymous(config);
     if (config->http.loops == 0) {
@@ -166,6 +170,7 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
     const struct node_settings *node = &config->node;
     const struct net_peer *member = own_member(config);
     bool joins = node->join.count > 0;
+    bool has_resp = config->http.resp_address[0] != '\0';
     const struct {
         bool is_broken;
         const char *first;
@@ -187,6 +192,18 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "is the same address as", "peer.listen"},
         {strcmp(config->admin.listen, config->http.listen_address) == 0, "admin.listen",
          "(\"" DOORS_JOINED "\" joins the doors) is the same address as", "http.listen"},
+        {has_resp && strcmp(config->http.resp_address, node->listen_address) == 0, "resp.listen",
+         "is the same address as", "peer.listen"},
+        {strcmp(config->http.resp_address, config->http.listen_address) == 0, "resp.listen",
+         "is the same address as", "http.listen"},
+        {strcmp(config->http.resp_address, config->admin.listen) == 0, "resp.listen",
+         "is the same address as", "admin.listen"},
+        {config->http.resp_tls && config->tls.certificate[0] == '\0', "resp.tls",
+         "needs a certificate: set", "http.tls-cert"},
+        {node->replica.replace_lost && node->node_id > LOST_ID_MAX, "node.id",
+         "is more than 1000, which it may not be with", "cluster.replace-lost"},
+        {node->replica.replace_lost && node->keys.cert_file[0] != '\0', "peer.tls-cert",
+         "names one node id for good, and so cannot be used with", "cluster.replace-lost"},
         {config->tls.certificate[0] != '\0' && config->tls.key[0] == '\0', "http.tls-cert",
          "has no key: set", "http.tls-key"},
         {config->tls.certificate[0] == '\0' && config->tls.key[0] != '\0', "http.tls-key",
@@ -344,10 +361,14 @@ static int check_open(struct config *config, struct config_error *ret_error)
     bool joined = strcmp(config->admin.listen, DOORS_JOINED) == 0;
     bool http_open = !address_is_loopback(config->http.listen_address);
     bool admin_open = !joined && !address_is_loopback(config->admin.listen);
+    bool resp_open =
+        config->http.resp_address[0] != '\0' && !address_is_loopback(config->http.resp_address);
     struct citation listen;
+    const char *name = http_open ? "http.listen" : admin_open ? "admin.listen" : "resp.listen";
+    bool all = http_open ? joined : admin_open;
 
     if (config->auth.tokens_file[0] != '\0' || config->auth.insecure_open ||
-        (!http_open && !admin_open)) {
+        (!http_open && !admin_open && !resp_open)) {
         return 0;
     }
     return config_fail(ret_error,
@@ -355,8 +376,7 @@ static int check_open(struct config *config, struct config_error *ret_error)
                        "anybody could %s. Make a token with: leafd --new-token, put its line into "
                        "a file of mode 0600, and set auth.tokens-file to it; or, where whoever "
                        "reaches the port may do all that, say --insecure-open",
-                       cite(config, http_open ? "http.listen" : "admin.listen", &listen),
-                       http_open && !joined ? "take ids" : "change tags and members");
+                       cite(config, name, &listen), all ? "change tags and members" : "take ids");
 }
 
 static int check_certificate(struct config *config, struct config_error *ret_error)

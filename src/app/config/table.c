@@ -167,6 +167,27 @@ static int parse_level(const struct setting *setting, const char *text, void *fi
     return log_level_parse(text, field);
 }
 
+static int parse_format(const struct setting *setting, const char *text, void *field,
+                        struct config_error *why)
+{
+    (void)setting;
+    (void)why;
+    return log_format_parse(text, field);
+}
+
+/* "": the default, which is a rule. */
+static int parse_switch(const struct setting *setting, const char *text, void *field,
+                        struct config_error *why)
+{
+    (void)setting;
+    (void)why;
+    if (text[0] != '\0' && strcmp(text, "on") != 0 && strcmp(text, "off") != 0) {
+        return ERR_INVALID;
+    }
+    *(bool *)field = strcmp(text, "on") == 0;
+    return 0;
+}
+
 static int parse_tls_client(const struct setting *setting, const char *text, void *field,
                             struct config_error *why)
 {
@@ -473,8 +494,10 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
 const struct setting_type setting_number = {parse_number, "", "..", ""};
 const struct setting_type setting_bytes = {parse_number, "", "..", ""};
 const struct setting_type setting_boolean = {.parse = parse_boolean, .rule = "true or false"};
+const struct setting_type setting_switch = {.parse = parse_switch, .rule = "on or off"};
 const struct setting_type setting_level = {.parse = parse_level,
                                            .rule = "debug, info, warn or error"};
+const struct setting_type setting_format = {.parse = parse_format, .rule = "logfmt or json"};
 const struct setting_type setting_tls_client = {.parse = parse_tls_client,
                                                 .rule = "none, optional or required"};
 const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
@@ -508,6 +531,7 @@ const struct setting_type setting_layout = {
 #define VALUE_OF(x) STRING_OF(x)
 
 #define MAX_INTERVAL_MS 600000
+#define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000
 #define MAX_ENTRIES 10000000
@@ -542,6 +566,13 @@ const struct setting settings[] = {
     {"cluster.bootstrap-single", VALUE(setting_boolean, node.bootstrap_single), DEFAULT("false"),
      "`cluster.members` names this node alone, and it is to begin a cluster by itself. Without "
      "it such a list is refused while the data directory is new: nobody else would be asked."},
+    {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
+     "A node whose data was lost comes back without hands: it takes the next id (`node.id` + 1000, "
+     "then + 2000, ...), each with a directory of its own in `data.dir`, and asks to be let in; "
+     "and "
+     "this node lets such a one in at the address of a member that it cannot reach, which is "
+     "removed. The same on all nodes; `node.id` is 1000 at most, and nodes know each other by the "
+     "secret, not by certificates. See [membership.md](membership.md#lost-data-without-hands)."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
@@ -598,6 +629,17 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
      "Address where everything but ids is served: tags, worker ids, members, level, backups, the "
      "audit. `same`: at `http.listen`, with the ids."},
+    {"resp.listen", RANGED(setting_address, http.resp_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Address where ids are served to Redis's clients ([redis.md](redis.md)). One that other "
+     "machines reach needs `auth.tokens-file`, or `insecure-open`."},
+    {"resp.tls", VALUE(setting_switch, http.resp_tls),
+     DEFAULT_SHOWN("", "on with `http.tls-cert`, else off"),
+     "TLS at `resp.listen`, with the certificate of HTTP."},
+    {"resp.idle-ms", NUMBER(http.resp_idle_ms, 1, MAX_IDLE_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_RESP_IDLE_MS)),
+     "A connection there on which nothing is asked for so long is closed. Redis's clients keep "
+     "some open, and most open another by themselves."},
     {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
      DEFAULT_SHOWN("", "none"),
      "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
@@ -650,6 +692,11 @@ const struct setting settings[] = {
     {"http.client-bodies-bytes",
      RANGED(setting_bytes, http.client_bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("16MiB"),
      "Of it, what one client's bodies of more than 64KiB may take; at least 8MiB."},
+    {"http.input-bytes", RANGED(setting_bytes, http.input_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
+     DEFAULT("32MiB"),
+     "Memory for requests that have not come whole, or whose turn has not come. Beyond it the one "
+     "that came on least gives way (408). As much again for what requests that wait for an answer "
+     "keep beyond 512 bytes. Each HTTP thread has its part, and at least 2MiB."},
     {"http.output-bytes", RANGED(setting_bytes, http.output_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
      DEFAULT("64MiB"),
      "Memory for all replies that clients have not taken. Beyond it nothing more is made for those "
@@ -674,6 +721,13 @@ const struct setting settings[] = {
     {"quota.bodies", NUMBER(http.quotas.bodies, 0, QUOTA_MAX, NULL),
      DEFAULT_SHOWN("0", "0: no quota"),
      "Request bodies that one client may be sending at a time; more get 429 `quota`."},
+    {"quota.keys-percent", NUMBER(node.replica.key_percent, 1, 100, "%"), DEFAULT("25"),
+     "Of `strict.keys`, what one client may hold, over all nodes: its token or certificate, else "
+     "its address, which all clients behind one NAT address or proxy share. More get 429 `share`. "
+     "A token's `keys=` goes before. Should be the same on all nodes; 100: all of them."},
+    {"quota.workers-percent", NUMBER(http.worker_percent, 1, 100, "%"), DEFAULT("25"),
+     "The same, of the layout's worker ids, the nodes' own not counted; a token's `workers=` goes "
+     "before."},
     {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
      "Address to listen on for the other nodes."},
@@ -763,9 +817,12 @@ const struct setting settings[] = {
      "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
      "Landlock: as far as the kernel has them (`auto`), else do not start (`on`)."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
+    {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
+     "How lines of the log are written: `key=value` pairs, or JSON objects of the same keys."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
-     "balancers that ask it now and then."},
+     "balancers that ask it now and then. Replies say `Connection: close`, and idle connections "
+     "end one by one meanwhile (over a second, if this is less)."},
     {"shutdown.grace-ms", NUMBER(shutdown.grace_ms, 0, 60000, "ms"), DEFAULT("5000"),
      "After that delay: handing over leadership and answering what is under way takes at most "
      "about so long."},

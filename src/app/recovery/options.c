@@ -100,6 +100,7 @@ enum flag {
     FLAG_RAISE_TIME,
     FLAG_RAISE_FACTOR,
     FLAG_COMPARE,
+    FLAG_LOST,
     FLAGS
 };
 
@@ -125,6 +126,7 @@ static const struct {
     [FLAG_RAISE_TIME] = {"--raise-time", OF_RESTORE},
     [FLAG_RAISE_FACTOR] = {"--raise-factor", OF_RESTORE},
     [FLAG_COMPARE] = {"--compare", OF_RECOVER},
+    [FLAG_LOST] = {"--lost", OF_RECOVER},
 };
 
 static int set_word(struct options *options, enum flag flag, struct options_error *ret_error)
@@ -192,6 +194,16 @@ static int set_place(struct options *options, enum flag flag, const char *value,
     return 0;
 }
 
+static int set_lost(struct options *options, const char *name, const char *value,
+                    struct options_error *ret_error)
+{
+    if (options->lost_count == LIMIT_NODES) {
+        return fail(ret_error, "%s: given more than %d times", name, LIMIT_NODES);
+    }
+    return read_number(name, value, 1, LIMIT_NODE_ID, &options->lost[options->lost_count++],
+                       ret_error);
+}
+
 static int set_value(struct options *options, enum flag flag, const char *value,
                      struct options_error *ret_error)
 {
@@ -200,6 +212,8 @@ static int set_value(struct options *options, enum flag flag, const char *value,
     switch (flag) {
     case FLAG_NODE_ID:
         return read_number(name, value, 1, LIMIT_NODE_ID, &options->node_id, ret_error);
+    case FLAG_LOST:
+        return set_lost(options, name, value, ret_error);
     case FLAG_PEER_ADDRESS:
         options->peer_address = value;
         return read_address(name, value, ret_error);
@@ -342,7 +356,7 @@ void options_help(enum options_command command, struct buf *out)
                    OPTIONS_FACTOR);
     } else {
         buf_printf(out,
-                   "usage: leafd recover --data-dir DIR --out DIR --raise-ids N [...]\n"
+                   "usage: leafd recover --data-dir DIR --out DIR --raise-ids N --lost ID [...]\n"
                    "\n"
                    "Makes the data of the first node of a NEW cluster out of the directory of one\n"
                    "node that survived, where a majority of the others is lost for good. The\n"
@@ -352,10 +366,12 @@ void options_help(enum options_command command, struct buf *out)
                    "  --out DIR            where to; empty, or not there yet\n"
                    "  --compare DIR        of another survivor: refuse if that one knows more; "
                    "give all there are\n"
+                   "  --lost ID            a member that is gone for good; every member must be "
+                   "compared or named so\n"
                    "  --raise-ids N        raise each tag's max_id by N\n"
                    "  --node-id N          the new node's id; default: the survivor's\n"
                    "  --peer-address A     its address for its peers; default: the survivor's\n"
-                   "  --yes                do not ask for the cluster's name to be typed\n");
+                   "  --yes                do not ask for the cluster's uid to be typed\n");
     }
     help_both(out);
 }

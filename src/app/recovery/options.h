@@ -46,6 +46,8 @@ struct options {
     const char *cluster_id;   /* NULL: as it was */
     const char *compare[LIMIT_NODES];
     unsigned compare_count;
+    uint64_t lost[LIMIT_NODES]; /* ids of members that are gone for good */
+    unsigned lost_count;
 };
 
 struct options_error {

@@ -29,7 +29,8 @@
 
 static int read_file(const char *path, struct buf *out, struct store_error *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is not waited for */
     struct stat st = {0};
     ssize_t got = 1;
 
@@ -151,15 +152,40 @@ static int open_store(const char *dir, struct store **ret_store, struct store_er
     return store_lmdb_open(&config, ret_store, &made, ret_error);
 }
 
-static void set_reach(struct reach *reach, const struct store_loaded *loaded)
+/* The newest configuration of the log, committed or not. */
+static void find_members(const struct store_loaded *loaded, struct configuration *ret_members)
+{
+    const void *conf = loaded->position.conf;
+    size_t len = loaded->position.conf_len;
+
+    for (size_t i = loaded->entry_count; i > 0; i--) {
+        if (loaded->entries[i - 1].type != ENTRY_COMMAND &&
+            configuration_check(loaded->entries[i - 1].data, loaded->entries[i - 1].len) == 0) {
+            conf = loaded->entries[i - 1].data;
+            len = loaded->entries[i - 1].len;
+            break;
+        }
+    }
+    if (configuration_decode(conf, len, ret_members) != 0) {
+        ret_members->count = 0;
+    }
+}
+
+/* fsm: with the rows. */
+static void set_reach(struct reach *reach, const struct store_loaded *loaded, const struct fsm *fsm)
 {
     size_t count = loaded->entry_count;
+    struct birth birth;
 
     *reach =
         (struct reach){.node_id = loaded->identity.node_id,
                        .index = loaded->first_index + count - 1,
                        .term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term};
     memcpy(reach->cluster_id, loaded->identity.cluster_id, sizeof reach->cluster_id);
+    find_members(loaded, &reach->members);
+    if (fsm_birth(fsm, &birth)) {
+        reach->uid = birth.uid;
+    }
 }
 
 /* Rows while a store is loaded: into the list, and into the state machine. */
@@ -176,11 +202,9 @@ static int add_row(void *data, const struct store_row *row)
     return fsm_load_row(loading->fsm, row->key, row->key_len, row->value, row->value_len);
 }
 
-static int skip_row(void *data, const struct store_row *row)
+static int load_row(void *data, const struct store_row *row)
 {
-    (void)data;
-    (void)row;
-    return 0;
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
 /* Carry out an entry behind the rows. */
@@ -189,7 +213,8 @@ static int apply(struct loading *loading, uint64_t index, const struct store_ent
 {
     struct fsm_changes changes = {0};
     struct buf result = BUF_INIT;
-    int err = fsm_apply(loading->fsm, index, entry->data, entry->len, &result, &changes);
+    int err =
+        fsm_apply(loading->fsm, index, entry->term, entry->data, entry->len, &result, &changes);
 
     for (size_t i = 0; i < changes.count; i++) {
         const struct fsm_change *change = &changes.items[i];
@@ -225,25 +250,11 @@ static int apply_tail(struct loading *loading, const struct store_loaded *loaded
 
 /* The address under which its state knows the node itself. */
 static void find_address(const struct fsm *fsm, struct saved *saved,
-                         const struct store_loaded *loaded)
+                         const struct configuration *members)
 {
     const char *moved = fsm_member_address(fsm, saved->node_id);
-    struct configuration configuration;
-    const struct conf_member *member = NULL;
-    const void *conf = loaded->position.conf;
-    size_t len = loaded->position.conf_len;
+    const struct conf_member *member = configuration_find(members, saved->node_id);
 
-    for (size_t i = loaded->entry_count; i > 0; i--) {
-        if (loaded->entries[i - 1].type != ENTRY_COMMAND &&
-            configuration_check(loaded->entries[i - 1].data, loaded->entries[i - 1].len) == 0) {
-            conf = loaded->entries[i - 1].data;
-            len = loaded->entries[i - 1].len;
-            break;
-        }
-    }
-    if (configuration_decode(conf, len, &configuration) == 0) {
-        member = configuration_find(&configuration, saved->node_id);
-    }
     if (moved != NULL) {
         (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
     } else if (member != NULL) {
@@ -252,7 +263,7 @@ static void find_address(const struct fsm *fsm, struct saved *saved,
 }
 
 static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
-                       const struct reach *reach, struct store_error *ret_error)
+                       struct reach *reach, struct store_error *ret_error)
 {
     struct saved *saved = loading->saved;
     struct birth birth;
@@ -264,6 +275,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     if (prepare_is_empty(loaded)) {
         return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
     }
+    set_reach(reach, loaded, loading->fsm);
     memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
     saved->node_id = reach->node_id;
     saved->index = reach->index;
@@ -272,8 +284,9 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
     err = apply_tail(loading, loaded, ret_error);
-    find_address(loading->fsm, saved, loaded);
-    if (fsm_birth(loading->fsm, &birth)) {
+    find_address(loading->fsm, saved, &reach->members);
+    if (fsm_birth(loading->fsm, &birth)) { /* perhaps in the log alone */
+        reach->uid = birth.uid;
         saved->uid = birth.uid;
     }
     saved_sort(saved);
@@ -293,7 +306,6 @@ int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_re
         fsm_load_begin(loading.fsm);
         err = store->ops->load(store, &loaded, add_row, &loading, ret_error);
         if (err == 0) {
-            set_reach(ret_reach, &loaded);
             err = take_loaded(&loading, &loaded, ret_reach, ret_error);
             store_loaded_release(&loaded);
         }
@@ -308,18 +320,21 @@ int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_re
 
 int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret_error)
 {
+    struct fsm *fsm = fsm_new();
     struct store_loaded loaded;
     struct store *store;
     int err = open_store(dir, &store, ret_error);
 
-    if (err != 0) {
-        return err;
-    }
-    err = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
     if (err == 0) {
-        set_reach(ret_reach, &loaded);
-        store_loaded_release(&loaded);
+        fsm_load_begin(fsm);
+        err = store->ops->load(store, &loaded, load_row, fsm, ret_error);
+        if (err == 0) {
+            err = fsm_load_end(fsm, loaded.position.index);
+            set_reach(ret_reach, &loaded, fsm);
+            store_loaded_release(&loaded);
+        }
+        store->ops->close(store);
     }
-    store->ops->close(store);
+    fsm_free(fsm);
     return err;
 }

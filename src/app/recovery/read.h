@@ -13,6 +13,7 @@
 #ifndef LEAFD_APP_RECOVERY_READ_H
 #define LEAFD_APP_RECOVERY_READ_H
 
+#include "raft/wire/configuration.h"
 #include "src/app/recovery/saved.h"
 #include "src/base/err.h"
 #include "storage/store.h"
@@ -23,9 +24,11 @@ int read_backup(const char *path, struct saved *ret_saved,
 /* How far a node's log reaches. */
 struct reach {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    struct uid uid; /* of the cluster; none: it has heard of none */
     uint64_t node_id;
     uint64_t term; /* of its last entry */
     uint64_t index;
+    struct configuration members; /* by the newest that its log has; without members: unknown */
 };
 
 int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,

@@ -153,10 +153,11 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     int err;
 
     row->state = WORKER_RELEASED;
+    row->client = 0; /* whoever acquires it again, it counts for */
     row->epoch += EPOCHS_AHEAD;
     row->granted_until_ms = fsm_later(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = fsm_later(row->updated_ms, renewing->now_ms);
-    row_put(&value, &worker_row_format, row);
+    worker_row_put(&value, row);
     err = put(renewing, key, sizeof key, value.data, value.len);
     buf_free(&value);
     renewing->worker_next = row->id + 1u;
@@ -205,7 +206,7 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     }
     id = (uint16_t)(row->key[1] << 8 | row->key[2]);
     worker.id = id;
-    err = row_read(saved_value(row), row->value_len, &worker_row_format, &worker);
+    err = worker_row_read(saved_value(row), row->value_len, &worker);
     if (err != 0) {
         return fail_row(renewing, row, err);
     }

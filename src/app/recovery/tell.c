@@ -88,6 +88,10 @@ static void tell_survivor(const struct options *options, const struct saved *sav
         buf_printf(out, "No survivor that it was compared with (%u) knows more.\n",
                    options->compare_count);
     }
+    for (unsigned i = 0; i < options->lost_count; i++) {
+        buf_printf(out, "Node %" PRIu64 " is taken for lost: it must never start again.\n",
+                   options->lost[i]);
+    }
 }
 
 void tell_source(const struct options *options, const struct saved *saved,

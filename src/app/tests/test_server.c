@@ -55,6 +55,7 @@ struct fake {
     struct http_settings http_settings; /* a copy */
     const struct http_build *build;
     struct store_lmdb_config store_config;
+    uint32_t retire_ms;
     uint32_t drain_grace_ms;
     uint32_t stop_grace_ms;
     uv_loop_t *loop;
@@ -109,7 +110,7 @@ static bool fake_lost(struct store *store, struct store_error *ret_error)
 
 static const struct store_ops fake_store_ops = {
     .space = fake_space, .lost = fake_lost, .close = fake_close};
-static struct store fake_store = {&fake_store_ops};
+static struct store fake_store = {.ops = &fake_store_ops};
 
 int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_store, bool *ret_made,
                     struct store_error *ret_error)
@@ -237,10 +238,23 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     return (const struct http_service *)&fake;
 }
 
+void api_set_resp(struct api *api, const struct conn_protocol *protocol)
+{
+    assert_ptr_equal(api, &fake);
+    assert_non_null(protocol);
+    event("api_set_resp");
+}
+
 const struct http_service *api_service(const struct api *api)
 {
     assert_ptr_equal(api, &fake);
     return (const struct http_service *)&fake;
+}
+
+void api_watch(struct api *api)
+{
+    assert_ptr_equal(api, &fake);
+    event("api_watch");
 }
 
 struct id_waker *api_waker(struct api *api)
@@ -285,6 +299,19 @@ static void *drain_thread(void *data)
     }
     drain->cb(drain->data);
     return NULL;
+}
+
+bool http_server_takes_turns(struct http_server *server)
+{
+    assert_ptr_equal(server, &fake);
+    return true;
+}
+
+void http_server_retire(struct http_server *server, uint32_t over_ms)
+{
+    assert_ptr_equal(server, &fake);
+    event("http_retire");
+    fake.retire_ms = over_ms;
 }
 
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
@@ -346,8 +373,10 @@ static void configure(const char *flag, const char *value)
     }
 }
 
-#define UP "store_open node_start api_new http_start waker"
-#define DOWN "node_drain http_drain no_waker node_stop http_stop api_free node_free store_close"
+#define UP "store_open node_start api_new http_start api_watch waker"
+#define DOWN                                                                                       \
+    "http_retire node_drain http_drain no_waker node_stop http_stop api_free node_free "           \
+    "store_close"
 
 /* HTTP is there until leadership is elsewhere; the node is there until HTTP is drained; the memory
  * of the node until HTTP's threads have ended; the store until the last. */
@@ -371,10 +400,12 @@ static void test_two_doors(void **state)
     admin_listen = JOINED;
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_true(fake.has_admin);
-    assert_string_equal(fake.events,
-                        "store_open node_start api_new http_start http_start waker node_drain "
-                        "http_drain http_drain no_waker node_stop http_stop http_stop api_free "
-                        "node_free store_close");
+    assert_string_equal(
+        fake.events,
+        "store_open node_start api_new http_start http_start api_watch waker http_retire "
+        "http_retire node_drain http_drain http_drain no_waker node_stop http_stop "
+        "http_stop api_free "
+        "node_free store_close");
 }
 
 /* Not copied: each layer reads the settings where they were parsed. */
@@ -418,6 +449,7 @@ static void test_waits_for_the_handover(void **state)
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_int_equal(fake.drained_after, 0);
     assert_string_equal(fake.events, UP " " DOWN);
+    assert_int_equal(fake.retire_ms, LIMIT_HTTP_RETIRE_MS);
     assert_in_range(fake.drain_grace_ms, 1, 5000);
     assert_in_range(fake.stop_grace_ms, 1, fake.drain_grace_ms);
 }
@@ -430,6 +462,7 @@ static void test_handover_is_bounded(void **state)
     fake.drained_after = -1;
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
+    assert_int_equal(fake.retire_ms, 25); /* within the grace */
     assert_int_equal(fake.drain_grace_ms, 0);
     assert_int_equal(fake.stop_grace_ms, 0);
 }
@@ -449,10 +482,11 @@ static void test_delay(void **state)
     uint64_t began;
 
     (void)state;
-    configure("--shutdown-delay-ms", "60");
+    configure("--shutdown-delay-ms", "1100");
     began = uv_hrtime();
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
-    assert_true(uv_hrtime() - began >= 59000000);
+    assert_true(uv_hrtime() - began >= 1099000000);
+    assert_int_equal(fake.retire_ms, 1100);
     assert_in_range(fake.drain_grace_ms, 4000, 5000);
 }
 

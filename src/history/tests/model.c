@@ -287,7 +287,7 @@ void model_check(const struct model *model, uint64_t ret_found[HISTORY_KINDS])
     ret_found[HISTORY_OTHER_IDS] = facts.other_ids;
     for (unsigned i = 0; i < facts.range_count; i++) {
         ret_found[HISTORY_NOT_ONCE] += is_repeated(&facts, i);
-        if (model->mode == HISTORY_STRICT) {
+        if (history_rises(model->mode)) {
             ret_found[HISTORY_NOT_STRICT] += !is_strict(&facts, i);
             ret_found[HISTORY_BELOW_START] +=
                 model->start != HISTORY_NO_START && facts.ranges[i].first < model->start;

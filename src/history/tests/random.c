@@ -19,11 +19,14 @@
 #define KEYS_PERMILLE 100      /* of requests of tag 0 that have a key */
 #define REPEAT_PERMILLE 100    /* of answered requests with a key that are sent again */
 #define LATE_PERMILLE 50       /* a turn in which a request that was given up is served */
+#define LOST_WINDOW_PERMILLE 5 /* of requests of tag 4 that another leader serves */
 #define SEGMENT 1000
 #define TREND 3
+#define MONOTONIC 4
+#define WINDOW_MAX 500
 
 static const char *const names[RANDOM_TAGS] = {"random.strict", "random/whole", "random keys",
-                                               "random.trend"};
+                                               "random.trend", "random.monotonic"};
 
 const char *random_tag_name(uint32_t tag)
 {
@@ -33,7 +36,7 @@ const char *random_tag_name(uint32_t tag)
 
 enum history_mode random_tag_mode(uint32_t tag)
 {
-    return tag == TREND ? HISTORY_TREND : HISTORY_STRICT;
+    return tag == TREND ? HISTORY_TREND : tag == MONOTONIC ? HISTORY_MONOTONIC : HISTORY_STRICT;
 }
 
 uint64_t random_tag_start(uint32_t tag)
@@ -84,7 +87,7 @@ static bool is_plain(const struct history_op *op)
 static bool lost(struct random_history *random, const struct history_op *op)
 {
     static const unsigned permille[RANDOM_TAGS] = {LOST_PERMILLE, 0, LOST_KEYS_PERMILLE,
-                                                   LOST_PERMILLE};
+                                                   LOST_PERMILLE, LOST_PERMILLE};
 
     return chance(random, permille[op->tag]);
 }
@@ -108,8 +111,22 @@ static uint64_t from_segment(struct random_history *random, const struct history
     return first;
 }
 
+static void lose_window(struct random_history *random)
+{
+    struct history_op skipped = {.tag = MONOTONIC, .first = random->next[MONOTONIC]};
+
+    skipped.count = 1 + (uint32_t)prng_below(&random->prng, WINDOW_MAX);
+    random->next[MONOTONIC] += skipped.count;
+    if (random->skipped.count == 0) {
+        random->skipped = skipped;
+    }
+}
+
 static void allocate(struct random_history *random, struct history_op *op)
 {
+    if (op->tag == MONOTONIC && chance(random, LOST_WINDOW_PERMILLE)) {
+        lose_window(random);
+    }
     if (op->tag == TREND) {
         op->first = from_segment(random, op);
         return;
@@ -133,7 +150,8 @@ static void begin(struct random_history *random, struct random_client *client)
         op->tag = (uint32_t)prng_below(&random->prng, RANDOM_TAGS);
         op->count = counts[prng_below(&random->prng, sizeof counts / sizeof counts[0])];
         op->key = 0;
-        if (op->tag == 2 || (op->tag == 0 && chance(random, KEYS_PERMILLE))) {
+        if (op->tag == 2 ||
+            ((op->tag == 0 || op->tag == MONOTONIC) && chance(random, KEYS_PERMILLE))) {
             op->key = ++random->keys;
         }
         client->allocated = false;

@@ -9,6 +9,7 @@
  *   1  "random/whole"    strict from RANDOM_START on; every request is answered
  *   2  "random keys"     strict; every request has a key and many are lost
  *   3  "random.trend"    three nodes hand out segments
+ *   4  "random.monotonic"  as 0, and what is left of a leader's window is skipped now and then
  *
  * It is what the checker must find nothing in.
  * Thread: one owner each.
@@ -19,7 +20,7 @@
 #include "src/base/prng.h"
 #include "src/history/history.h"
 
-#define RANDOM_TAGS 4
+#define RANDOM_TAGS 5
 #define RANDOM_CLIENTS 64
 #define RANDOM_START 1000
 #define RANDOM_LATE 16
@@ -46,7 +47,8 @@ struct random_history {
     struct random_client clients[RANDOM_CLIENTS];
     struct history_op late[RANDOM_LATE]; /* given up before they were served */
     unsigned late_count;
-    struct history_op burnt; /* the first range of tag 0 without a key, whose reply is lost */
+    struct history_op burnt;   /* the first range of tag 0 without a key, whose reply is lost */
+    struct history_op skipped; /* what was skipped of tag 4 first */
 };
 
 void random_history_init(struct random_history *random, uint64_t seed, uint64_t operations);

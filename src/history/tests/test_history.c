@@ -234,6 +234,66 @@ static void test_an_acknowledgement_far_above_counts(void **state)
            "\"c4\" (sent 3, received 49)");
 }
 
+/* --- monotonic --- */
+
+static void test_a_monotonic_tag_may_have_gaps(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_MONOTONIC, 1);
+    put(&w, 1, 10, 20, 5, 1, 0);
+    put(&w, 2, 30, 40, 1000, 3, 7);
+    put(&w, 2, 50, 60, 1000, 3, 7);
+    expect_clean(&w);
+}
+
+/* What a leader that does not know of the next one answers. */
+static void test_a_lower_id_of_a_monotonic_tag_is_found(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_MONOTONIC, 1);
+    put(&w, 1, 10, 20, 3, 1, 0);
+    put(&w, 2, 20, 30, 2, 1, 0); /* at the same time */
+    put(&w, 2, 21, 30, 1, 1, 0);
+    expect(&w, HISTORY_NOT_STRICT,
+           "1 of client \"c2\" (sent 21, received 30) was sent after the reply with 3 of client "
+           "\"c1\" (sent 10, received 20)");
+}
+
+/* An entry that a leader chose ids for is not to be proposed again to the next one. */
+static void test_a_lower_id_of_a_key_is_found(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_MONOTONIC, HISTORY_NO_START);
+    put(&w, 1, 10, 20, 3, 1, 0);
+    put(&w, 2, 21, LOST, 0, 1, 9);
+    put(&w, 2, 30, 40, 1, 1, 9);
+    expect(&w, HISTORY_NOT_STRICT,
+           "1 of client \"c2\" (key 0000000000000009, first of its attempts sent 21, received 40) "
+           "was sent after the reply with 3 of client \"c1\" (sent 10, received 20)");
+}
+
+static void test_a_monotonic_id_twice_or_below_the_start_is_found(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_MONOTONIC, 2);
+    put(&w, 1, 10, 40, 3, 2, 0);
+    put(&w, 2, 11, 41, 4, 1, 0);
+    put(&w, 3, 12, 42, 1, 1, 0);
+    assert_false(world_check(&w, 10));
+    assert_int_equal(w.report.found[HISTORY_NOT_ONCE], 1);
+    assert_int_equal(w.report.found[HISTORY_BELOW_START], 1);
+    assert_int_equal(w.report.violations, 2);
+    history_free(w.history);
+}
+
 static void test_trend_tags_need_not_rise(void **state)
 {
     struct history_world w;
@@ -382,6 +442,10 @@ int main(void)
         cmocka_unit_test(test_a_lower_id_later_is_found),
         cmocka_unit_test(test_equal_times_are_concurrent),
         cmocka_unit_test(test_an_acknowledgement_far_above_counts),
+        cmocka_unit_test(test_a_monotonic_tag_may_have_gaps),
+        cmocka_unit_test(test_a_lower_id_of_a_monotonic_tag_is_found),
+        cmocka_unit_test(test_a_lower_id_of_a_key_is_found),
+        cmocka_unit_test(test_a_monotonic_id_twice_or_below_the_start_is_found),
         cmocka_unit_test(test_trend_tags_need_not_rise),
         cmocka_unit_test(test_what_is_no_operation_is_refused),
         cmocka_unit_test(test_a_tag_is_declared_once),

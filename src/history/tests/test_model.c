@@ -123,7 +123,9 @@ static void spoil(struct prng *prng, struct model *model)
 static void make(struct prng *prng, struct model *model)
 {
     memset(model, 0, sizeof *model);
-    model->mode = chance(prng, 85) ? HISTORY_STRICT : HISTORY_TREND;
+    model->mode = chance(prng, 80)   ? HISTORY_STRICT
+                  : chance(prng, 50) ? HISTORY_MONOTONIC
+                                     : HISTORY_TREND;
     model->count = 1 + (unsigned)upto(prng, 9);
     if (chance(prng, 30)) {
         make_any(prng, model);
@@ -136,7 +138,7 @@ static void make(struct prng *prng, struct model *model)
             spoil(prng, model);
         }
     }
-    if (model->mode == HISTORY_TREND) {
+    if (!history_rises(model->mode)) {
         model->start = HISTORY_NO_START;
     }
 }

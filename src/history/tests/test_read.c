@@ -61,6 +61,7 @@ static void test_operations_are_read(void **state)
                          "tag\ta\tstrict\t0\n"
                          "op\ta\tc2\t0\t-\t-\t4294967295\tkey\n"
                          "tag\tb \xc3\xa4/\xe2\x82\xac\ttrend\n"
+                         "tag\tm\tmonotonic\t7\n"
                          "op\ta\tc one\t1\t1\t9223372036854775806\t1\tkey\n");
     assert_int_equal(history_tag(history, "b \xc3\xa4/\xe2\x82\xac", 8), 0);
     assert_int_equal(history_tag(history, "a", 1), 1);
@@ -71,6 +72,8 @@ static void test_operations_are_read(void **state)
     assert_int_equal(history_axis(history, 0)->mode, HISTORY_TREND);
     assert_int_equal(history_axis(history, 1)->mode, HISTORY_STRICT);
     assert_int_equal(history_axis(history, 1)->start, 0);
+    assert_int_equal(history_axis(history, 2)->mode, HISTORY_MONOTONIC);
+    assert_int_equal(history_axis(history, 2)->start, 7);
     entries = history_axis(history, 0)->entries;
     assert_int_equal(entries[0].sent, 5);
     assert_true(entries[0].received == UINT64_MAX - 1);
@@ -146,7 +149,10 @@ static void test_malformed_lines_are_refused(void **state)
         {"tag\t\tstrict\n", "f:1: the tag's name"},
         {"tag\tt\tSTRICT\n", "f:1: the mode"},
         {"tag\tt\tstrictly\n", "f:1: the mode"},
-        {"tag\tt\ttrend\t1\n", "f:1: only a strict tag"},
+        {"tag\tt\tmonotone\n", "f:1: the mode"},
+        {"tag\tt\ttrend\t1\n", "f:1: only a strict or monotonic tag"},
+        {"tag\tt\tmonotonic\tx\n", "f:1: the start"},
+        {"tag\tt\tmonotonic\ntag\tt\tstrict\n", "f:2: another line said"},
         {"tag\tt\tstrict\tx\n", "f:1: the start"},
         {"tag\tt\tstrict\t\n", "f:1: the start"},
         {"tag\tt\tstrict\t9223372036854775807\n", "f:1: the start"},

@@ -33,6 +33,7 @@ struct batch {
     struct id_request request;
     struct allocator *allocator;
     uint64_t id;
+    uint64_t began_us;
     struct timer abandon;
     bool abandoned;
     size_t count;
@@ -169,6 +170,7 @@ static void on_abandon(struct timer *timer, uint64_t now_ms)
         refill->request_id = 0;
         tag_queue(allocator, batch->tags[i], now_ms);
     }
+    allocator->counts.in_flight -= batch->count;
 }
 
 static void tag_wake(struct allocator *allocator, struct id_tag *tag)
@@ -257,6 +259,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->end = result->first + result->size;
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
+    allocator->counts.granted += result->size;
     YIELD("published a segment");
     if (allocator->prefetch != NULL) {
         prefetch_served(allocator->prefetch, tag);
@@ -306,7 +309,10 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
         return;
     }
     if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
-        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
+        uint32_t before = atomic_load_explicit(&tag->state, memory_order_relaxed);
+        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN
+                         : before == ID_TAG_MONOTONIC      ? before
+                                                           : ID_TAG_STRICT;
 
         atomic_store_explicit(&tag->state, state, memory_order_release);
         allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
@@ -329,6 +335,9 @@ static void batch_done_cb(struct id_request *request)
     timer_cancel(allocator->timers, &batch->abandon);
     allocator->batch_count--;
     allocator->abandoned_count -= batch->abandoned;
+    allocator->counts.in_flight -= batch->abandoned ? 0 : batch->count;
+    histogram_note(&allocator->counts.took, clock_now_us(allocator->clock) - batch->began_us,
+                   batch->count);
     if (err == 0) {
         err = results_decode(RESULT_GRANTS, request->reply.data, request->reply.len, results,
                              LIMIT_GRANTS_PER_ENTRY, &count);
@@ -371,6 +380,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     ASSERT(batch != NULL);
     batch->allocator = allocator;
     batch->id = ++allocator->last_batch_id;
+    batch->began_us = clock_now_us(allocator->clock);
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.deadline_ms = now_ms + config->request_ms;
     batch->request.done = batch_done_cb;
@@ -400,6 +410,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     /* The proposer's own deadline comes first; this is for answers that never come. */
     timer_arm(allocator->timers, &batch->abandon, batch->request.deadline_ms + config->retry_ms);
     allocator->batch_count++;
+    allocator->counts.in_flight += batch->count;
     return batch;
 }
 
@@ -426,13 +437,14 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     uint32_t after = before;
     bool newer = row->generation > tag->refill.generation;
 
+    id_tag_take_shape(tag, row);
     if (row->generation < tag->refill.generation) {
         return;
     }
     if (row->deleted) {
         after = ID_TAG_UNKNOWN;
-    } else if (row->mode == TAG_MODE_STRICT) {
-        after = ID_TAG_STRICT;
+    } else if (row->mode != TAG_MODE_TREND) {
+        after = row->mode == TAG_MODE_STRICT ? ID_TAG_STRICT : ID_TAG_MONOTONIC;
     } else if (newer || (before == ID_TAG_EXHAUSTED && row->max_id < tag_bound(row))) {
         after = ID_TAG_ACTIVE; /* its max was raised, say */
     }
@@ -440,7 +452,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     if (after != before) {
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
-    if (after == ID_TAG_UNKNOWN || after == ID_TAG_STRICT) {
+    if (after != ID_TAG_ACTIVE && after != ID_TAG_EXHAUSTED) {
         allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     }
     tag_generation(allocator, tag, row->generation);

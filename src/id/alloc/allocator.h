@@ -39,6 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
+#include "src/base/histogram.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
@@ -95,6 +96,9 @@ struct allocator_counts {
     uint64_t burnt[ID_BURN_CAUSES]; /* ids, since the start: _GENERATION, _LATE and _STOP */
     uint64_t returned;              /* ids that were given back */
     size_t held;                    /* tags that got a segment of their present generation */
+    uint64_t granted;               /* ids, in segments that were published */
+    size_t in_flight;               /* tags that were asked for and not answered */
+    struct histogram took;          /* from the question to the answer, of each of them */
 };
 const struct allocator_counts *allocator_counts(const struct allocator *allocator);
 

@@ -26,6 +26,15 @@
 _Static_assert(sizeof(struct id_tag) + 64 + ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
                "what a tag in use takes is counted with it");
 
+/* What a claim looks at, the word first, is one cache line's worth; what the raft loop writes with
+ * each grant lies behind it. */
+#define LINE_BYTES 64
+_Static_assert(offsetof(struct id_tag, buffer) == 0, "a tag begins with what claims swap");
+_Static_assert(offsetof(struct segment_buffer, word) == 0, "which begins with the word");
+_Static_assert(offsetof(struct id_tag, name_len) + sizeof(uint16_t) <= LINE_BYTES,
+               "what each request reads of a tag");
+_Static_assert(offsetof(struct id_tag, refill) >= LINE_BYTES, "the raft loop's part");
+
 struct index {
     struct index *older;      /* kept until the end: a reader may still be in it */
     unsigned bits;            /* 1 << bits slots */
@@ -72,6 +81,7 @@ struct id_table *id_table_new(void)
 void id_table_free(struct id_table *table)
 {
     struct index *index;
+    struct id_tag *tag;
 
     if (table == NULL) {
         return;
@@ -82,6 +92,9 @@ void id_table_free(struct id_table *table)
 
         free(index);
         index = older;
+    }
+    RB_FOREACH (tag, id_tags, &table->by_name) {
+        free((struct shape *)(uintptr_t)atomic_load_explicit(&tag->shape, memory_order_relaxed));
     }
     arena_free(&table->arena);
     free(table);
@@ -194,6 +207,19 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
     table->count++;
     index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
     return tag;
+}
+
+void id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
+{
+    struct shape *shape;
+
+    if (row->shape_len == 0 || atomic_load_explicit(&tag->shape, memory_order_relaxed) != NULL) {
+        return;
+    }
+    shape = malloc(sizeof *shape);
+    ASSERT(shape != NULL);
+    ASSERT(tag_shape(row->shape, row->shape_len, shape, NULL) == 0); /* a row keeps that rule */
+    atomic_store_explicit(&tag->shape, shape, memory_order_release);
 }
 
 size_t id_table_count(const struct id_table *table)

@@ -22,6 +22,7 @@
 #include "src/base/limits.h"
 #include "src/id/alloc/refill.h"
 #include "src/id/alloc/segment.h"
+#include "src/id/codec/tag.h"
 
 struct prefetch_entry;
 
@@ -29,7 +30,8 @@ enum id_tag_state {
     ID_TAG_ACTIVE = 0,
     ID_TAG_UNKNOWN = 1,   /* deleted in the cluster: 404 until it is made again */
     ID_TAG_EXHAUSTED = 2, /* no ids left below 2^63: 409 once the slots are used up */
-    ID_TAG_STRICT = 3     /* no segments: ids come by ID_REQUEST_STRICT */
+    ID_TAG_STRICT = 3,    /* no segments: ids come by ID_REQUEST_STRICT */
+    ID_TAG_MONOTONIC = 4  /* as well */
 };
 
 struct id_tag {
@@ -42,6 +44,8 @@ struct id_tag {
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
     struct id_tag *want_next;       /* want_list.h */
+    /* Of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids. */
+    const struct shape *_Atomic shape;
     /* raft loop alone */
     struct refill refill;
     STAILQ_ENTRY(id_tag) queue_link; /* in one of the allocator's queues */
@@ -77,6 +81,7 @@ enum id_burn_cause {
     ID_BURN_STRICT,     /* allocated for strict requests that had been answered with an error */
     ID_BURN_SKIPPED,    /* too few in one piece for contiguous=1 */
     ID_BURN_UNANSWERED, /* claimed for a request that failed afterwards */
+    ID_BURN_WINDOW,     /* left in a leader's windows when it lost the lead */
     ID_BURN_CAUSES
 };
 
@@ -99,6 +104,10 @@ struct id_tag *id_table_find(const struct id_table *table, const char *name, siz
 
 /* The entry of a name, made (empty, active) if missing. NULL when LIMIT_TAGS entries exist. */
 struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len);
+
+/* The shape of the tag's row, unless the entry has it. A name has one for ever
+ * (src/id/codec/shape.h), so the first row that is seen has it. Owner only. */
+void id_tag_take_shape(struct id_tag *tag, const struct tag_row *row);
 
 size_t id_table_count(const struct id_table *table);
 

@@ -1,5 +1,5 @@
 /*
- * strict.c - see strict.h: gathers strict requests into batches and answers them.
+ * strict.c - see strict.h: gathers strict and monotonic requests into batches and answers them.
  *
  *   waiting --turn--> in a batch --result--> answered
  *      ^                  |
@@ -13,6 +13,11 @@
  * Each batch costs every node a message and a part of a disk write, whatever its size. So a small
  * one is held back for a moment while larger ones are under way: with many clients there are a few
  * large batches, sent as earlier ones are answered, and with few of them nobody waits for long.
+ *
+ * Three lanes, since no batch has requests of two: what is allocated by the log; what comes from
+ * the leader's windows, which costs no write, so that nothing of it is held back; and of the latter
+ * what has a key, and so waits for the log after all. Which mode a tag has this node may not know
+ * yet: the leader says so, and the request changes lanes.
  *
  * While no leader is known nothing is sent: what waits then goes in few large batches to the next
  * leader, and what is late by then was never sent at all, so nothing of it can be burnt.
@@ -44,6 +49,7 @@ struct place {
 struct batch {
     struct id_request request;
     struct strict *strict;
+    struct lane *lane;
     bool busy; /* proposed and not done */
     uint32_t count;
     struct place places[LIMIT_STRICT_ITEMS];
@@ -56,8 +62,23 @@ struct pick {
     uint32_t arrival;
 };
 
+enum lane_kind { LANE_STRICT, LANE_MONOTONIC, LANE_KEYED, LANES };
+
+/* Of one kind of batches. */
+struct lane {
+    enum lane_kind kind;
+    struct strict_list waiting; /* to be gathered, oldest first. status: 0, or what an earlier
+                                   batch said, which is then in the reply as well */
+    size_t waiting_count;
+    unsigned busy_count; /* batches under way */
+    size_t flying;       /* requests of batches under way, answered or not */
+    struct batch batches[LIMIT_STRICT_BATCHES];
+};
+
 struct strict {
     uint32_t key_limit;
+    uint32_t key_share;
+    bool is_shared;
     const struct clock *clock;
     struct timers *timers;
     struct id_proposer *proposer;
@@ -65,19 +86,18 @@ struct strict {
     void *data;
     bool stopped;
     bool leader_known;
-    struct strict_list waiting; /* to be gathered, oldest first. status: 0, or what an earlier
-                                   batch said, which is then in the reply as well */
-    struct strict_list paused;  /* likewise, once their timers have fired */
-    size_t waiting_count;
-    unsigned busy_count;    /* batches under way */
-    size_t flying;          /* requests of batches under way, answered or not */
-    size_t held;            /* waiting, paused and in batches: <= LIMIT_STRICT_WAITING */
-    struct timer next_turn; /* wakes the loop */
+    struct strict_list paused; /* to wait again, once their timers have fired */
+    size_t held;               /* waiting, paused and in batches: <= LIMIT_STRICT_WAITING */
+    struct timer next_turn;    /* wakes the loop */
     uint64_t burnt;
+    struct histogram took;
     struct pick picks[LIMIT_STRICT_ITEMS];            /* while a batch is made */
     struct strict_result results[LIMIT_STRICT_ITEMS]; /* while one is answered */
-    struct batch batches[LIMIT_STRICT_BATCHES];
+    struct lane lanes[LANES];
 };
+
+#define LANE_FOREACH(lane, strict)                                                                 \
+    for (struct lane *lane = (strict)->lanes; lane < (strict)->lanes + LANES; lane++)
 
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data)
@@ -92,18 +112,26 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
     strict->proposer = proposer;
     strict->answer = answer;
     strict->data = data;
-    TAILQ_INIT(&strict->waiting);
     TAILQ_INIT(&strict->paused);
-    for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
-        strict->batches[i].strict = strict;
+    LANE_FOREACH(lane, strict)
+    {
+        lane->kind = (enum lane_kind)(lane - strict->lanes);
+        TAILQ_INIT(&lane->waiting);
+        for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
+            lane->batches[i].strict = strict;
+            lane->batches[i].lane = lane;
+        }
     }
     return strict;
 }
 
-void strict_limit_keys(struct strict *strict, uint32_t key_limit)
+void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share,
+                       bool is_shared)
 {
     ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
     strict->key_limit = key_limit;
+    strict->key_share = key_share;
+    strict->is_shared = is_shared;
 }
 
 void strict_free(struct strict *strict)
@@ -112,21 +140,25 @@ void strict_free(struct strict *strict)
         return;
     }
     ASSERT(strict->held == 0);
-    for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
-        ASSERT(!strict->batches[i].busy);
-        buf_free(&strict->batches[i].request.payload);
-        buf_free(&strict->batches[i].request.reply);
+    LANE_FOREACH(lane, strict)
+    {
+        for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
+            ASSERT(!lane->batches[i].busy);
+            buf_free(&lane->batches[i].request.payload);
+            buf_free(&lane->batches[i].request.reply);
+        }
     }
     timer_cancel(strict->timers, &strict->next_turn);
     free(strict);
 }
 
 /* 0 if the request can be taken. */
-static int submit_check(const struct strict *strict, const struct id_request *request)
+static int submit_check(const struct strict *strict, struct id_request *request)
 {
     struct strict_item item;
     int rv = strict_item_decode(request->payload.data, request->payload.len, &item);
 
+    request->keyed = rv == 0 && item.key_len > 0;
     if (strict->stopped) {
         return ERR_SHUTTING_DOWN;
     }
@@ -145,15 +177,25 @@ static void finish(struct strict *strict, struct id_request *request, int status
     ASSERT(strict->held > 0);
     strict->held--;
     timer_cancel(strict->timers, &request->deadline);
+    histogram_note(&strict->took, clock_now_us(strict->clock) - request->began_us, 1);
     request->status = status;
     strict->answer(strict->data, request, status);
 }
 
+static struct lane *lane_of(struct strict *strict, const struct id_request *request)
+{
+    return &strict->lanes[request->mode != TAG_MODE_MONOTONIC ? LANE_STRICT
+                          : request->keyed                    ? LANE_KEYED
+                                                              : LANE_MONOTONIC];
+}
+
 static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
 {
+    struct lane *lane = lane_of(strict, request);
+
     request->sent_ms = now_ms;
-    TAILQ_INSERT_TAIL(&strict->waiting, request, link);
-    strict->waiting_count++;
+    TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+    lane->waiting_count++;
     timer_arm(strict->timers, &request->deadline, request->deadline_ms);
     timer_arm_by(strict->timers, &strict->next_turn, now_ms);
 }
@@ -173,8 +215,8 @@ static void on_due(struct timer *timer, uint64_t now_ms)
         enqueue(strict, request, now_ms);
         return;
     } else {
-        TAILQ_REMOVE(&strict->waiting, request, link);
-        strict->waiting_count--;
+        TAILQ_REMOVE(&lane_of(strict, request)->waiting, request, link);
+        lane_of(strict, request)->waiting_count--;
     }
     finish(strict, request, request->status != 0 ? request->status : status);
 }
@@ -192,53 +234,54 @@ void strict_submit(struct strict *strict, struct id_request *request)
     }
     request->holder = strict;
     request->work = NULL;
+    request->began_us = clock_now_us(strict->clock);
     timer_init(&request->deadline, on_due);
     enqueue(strict, request, clock_now_ms(strict->clock));
     strict->held++;
 }
 
 /* There is something to send, somebody to send it to, and a batch is free. */
-static bool may_send(const struct strict *strict)
+static bool may_send(const struct strict *strict, const struct lane *lane)
 {
-    return !TAILQ_EMPTY(&strict->waiting) && strict->leader_known && !strict->stopped &&
-           strict->busy_count < LIMIT_STRICT_BATCHES;
+    return !TAILQ_EMPTY(&lane->waiting) && strict->leader_known && !strict->stopped &&
+           lane->busy_count < LIMIT_STRICT_BATCHES;
 }
 
 /* When what waits is to be sent. */
-static uint64_t send_at_ms(const struct strict *strict)
+static uint64_t send_at_ms(const struct lane *lane)
 {
-    const struct id_request *oldest = TAILQ_FIRST(&strict->waiting);
+    const struct id_request *oldest = TAILQ_FIRST(&lane->waiting);
 
     ASSERT(oldest != NULL);
-    if (strict->waiting_count * HOLD_SHARE >= strict->flying ||
-        strict->waiting_count >= LIMIT_STRICT_ITEMS) {
+    if (lane->waiting_count * HOLD_SHARE >= lane->flying ||
+        lane->waiting_count >= LIMIT_STRICT_ITEMS || lane->kind == LANE_MONOTONIC) {
         return oldest->sent_ms;
     }
     return oldest->sent_ms + HOLD_MS;
 }
 
 /* One that is not under way. */
-static struct batch *batch_free(struct strict *strict)
+static struct batch *batch_free(struct lane *lane)
 {
-    struct batch *batch = strict->batches;
+    struct batch *batch = lane->batches;
 
     while (batch->busy) {
         batch++;
-        ASSERT(batch < strict->batches + LIMIT_STRICT_BATCHES);
+        ASSERT(batch < lane->batches + LIMIT_STRICT_BATCHES);
     }
     return batch;
 }
 
-static uint32_t pick_waiting(struct strict *strict)
+static uint32_t pick_waiting(struct strict *strict, struct lane *lane)
 {
     struct id_request *request;
     uint32_t count = 0;
 
-    while (count < LIMIT_STRICT_ITEMS && (request = TAILQ_FIRST(&strict->waiting)) != NULL) {
+    while (count < LIMIT_STRICT_ITEMS && (request = TAILQ_FIRST(&lane->waiting)) != NULL) {
         struct pick *pick = &strict->picks[count];
 
-        TAILQ_REMOVE(&strict->waiting, request, link);
-        strict->waiting_count--;
+        TAILQ_REMOVE(&lane->waiting, request, link);
+        lane->waiting_count--;
         ASSERT(strict_item_decode(request->payload.data, request->payload.len, &pick->item) == 0);
         pick->request = request;
         pick->arrival = count++;
@@ -276,15 +319,31 @@ static bool ask_again(struct strict *strict, struct id_request *request, int sta
 {
     uint64_t at_ms = now_ms + STRICT_RETRY_MS;
 
-    if ((status != ERR_CHANGING && status != ERR_EMPTY) || strict->stopped ||
+    if ((status != ERR_CHANGING && status != ERR_EMPTY && status != ERR_STALE) || strict->stopped ||
         at_ms >= request->deadline_ms) {
         return false;
     }
-    request->status = status;
+    request->status = status != ERR_STALE ? status : 0; /* that says nothing to a client */
     request->sent_ms = PAUSED;
     request->work = NULL;
     TAILQ_INSERT_TAIL(&strict->paused, request, link);
     timer_arm(strict->timers, &request->deadline, at_ms);
+    return true;
+}
+
+/* True if the tag is in the other mode without segments: nothing was taken, and it goes there. */
+static bool change_lane(struct strict *strict, struct id_request *request,
+                        const struct strict_result *result, uint64_t now_ms)
+{
+    uint8_t before = request->mode != 0 ? request->mode : TAG_MODE_STRICT;
+
+    if (result->status != ERR_WRONG_MODE || strict->stopped || result->detail == before ||
+        (result->detail != TAG_MODE_STRICT && result->detail != TAG_MODE_MONOTONIC)) {
+        return false;
+    }
+    request->mode = (uint8_t)result->detail;
+    request->work = NULL;
+    enqueue(strict, request, now_ms);
     return true;
 }
 
@@ -307,13 +366,16 @@ static void place_result(struct strict *strict, const struct place *place,
         strict->burnt += lost ? place->count : 0;
         return;
     }
+    if (change_lane(strict, request, result, now_ms)) {
+        return;
+    }
     if (status == 0 && !result_is_sane(result, place->count)) {
         status = ERR_BAD_MESSAGE;
     } else {
         results_encode(RESULT_STRICT, result, 1, &request->reply);
     }
     if (!ask_again(strict, request, status, now_ms)) {
-        finish(strict, request, status);
+        finish(strict, request, status != ERR_STALE ? status : ERR_TIMEOUT);
     }
 }
 
@@ -321,12 +383,13 @@ static void batch_done_cb(struct id_request *base)
 {
     struct batch *batch = CONTAINER(base, struct batch, request);
     struct strict *strict = batch->strict;
+    struct lane *lane = batch->lane;
     uint64_t now_ms = clock_now_ms(strict->clock);
     size_t count = 0;
     int err = base->status;
 
-    ASSERT(batch->busy && strict->flying >= batch->count);
-    strict->flying -= batch->count;
+    ASSERT(batch->busy && lane->flying >= batch->count);
+    lane->flying -= batch->count;
     if (err == 0) {
         err = results_decode(RESULT_STRICT, base->reply.data, base->reply.len, strict->results,
                              LIMIT_STRICT_ITEMS, &count);
@@ -343,34 +406,55 @@ static void batch_done_cb(struct id_request *base)
         }
     }
     batch->busy = false;
-    strict->busy_count--;
-    if (may_send(strict)) {
+    lane->busy_count--;
+    if (may_send(strict, lane)) {
         timer_arm_by(strict->timers, &strict->next_turn, now_ms);
     }
+}
+
+/* Without a key that counts for somebody the shorter form says all. A batch of monotonic requests
+ * is no command, and has one form. */
+static enum command_type batch_type(const struct strict *strict, const struct lane *lane,
+                                    uint32_t count)
+{
+    if (lane->kind != LANE_STRICT) {
+        return COMMAND_STRICT_FOR;
+    }
+    for (uint32_t i = 0; i < count && strict->is_shared; i++) {
+        const struct strict_item *item = &strict->picks[i].item;
+
+        if (item->key_len > 0 && item->client != 0) {
+            return COMMAND_STRICT_FOR;
+        }
+    }
+    return COMMAND_STRICT;
 }
 
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
     const struct strict *strict = batch->strict;
     struct command_list head = {.wall_ms = clock_wall_ms(strict->clock),
-                                .key_limit = strict->key_limit};
+                                .key_limit = strict->key_limit,
+                                .key_share = strict->key_share};
+    enum command_type type = batch_type(strict, batch->lane, count);
     uint64_t latest_ms = 0;
 
     batch->busy = true;
-    batch->strict->busy_count++;
+    batch->lane->busy_count++;
     batch->count = count;
-    batch->strict->flying += count;
-    batch->request.kind = ID_REQUEST_COMMAND;
+    batch->lane->flying += count;
+    batch->request.kind =
+        batch->lane->kind == LANE_STRICT ? ID_REQUEST_COMMAND : ID_REQUEST_MONOTONIC;
     batch->request.status = 0;
     batch->request.done = batch_done_cb;
     batch->request.payload.len = 0;
     batch->request.reply.len = 0;
-    command_put(&batch->request.payload, COMMAND_STRICT, &head);
+    command_put(&batch->request.payload, type, &head);
     for (uint32_t i = 0; i < count; i++) {
         const struct pick *pick = &strict->picks[i];
         struct id_request *request = pick->request;
 
-        command_item_put(&batch->request.payload, COMMAND_STRICT, &pick->item);
+        command_item_put(&batch->request.payload, type, &pick->item);
         batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
         request->work = &batch->places[i];
         request->status = 0; /* the earlier answer is no longer true */
@@ -382,29 +466,42 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
         latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;
 }
 
-void strict_turn(struct strict *strict, bool leader_known)
+static void lane_turn(struct strict *strict, struct lane *lane, uint64_t now_ms)
 {
-    uint64_t now_ms = clock_now_ms(strict->clock);
-
-    strict->leader_known = leader_known;
-    while (may_send(strict) && send_at_ms(strict) <= now_ms) {
-        struct batch *batch = batch_free(strict);
-        uint32_t count = pick_waiting(strict);
+    while (may_send(strict, lane) && send_at_ms(lane) <= now_ms) {
+        struct batch *batch = batch_free(lane);
+        uint32_t count = pick_waiting(strict, lane);
 
         picks_sort(strict->picks, count);
         batch_fill(batch, count, now_ms);
         /* From here on the batch may be done at any call. */
         strict->proposer->propose(strict->proposer, &batch->request);
     }
-    timer_arm(strict->timers, &strict->next_turn,
-              may_send(strict) ? send_at_ms(strict) : TIMER_NEVER);
+}
+
+void strict_turn(struct strict *strict, bool leader_known)
+{
+    uint64_t now_ms = clock_now_ms(strict->clock);
+    uint64_t next_ms = TIMER_NEVER;
+
+    strict->leader_known = leader_known;
+    LANE_FOREACH(lane, strict)
+    {
+        lane_turn(strict, lane, now_ms);
+    }
+    LANE_FOREACH(lane, strict)
+    {
+        if (may_send(strict, lane) && send_at_ms(lane) < next_ms) {
+            next_ms = send_at_ms(lane);
+        }
+    }
+    timer_arm(strict->timers, &strict->next_turn, next_ms);
 }
 
 static void finish_list(struct strict *strict, struct strict_list *list, int status)
 {
     struct id_request *request;
 
-    strict->waiting_count -= list == &strict->waiting ? strict->waiting_count : 0;
     while ((request = TAILQ_FIRST(list)) != NULL) {
         TAILQ_REMOVE(list, request, link);
         request->reply.len = 0;
@@ -415,8 +512,17 @@ static void finish_list(struct strict *strict, struct strict_list *list, int sta
 void strict_stop(struct strict *strict)
 {
     strict->stopped = true;
-    finish_list(strict, &strict->waiting, ERR_SHUTTING_DOWN);
+    LANE_FOREACH(lane, strict)
+    {
+        lane->waiting_count = 0;
+        finish_list(strict, &lane->waiting, ERR_SHUTTING_DOWN);
+    }
     finish_list(strict, &strict->paused, ERR_SHUTTING_DOWN);
+}
+
+const struct histogram *strict_took(const struct strict *strict)
+{
+    return &strict->took;
 }
 
 uint64_t strict_burnt(const struct strict *strict)

@@ -1,6 +1,6 @@
 /*
- * strict.h - the batcher of strict requests: what waits on this node, of all tags, goes into one
- * command a turn.
+ * strict.h - the batcher of requests for strict and monotonic ids: what waits on this node, of all
+ * tags, goes into one command a turn, or into one request to the leader (docs/monotonic.md).
  *
  * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()
  * packs what waits, up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it (little
@@ -10,9 +10,12 @@
  * Invariants:
  *  - A request's item is in at most one batch that may still be applied with an answer. An item is
  *    put into a second batch only if the first one's answer said that it got nothing
- *    (ERR_CHANGING, ERR_EMPTY).
- *  - At most LIMIT_STRICT_BATCHES are under way. A batch is over when its answer came or its
- *    deadline passed; requests.h repeats it in between, and it is applied once (session.h).
+ *    (ERR_CHANGING, ERR_EMPTY, ERR_STALE, or ERR_WRONG_MODE with a mode that has no segments).
+ *  - A batch is closed when it leaves: what it brings is for the requests in it, or burnt (R8).
+ *  - Strict and monotonic items share no batch.
+ *  - At most LIMIT_STRICT_BATCHES of a kind are under way. A batch is over when its answer came or
+ *    its deadline passed; requests.h repeats it in between. A command is applied once (session.h),
+ *    of a monotonic batch each copy takes ids of its own.
  *  - A request is answered once: by its result, or at its own deadline with ERR_TIMEOUT or
  *    ERR_NO_LEADER, and then what its batch brings later is burnt (counted).
  *
@@ -26,6 +29,7 @@
 #define LEAFD_ID_ALLOC_STRICT_H
 
 #include "src/base/clock.h"
+#include "src/base/histogram.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/command.h"
 
@@ -37,8 +41,11 @@ typedef void (*strict_answer_fn)(void *data, struct id_request *request, int sta
 
 struct strict;
 
-/* Of the batches from now on; until then what strict_new() was given. */
-void strict_limit_keys(struct strict *strict, uint32_t key_limit);
+/* Of the batches from now on; until then what strict_new() was given, and no shares. key_share: of
+ * the keys, a client whose request does not say may have; is_shared: keys count for clients, which
+ * the level in force must allow (COMMAND_STRICT_FOR). */
+void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share,
+                       bool is_shared);
 
 /* key_limit: strict.keys. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
@@ -63,5 +70,8 @@ void strict_stop(struct strict *strict);
 /* Ids that were allocated for requests which had been answered with an error by then; but not those
  * under a key, which a retry still gets. */
 uint64_t strict_burnt(const struct strict *strict);
+
+/* How long requests took, from submit to their answer, whatever it is. */
+const struct histogram *strict_took(const struct strict *strict);
 
 #endif

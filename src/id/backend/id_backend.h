@@ -14,9 +14,13 @@
 #include "src/base/container.h"
 #include "src/base/stall.h"
 #include "src/id/alloc/id_table.h"
+#include "src/id/backend/id_figures.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
 #include "src/id/snowflake/snowflake.h"
+
+/* A number that this node does not know. */
+#define ID_UNKNOWN UINT64_MAX
 
 enum id_node_state {
     ID_NODE_STARTING,
@@ -35,6 +39,12 @@ struct id_member {
     char role[12];                              /* "voter" or "standby" */
     bool reachable;                             /* this node has a link to it (itself: true) */
     uint64_t match_index;                       /* known on the leader; else 0 */
+    /* ID_UNKNOWN: not known here */
+    uint64_t lag;           /* committed, and not on its disk yet; of itself: not applied */
+    uint64_t round_trip_us; /* of the link to it */
+    uint64_t last_heard_ms; /* so long ago it answered; of itself 0 */
+    bool has_clock_offset;
+    int64_t clock_offset_ms; /* its clock is ahead of this node's; behind: negative */
 };
 
 /* The change of the membership that is under way, or was given up last. */
@@ -67,6 +77,18 @@ struct id_missing {
         uint64_t id;
         bool reachable;       /* this node has a link to it */
     } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
+};
+
+/* What the members hold of some tags. Each page has the first `limit` of the node's own: a tag
+ * behind the last of a page with `more` may be missing there. */
+struct id_buffers {
+    size_t count;
+    struct id_node_buffers {
+        uint64_t node_id;
+        bool asked;                   /* else it cannot be reached, or the level is too low */
+        bool answered;                /* it has a page */
+        struct id_segments_page page; /* its items are the caller's to free */
+    } nodes[LIMIT_NODES + 1];         /* also this node, should it be no member any more */
 };
 
 /* A backup (backup_file.h) that is taken part by part: each request gets the next bytes. ERR_*:
@@ -105,6 +127,7 @@ static inline const char *id_difference_setting(unsigned i)
 /* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
  * main). */
 struct id_health {
+    _Atomic bool joining;             /* the node is none yet: it waits to be let in */
     _Atomic bool started;             /* the log is loaded and the core runs */
     _Atomic bool leader_known;        /* or a member through which it is reached: */
     _Atomic uint64_t leader_through;  /* this one; 0: directly, or not at all */
@@ -164,6 +187,7 @@ struct id_backend {
     struct id_table *table;      /* shared, see id_table.h */
     struct snowflake *snowflake; /* shared, see snowflake.h; NULL: switched off */
     const struct id_health *health;
+    struct id_figures_box *figures; /* NULL: nothing is measured (tests) */
     const struct clock *clock;
     uint32_t refill_percent; /* when claimers ask for a refill; default REFILL_DEFAULT_PERCENT */
 };

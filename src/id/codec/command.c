@@ -8,9 +8,9 @@
 #include "src/base/assert.h"
 
 /* All bits of enum tag_field. */
-#define ALL_TAG_FIELDS 0x3f
+#define ALL_TAG_FIELDS 0x7f
 
-#define ITEM_SIZE_MAX 64
+#define ITEM_SIZE_MAX 80
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
 
@@ -34,11 +34,24 @@ static const struct item_format GRANTS = {
     .max = LIMIT_GRANTS_PER_ENTRY,
 };
 
+static bool window_is_sound(const void *data)
+{
+    return ((const struct grant_item *)data)->size >= 1;
+}
+
+static const struct item_format WINDOWS = {
+    .fields = FIELDS(GRANT_FIELDS),
+    .size = sizeof(struct grant_item),
+    .is_sound = window_is_sound,
+    .max = LIMIT_GRANTS_PER_ENTRY,
+};
+
 static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, name),        FIELD_NUMBER(struct tag_put, fields),
     FIELD_NUMBER(struct tag_put, max_id),      FIELD_NUMBER(struct tag_put, step),
     FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
     FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max), /* if bounded */
+    FIELD_STRING(struct tag_put, shape),                                          /* if shaped */
 };
 #define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
 
@@ -46,24 +59,37 @@ static bool put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
-    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_MAX)) == 0;
+    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_MAX & ~TAG_FIELD_SHAPE)) == 0;
 }
 
 static bool bounded_put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
-    return (put->fields & ~ALL_TAG_FIELDS) == 0;
+    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_SHAPE)) == 0;
 }
 
-static const struct item_format BOUNDED_PUTS = {
+static bool shaped_put_is_sound(const void *data)
+{
+    const struct tag_put *put = data;
+
+    return (put->fields & ~ALL_TAG_FIELDS) == 0 && put->shape_len <= TAG_SHAPE_BYTES_MAX;
+}
+
+static const struct item_format SHAPED_PUTS = {
     .fields = FIELDS(PUT_FIELDS),
+    .size = sizeof(struct tag_put),
+    .is_sound = shaped_put_is_sound,
+};
+
+static const struct item_format BOUNDED_PUTS = {
+    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 1),
     .size = sizeof(struct tag_put),
     .is_sound = bounded_put_is_sound,
 };
 
 static const struct item_format PUTS = {
-    .fields = {PUT_FIELDS, PUT_FIELD_COUNT - 1},
+    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2),
     .size = sizeof(struct tag_put),
     .is_sound = put_is_sound,
 };
@@ -72,7 +98,12 @@ static const struct field STRICT_FIELDS[] = {
     FIELD_STRING(struct strict_item, name),
     FIELD_STRING(struct strict_item, key),
     FIELD_NUMBER(struct strict_item, count),
+    FIELD_NUMBER(struct strict_item, client), /* of those for clients alone */
+    FIELD_NUMBER(struct strict_item, most),
 };
+#define STRICT_FIELD_COUNT (sizeof STRICT_FIELDS / sizeof *STRICT_FIELDS)
+FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 2)
+FIELDS_FLAT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT)
 
 static bool strict_is_sound(const void *data)
 {
@@ -82,9 +113,38 @@ static bool strict_is_sound(const void *data)
 }
 
 static const struct item_format STRICTS = {
-    .fields = FIELDS(STRICT_FIELDS),
+    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 2, strict_put, strict_read},
     .size = sizeof(struct strict_item),
     .is_sound = strict_is_sound,
+    .max = LIMIT_STRICT_ITEMS,
+};
+
+static const struct item_format STRICTS_FOR = {
+    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT, strict_for_put, strict_for_read},
+    .size = sizeof(struct strict_item),
+    .is_sound = strict_is_sound,
+    .max = LIMIT_STRICT_ITEMS,
+};
+
+static const struct field KEYED_FIELDS[] = {
+    FIELD_STRING(struct keyed_item, item.name),  FIELD_STRING(struct keyed_item, item.key),
+    FIELD_NUMBER(struct keyed_item, item.count), FIELD_NUMBER(struct keyed_item, item.client),
+    FIELD_NUMBER(struct keyed_item, item.most),  FIELD_NUMBER(struct keyed_item, first),
+    FIELD_NUMBER(struct keyed_item, generation),
+};
+
+static bool keyed_is_sound(const void *data)
+{
+    const struct keyed_item *keyed = data;
+
+    return strict_is_sound(&keyed->item) && keyed->item.key_len >= 1 &&
+           keyed->first < TAG_MAX_ID_END && keyed->item.count <= TAG_MAX_ID_END - keyed->first;
+}
+
+static const struct item_format KEYEDS = {
+    .fields = FIELDS(KEYED_FIELDS),
+    .size = sizeof(struct keyed_item),
+    .is_sound = keyed_is_sound,
     .max = LIMIT_STRICT_ITEMS,
 };
 
@@ -129,8 +189,16 @@ static const struct field PUT_LIST_FIELDS[] = {
 };
 
 static const struct field STRICT_LIST_FIELDS[] = {
+    FIELD_NUMBER(struct command_list, wall_ms), FIELD_NUMBER(struct command_list, key_limit),
+    FIELD_NUMBER(struct command_list, key_share), /* of those for clients alone */
+};
+#define STRICT_LIST_FIELD_COUNT (sizeof STRICT_LIST_FIELDS / sizeof *STRICT_LIST_FIELDS)
+
+static const struct field KEYED_LIST_FIELDS[] = {
     FIELD_NUMBER(struct command_list, wall_ms),
+    FIELD_NUMBER(struct command_list, term),
     FIELD_NUMBER(struct command_list, key_limit),
+    FIELD_NUMBER(struct command_list, key_share),
 };
 
 static const struct field DELETE_FIELDS[] = {
@@ -166,11 +234,27 @@ static const struct field DIGEST_FIELDS[] = {
 static const struct field CLOCK_FIELDS[] = {FIELD_NUMBER(struct clock_command, cluster_ms)};
 
 static const struct field ACQUIRE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
-    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
-    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
+    FIELD_NUMBER(struct worker_acquire, kind),
+    FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_NUMBER(struct worker_acquire, floor_ms),
+    FIELD_NUMBER(struct worker_acquire, window_ms),
+    FIELD_NUMBER(struct worker_acquire, wall_ms),
+    FIELD_STRING(struct worker_acquire, name),
     FIELD_STRING(struct worker_acquire, address),
+    FIELD_NUMBER(struct worker_acquire, client), /* of those for clients alone */
+    FIELD_NUMBER(struct worker_acquire, most),
+    FIELD_NUMBER(struct worker_acquire, percent),
 };
+#define ACQUIRE_FIELD_COUNT (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
+
+/* A node's own worker ids count for nobody. */
+static bool acquire_for_is_sound(const void *data)
+{
+    const struct worker_acquire *acquire = data;
+
+    return acquire->kind == WORKER_CLIENT && acquire->client != 0 && acquire->percent >= 1 &&
+           acquire->percent <= 100;
+}
 
 static const struct field RENEW_FIELDS[] = {
     FIELD_NUMBER(struct worker_renew, worker_id),
@@ -222,10 +306,13 @@ static const struct form FORMS[] = {
     [COMMAND_DIGEST] = {.since = 1, .fields = FIELDS(DIGEST_FIELDS)},
     [COMMAND_LAYOUT] = {.since = 1, .fields = FIELDS(snowflake_layout_fields)},
     [COMMAND_CLOCK] = {.since = 1, .fields = FIELDS(CLOCK_FIELDS)},
-    [COMMAND_WORKER_ACQUIRE] = {.since = 1, .fields = FIELDS(ACQUIRE_FIELDS)},
+    [COMMAND_WORKER_ACQUIRE] = {.since = 1,
+                                .fields = FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 3)},
     [COMMAND_WORKER_RENEW] = {.since = 1, .fields = FIELDS(RENEW_FIELDS)},
     [COMMAND_WORKER_RELEASE] = {.since = 1, .fields = FIELDS(RELEASE_FIELDS)},
-    [COMMAND_STRICT] = {.since = 1, .fields = FIELDS(STRICT_LIST_FIELDS), .items = &STRICTS},
+    [COMMAND_STRICT] = {.since = 1,
+                        .fields = FIELDS_FIRST(STRICT_LIST_FIELDS, STRICT_LIST_FIELD_COUNT - 1),
+                        .items = &STRICTS},
     [COMMAND_GIVE_BACK] = {.since = 1, .fields = FIELDS(LIST_FIELDS), .items = &GIVE_BACKS},
     [COMMAND_RECALLED] = {.since = 1, .items = &RECALLS},
     [COMMAND_MEMBER_BEGIN] = {.since = 1,
@@ -240,6 +327,17 @@ static const struct form FORMS[] = {
                                   .items = &BOUNDED_PUTS},
     [COMMAND_BIRTH] = {.since = 1, .fields = FIELDS(birth_fields), .is_sound = birth_is_sound},
     [COMMAND_LEVEL] = {.since = 1, .fields = FIELDS(LEVEL_FIELDS)},
+    [COMMAND_STRICT_FOR] = {.since = 3,
+                            .fields = FIELDS(STRICT_LIST_FIELDS),
+                            .items = &STRICTS_FOR},
+    [COMMAND_WORKER_ACQUIRE_FOR] = {.since = 3,
+                                    .fields = FIELDS(ACQUIRE_FIELDS),
+                                    .is_sound = acquire_for_is_sound},
+    [COMMAND_TAGS_PUT_SHAPED] = {.since = 3,
+                                 .fields = FIELDS(PUT_LIST_FIELDS),
+                                 .items = &SHAPED_PUTS},
+    [COMMAND_WINDOW] = {.since = 4, .fields = FIELDS(LIST_FIELDS), .items = &WINDOWS},
+    [COMMAND_KEYED] = {.since = 4, .fields = FIELDS(KEYED_LIST_FIELDS), .items = &KEYEDS},
 };
 
 /* --- writing --- */
@@ -306,6 +404,7 @@ static bool item_read(struct reader *reader, const struct item_format *items, vo
     if (reader->bad || mark == END) {
         return false;
     }
+    memset(ret_item, 0, items->size); /* an older form has fewer fields */
     if (mark != ITEM || !fields_read(reader, &items->fields, ret_item) ||
         (items->is_sound != NULL && !items->is_sound(ret_item))) {
         reader->bad = true;
@@ -361,12 +460,12 @@ int command_read(const void *data, size_t len, struct command *ret_command)
 void strict_item_encode(const struct strict_item *item, struct buf *buf)
 {
     ASSERT(strict_is_sound(item));
-    message_fields_put(buf, REQUEST_STRICT, &STRICTS.fields, item);
+    message_fields_put(buf, REQUEST_STRICT, &STRICTS_FOR.fields, item);
 }
 
 int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item)
 {
-    return message_fields_read(data, len, REQUEST_STRICT, &STRICTS.fields, ret_item) &&
+    return message_fields_read(data, len, REQUEST_STRICT, &STRICTS_FOR.fields, ret_item) &&
                    strict_is_sound(ret_item)
                ? 0
                : ERR_BAD_MESSAGE;
@@ -376,6 +475,7 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 const struct row_format node_info_format = {
     .version = 2,
-    .fields = {NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1},
+    .fields =
+        FIELDS_FIRST(NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1),
     .is_sound = node_info_is_sound,
 };

@@ -42,23 +42,46 @@ enum command_type {
     COMMAND_CLOCK = 8,          /* clock_command */
     COMMAND_WORKER_ACQUIRE = 9, /* worker_acquire */
     COMMAND_WORKER_RENEW = 10,  /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11,   /* worker_release */
-    COMMAND_STRICT = 12,           /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,        /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,         /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_BIRTH = 15,            /* birth: nobody's, of a leader that knows of none */
-    COMMAND_LEVEL = 16,            /* level_command */
-    COMMAND_TAGS_PUT_BOUNDED = 17, /* as TAGS_PUT, of which some may have a max: level 2 */
-    COMMAND_MEMBER_BEGIN = 20,     /* member_change */
-    COMMAND_MEMBER_END = 21,       /* member_change: index and given_up */
-    COMMAND_MEMBER_MOVE = 22       /* member_move */
+    COMMAND_WORKER_RELEASE = 11,     /* worker_release */
+    COMMAND_STRICT = 12,             /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,          /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,           /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_BIRTH = 15,              /* birth: nobody's, of a leader that knows of none */
+    COMMAND_LEVEL = 16,              /* level_command */
+    COMMAND_TAGS_PUT_BOUNDED = 17,   /* as TAGS_PUT, of which some may have a max: level 2 */
+    COMMAND_MEMBER_BEGIN = 20,       /* member_change */
+    COMMAND_MEMBER_END = 21,         /* member_change: index and given_up */
+    COMMAND_MEMBER_MOVE = 22,        /* member_move */
+    COMMAND_STRICT_FOR = 23,         /* as STRICT, of which keys count for clients: level 3 */
+    COMMAND_WORKER_ACQUIRE_FOR = 24, /* as WORKER_ACQUIRE, for a client: level 3 */
+    COMMAND_TAGS_PUT_SHAPED = 25,    /* as TAGS_PUT_BOUNDED, with shapes: level 3 */
+    COMMAND_WINDOW = 26,             /* command_list of grant_item, the leader's own: level 4 */
+    COMMAND_KEYED = 27               /* command_list of keyed_item, the leader's own: level 4 */
 };
+
+/* TAGS_PUT, in any of its forms. */
+static inline bool command_is_put(enum command_type type)
+{
+    return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BOUNDED ||
+           type == COMMAND_TAGS_PUT_SHAPED;
+}
+
+/* What the leader of a term appends for nobody else, once and in its own term: it has no stamp, and
+ * no session knows of it. The first entry of the term, and what monotonic tags need. */
+static inline bool command_is_leaders(enum command_type type)
+{
+    return type == COMMAND_NOOP || type == COMMAND_BIRTH || type == COMMAND_WINDOW ||
+           type == COMMAND_KEYED;
+}
 
 /* A command with a list of items, as far as it stands before them. */
 struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
     uint32_t key_limit; /* of STRICT: keys the table may hold (the sender's strict.keys; a command
                            must carry everything that apply needs) */
+    uint32_t key_share; /* of STRICT_FOR and KEYED: of these, a client whose item does not say may
+                           have */
+    uint64_t term;      /* of KEYED: in which the leader took the ids */
     bool force;         /* of TAGS_PUT */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
@@ -74,8 +97,9 @@ struct grant_item {
 };
 
 struct grant_result {
-    int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is strict),
-                            ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS) */
+    int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is of another
+                            mode), ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS); of a WINDOW:
+                            ERR_CHANGING (a node may hold a segment of it yet) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: [first, first + size) */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
@@ -99,15 +123,18 @@ enum tag_field {
     TAG_FIELD_MAX_STEP = 1 << 2,
     TAG_FIELD_MODE = 1 << 3,
     TAG_FIELD_DESCRIPTION = 1 << 4,
-    TAG_FIELD_MAX = 1 << 5 /* of TAGS_PUT_BOUNDED alone */
+    TAG_FIELD_MAX = 1 << 5,  /* of TAGS_PUT_BOUNDED and _SHAPED alone */
+    TAG_FIELD_SHAPE = 1 << 6 /* of TAGS_PUT_SHAPED alone */
 };
 
 struct tag_put {
     const char *name; /* borrowed */
     const char *description;
+    const char *shape; /* as in a row, with a key of the proposer's that counts for a new name */
     uint16_t name_len;
     uint16_t description_len;
-    uint8_t fields; /* which of the following were given (enum tag_field) */
+    uint16_t shape_len; /* with its field: 0: none, as for a name without one */
+    uint8_t fields;     /* which of the following were given (enum tag_field) */
     uint8_t mode;
     uint32_t step;
     uint32_t max_step;
@@ -191,18 +218,24 @@ struct strict_item {
     const char *key; /* Idempotency-Key, key_len 0..LIMIT_KEY_BYTES; 0: none */
     uint16_t key_len;
     uint32_t count; /* 1..LIMIT_COUNT */
+    /* Of STRICT_FOR alone; without a key they mean nothing: */
+    uint64_t client; /* for whom the key counts; 0: nobody */
+    uint32_t most;   /* keys that it may have in the table; 0: the list's key_share */
 };
 
 /*
  * What one request got. status:
  *  0                 [first, first + count) is the request's
  *  ERR_UNKNOWN_TAG
- *  ERR_WRONG_MODE    the tag is in trend mode: take its ids from a segment
- *  ERR_CHANGING      the tag became strict, and node `detail` may hold a segment yet: ask again
+ *  ERR_WRONG_MODE    the tag is in another mode; detail: in which (enum tag_mode)
+ *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
+ *                    again
  *  ERR_EXHAUSTED     fewer than count ids are left; detail: how many
  *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count
  *  ERR_KEYS_FULL     detail: the limit
+ *  ERR_SHARE         the client has as many keys as it may; detail: share_detail() (level 3)
  *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
+ *  ERR_STALE         of KEYED: the ids are of an earlier term or generation: ask again, for others
  *
  * A key is looked up before recalling, room and ids left are looked at: while the tag is there and
  * strict, the ids of a known key are given again whatever happened to it since.
@@ -217,6 +250,25 @@ struct strict_result {
     };
 };
 
+/* How many keys a client has, and how many it may have. */
+static inline uint64_t share_detail(uint32_t held, uint32_t most)
+{
+    return (uint64_t)held << 32 | most;
+}
+
+/* --- monotonic tags (docs/monotonic.md) ---
+ *
+ * WINDOW reserves ids for the leader that appended it: [max_id, max_id + size), as apply finds it,
+ * so the entry names no range (R2). Its items are grant_items, of a size of 1 at least; its result
+ * that of a grant. KEYED remembers, under their keys, ids that the leader has taken from its window
+ * (R9); its results are strict_results. Both are appended once: never repeated, in no session.
+ */
+struct keyed_item {
+    struct strict_item item; /* with a key */
+    uint64_t first;          /* [first, first + item.count): the ids */
+    uint32_t generation;     /* of the window that they are from */
+};
+
 /* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf);
@@ -225,10 +277,11 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 /*
  * The unused rest of a segment, given back by the node that owned it and will never use it again.
- * Carried out only if the tag is live and in trend mode, its generation is that given, and its
- * max_id is `end`: then max_id becomes `first`. Else the range stays burnt. That nobody uses it is
- * why a copy that comes later than others of its kind does no harm; that it is carried out once, so
- * that it does none after the range was granted again, is the session's promise (session.h).
+ * Or the rest of a leader's window, which it has closed. Carried out only if the tag is live and
+ * not strict, its generation is that given, and its max_id is `end`: then max_id becomes `first`.
+ * Else the range stays burnt. That nobody uses it is why a copy that comes later than others of its
+ * kind does no harm; that it is carried out once, so that it does none after the range was granted
+ * again, is the session's promise (session.h).
  */
 struct give_back_item {
     const char *name; /* borrowed */

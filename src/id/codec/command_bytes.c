@@ -52,6 +52,7 @@ void message_items_put(struct buf *buf, const struct item_format *format, const 
     const char *item = items;
 
     ASSERT(count <= format->max);
+    buf_reserve(buf, sizeof(uint32_t) + count * format->size); /* all, but for long strings */
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++, item += format->size) {
         ASSERT(format->is_sound == NULL || format->is_sound(item));

@@ -14,50 +14,22 @@
 #ifndef LEAFD_ID_CODEC_FIELDS_H
 #define LEAFD_ID_CODEC_FIELDS_H
 
-#include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/codec/field.h"
 
-enum field_kind {
-    FIELD_KIND_NUMBER, /* of 1, 2, 4 or 8 bytes */
-    FIELD_KIND_SHORT,  /* of 2 bytes, in a uint64_t */
-    FIELD_KIND_BOOL,   /* a byte, 0 or 1 */
-    FIELD_KIND_BYTES,  /* const uint8_t *x and size_t of any name, u32 before them; read in place */
-    FIELD_KIND_STRING, /* const char *x and uint16_t x_len; read in place */
-    FIELD_KIND_TEXT,   /* char x[] with its NUL; read into zeros, and without a NUL in it */
-    FIELD_KIND_CHARS   /* char x[] with a NUL behind uint16_t x_len bytes of any value */
-};
-
-struct field {
-    enum field_kind kind;
-    uint16_t at;
-    uint16_t size; /* of the member */
-    uint16_t len_at;
-};
-
-#define FIELD_OF(kind, type, member, len_at)                                                       \
-    {                                                                                              \
-        kind, offsetof(type, member), sizeof(((type *)NULL)->member), len_at                       \
-    }
-#define FIELD_NUMBER(type, member) FIELD_OF(FIELD_KIND_NUMBER, type, member, 0)
-#define FIELD_SHORT(type, member) FIELD_OF(FIELD_KIND_SHORT, type, member, 0)
-#define FIELD_BOOL(type, member) FIELD_OF(FIELD_KIND_BOOL, type, member, 0)
-#define FIELD_TEXT(type, member) FIELD_OF(FIELD_KIND_TEXT, type, member, 0)
-#define FIELD_BYTES(type, member, len) FIELD_OF(FIELD_KIND_BYTES, type, member, offsetof(type, len))
-#define FIELD_STRING(type, member)                                                                 \
-    FIELD_OF(FIELD_KIND_STRING, type, member, offsetof(type, member##_len))
-#define FIELD_CHARS(type, member)                                                                  \
-    FIELD_OF(FIELD_KIND_CHARS, type, member, offsetof(type, member##_len))
-
-/* The fields of one struct. */
+/* The fields of one struct. put, read: the same as straight code (FIELDS_FLAT), or NULL. */
 struct fields {
     const struct field *items;
     size_t count;
+    void (*put)(struct buf *buf, const void *record);
+    bool (*read)(struct reader *reader, void *record);
 };
 
-#define FIELDS(table)                                                                              \
+#define FIELDS_FIRST(table, number)                                                                \
     {                                                                                              \
-        table, sizeof(table) / sizeof(table)[0]                                                    \
+        table, number, NULL, NULL                                                                  \
     }
+#define FIELDS(table) FIELDS_FIRST(table, sizeof(table) / sizeof(table)[0])
 
 void fields_put(struct buf *buf, const struct fields *fields, const void *record);
 

@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "src/base/buf.h"
+#include "src/base/mailbox_item.h"
 #include "src/base/timers.h"
 
 enum id_request_kind {
@@ -31,10 +32,15 @@ enum id_request_kind {
     ID_REQUEST_MEMBER,   /* payload: a member_ask; reply: a member_answer, which says PENDING if the
                          deadline comes before the end */
     ID_REQUEST_BACKUP,   /* out: struct id_backup; reply: its next bytes */
-    ID_REQUEST_EVERYWHERE /* index: of an entry of the log. Status 0 once all members have applied
+    ID_REQUEST_BUFFERS,  /* payload: a QUERY_TAG_LIST; out: struct id_buffers: what each member that
+                           answers by the deadline holds. Status 0, ERR_OVERLOADED
+                           (LIMIT_BUFFERS_WAITS) or ERR_SHUTTING_DOWN */
+    ID_REQUEST_EVERYWHERE, /* index: of an entry of the log. Status 0 once all members have applied
                              it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
                              ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
                              node knows. The reply is left as it is */
+    ID_REQUEST_MONOTONIC /* payload: a COMMAND_STRICT_FOR, never stamped: its items take ids of the
+                            leader's windows (docs/monotonic.md); reply: RESULT_STRICT */
 };
 
 /*
@@ -52,9 +58,10 @@ struct id_request {
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
     struct buf payload;   /* owned by the request */
     struct buf reply;     /* filled by the backend; owned by the request */
-    void *out;            /* caller's struct, for STATUS, SEGMENTS, BACKUP and EVERYWHERE */
+    void *out;            /* caller's struct, for STATUS, SEGMENTS, BUFFERS, BACKUP, EVERYWHERE */
     uint64_t index;       /* filled by the backend with status 0: of a COMMAND's entry; of a QUERY
-                             that is not local, one that the answer is not older than */
+                             that is not local, or a MONOTONIC, one that the answer is not older
+                             than */
     int status;
     void (*done)(struct id_request *request);
     void *data; /* the caller's */
@@ -65,6 +72,7 @@ struct id_request {
      * with another payload and the same number, or ends that by requests_release(). */
     bool keeps_seq;
     /* the backend's own while it holds the request */
+    struct mailbox_item post; /* on its way to the raft loop */
     TAILQ_ENTRY(id_request) link;
     struct timer deadline;
     uint64_t seq;     /* its number in this node's session, 0: none (session.h) */
@@ -72,8 +80,12 @@ struct id_request {
     uint64_t id;      /* on the wire */
     uint64_t sent_to; /* 0: it waits, or this node serves it itself: */
     uint64_t sent_ms;
-    void *work;   /* as which it does, or NULL */
-    void *holder; /* the part of the backend whose deadline it is */
+    uint64_t began_us; /* of STRICT: when it came */
+    void *work;        /* as which it does, or NULL */
+    void *holder;      /* the part of the backend whose deadline it is */
+    uint8_t mode; /* of STRICT: TAG_MODE_MONOTONIC, or anything else: strict, as far as is known.
+                        * If the leader knows better, the batcher follows */
+    bool keyed;   /* of STRICT, the batcher's own: it has a key */
 };
 
 /* How a part of the node that lives on the raft loop reaches the cluster: by an id_request of kind

@@ -99,6 +99,8 @@ static const struct field STRICT_RESULT_FIELDS[] = {
     FIELD_NUMBER(struct strict_result, generation),
     FIELD_NUMBER(struct strict_result, first),
 };
+#define STRICT_RESULT_FIELD_COUNT (sizeof STRICT_RESULT_FIELDS / sizeof *STRICT_RESULT_FIELDS)
+FIELDS_FLAT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT)
 
 static bool strict_is_sound(const void *data)
 {
@@ -107,7 +109,7 @@ static bool strict_is_sound(const void *data)
     return result->status <= 0 && (result->status == 0 || !result->replayed);
 }
 
-static const struct field STATUS_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(int32_t), 0}};
+static const struct field STATUS_FIELDS[] = {{FIELD_KIND_U32, 0, sizeof(int32_t), 0}};
 static const struct fields STATUS = FIELDS(STATUS_FIELDS);
 
 static bool status_is_sound(const void *status)
@@ -121,9 +123,11 @@ static const struct item_format *results_of(enum result_type type)
     static const struct item_format GRANTS = {FIELDS(GRANT_RESULT_FIELDS),
                                               sizeof(struct grant_result), grant_is_sound,
                                               LIMIT_GRANTS_PER_ENTRY};
-    static const struct item_format STRICTS = {FIELDS(STRICT_RESULT_FIELDS),
-                                               sizeof(struct strict_result), strict_is_sound,
-                                               LIMIT_STRICT_ITEMS};
+    static const struct item_format STRICTS = {
+        {STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT, strict_result_put, strict_result_read},
+        sizeof(struct strict_result),
+        strict_is_sound,
+        LIMIT_STRICT_ITEMS};
     static const struct item_format STATUSES = {FIELDS(STATUS_FIELDS), sizeof(int32_t),
                                                 status_is_sound, LIMIT_GRANTS_PER_ENTRY};
 
@@ -155,44 +159,53 @@ static const struct field PUT_RESULT_FIELDS[] = {
 };
 static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 
-/* What is answered of tags without a max has the bytes of level 1. */
-static const struct item_format *tags_of(bool bounded)
-{
-    return bounded ? &tag_item_bounded_format : &tag_item_format;
-}
+/* What is answered of tags has the bytes of the level that brought what they have. */
+static const enum result_type PUT_RESULTS[] = {[TAG_FORM_PLAIN] = RESULT_PUT,
+                                               [TAG_FORM_BOUNDED] = RESULT_PUT_BOUNDED,
+                                               [TAG_FORM_SHAPED] = RESULT_PUT_SHAPED};
+static const enum result_type ROWS_RESULTS[] = {[TAG_FORM_PLAIN] = RESULT_ROWS,
+                                                [TAG_FORM_BOUNDED] = RESULT_ROWS_BOUNDED,
+                                                [TAG_FORM_SHAPED] = RESULT_ROWS_SHAPED};
 
 void put_result_encode(const struct put_result *result, struct buf *buf)
 {
-    bool bounded = result->status == 0 && result->first.max > 0;
+    enum tag_form form = result->status == 0 ? tag_form(&result->first) : TAG_FORM_PLAIN;
 
     ASSERT(result->status <= 0);
-    message_head_put(buf, bounded ? RESULT_PUT_BOUNDED : RESULT_PUT);
+    message_head_put(buf, PUT_RESULTS[form]);
     fields_put(buf, &PUT_RESULT, result);
     if (result->status == 0) {
-        fields_put(buf, &tags_of(bounded)->fields, &result->first);
+        fields_put(buf, &tag_item_formats[form].fields, &result->first);
     }
 }
 
-/* Of one of two types; which it is. */
-static bool head_read_either(struct reader *reader, const void *data, size_t len,
-                             enum result_type plain, enum result_type other, bool *ret_other)
+/* Of which form a message is; false: it is of no type of these. */
+static bool head_read_form(struct reader *reader, const void *data, size_t len,
+                           const enum result_type types[TAG_FORM_SHAPED + 1],
+                           enum tag_form *ret_form)
 {
-    *ret_other = len > 1 && ((const uint8_t *)data)[1] == other;
-    return message_head_read(reader, data, len, *ret_other ? other : plain);
+    enum tag_form form = TAG_FORM_SHAPED;
+
+    while (form > TAG_FORM_PLAIN && len > 1 && ((const uint8_t *)data)[1] != types[form]) {
+        form--;
+    }
+    *ret_form = form;
+    return message_head_read(reader, data, len, types[form]);
 }
 
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result)
 {
     struct reader reader;
     struct put_result result = {0};
-    bool bounded;
+    enum tag_form form;
 
-    if (!head_read_either(&reader, data, len, RESULT_PUT, RESULT_PUT_BOUNDED, &bounded) ||
+    if (!head_read_form(&reader, data, len, PUT_RESULTS, &form) ||
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if ((result.status == 0 && (!fields_read(&reader, &tags_of(bounded)->fields, &result.first) ||
-                                !tags_of(bounded)->is_sound(&result.first))) ||
+    if ((result.status == 0 &&
+         (!fields_read(&reader, &tag_item_formats[form].fields, &result.first) ||
+          !tag_item_formats[form].is_sound(&result.first))) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -217,17 +230,17 @@ static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
-    bool bounded = false;
+    enum tag_form form = TAG_FORM_PLAIN;
 
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
     for (size_t i = 0; i < count; i++) {
-        bounded |= rows[i]->max > 0;
+        form = tag_form(rows[i]) > form ? tag_form(rows[i]) : form;
     }
-    message_head_put(buf, bounded ? RESULT_ROWS_BOUNDED : RESULT_ROWS);
+    message_head_put(buf, ROWS_RESULTS[form]);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &tags_of(bounded)->fields, rows[i]);
+        fields_put(buf, &tag_item_formats[form].fields, rows[i]);
     }
 }
 
@@ -235,13 +248,13 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 {
     struct reader reader;
     struct tag_rows rows = {0};
-    bool bounded;
+    enum tag_form form;
 
-    if (!head_read_either(&reader, data, len, RESULT_ROWS, RESULT_ROWS_BOUNDED, &bounded) ||
+    if (!head_read_form(&reader, data, len, ROWS_RESULTS, &form) ||
         !fields_read(&reader, &NEXT, &rows)) {
         return ERR_BAD_MESSAGE;
     }
-    rows.rows = message_items_read_all(&reader, tags_of(bounded), &rows.count);
+    rows.rows = message_items_read_all(&reader, &tag_item_formats[form], &rows.count);
     if (rows.rows == NULL) {
         return ERR_BAD_MESSAGE;
     }

@@ -99,6 +99,15 @@ struct snowflake_parts {
     uint32_t sequence;
 };
 
+/* Could these parts be those of an id? */
+static inline bool snowflake_parts_fit(const struct snowflake_layout *layout,
+                                       const struct snowflake_parts *parts)
+{
+    return parts->unix_ms >= layout->epoch_ms && parts->unix_ms <= snowflake_last_ms(layout) &&
+           parts->worker >> layout->worker_bits == 0 &&
+           parts->sequence < snowflake_sequences(layout);
+}
+
 /* Any 64-bit number decodes; bits above the layout's count as time. */
 struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, uint64_t id);
 

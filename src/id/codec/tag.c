@@ -91,6 +91,35 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
+int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
+{
+    size_t text_len = tag_shape_text_len(bytes, len);
+    size_t key_len = len > text_len ? len - text_len - 1 : 0;
+
+    if (shape_parse(bytes, text_len, ret_shape, ret_why) != 0) {
+        return ERR_INVALID;
+    }
+    if (key_len != (ret_shape->secret ? SHAPE_KEY_BYTES : 0) ||
+        len != text_len + (ret_shape->secret ? 1 + SHAPE_KEY_BYTES : 0)) {
+        return refuse(ret_why, "the key of a shape is missing, or too much");
+    }
+    memcpy(ret_shape->key, bytes + len - key_len, key_len);
+    return 0;
+}
+
+/* What a shape asks of its tag. */
+static int shape_check(const struct tag_row *row, const char **ret_why)
+{
+    struct shape shape;
+
+    if (tag_shape(row->shape, row->shape_len, &shape, ret_why) != 0) {
+        return ERR_INVALID;
+    }
+    return tag_bound(row) <= shape_capacity(&shape)
+               ? 0
+               : refuse(ret_why, "a secret shape has base^width ids: set max to that, or less");
+}
+
 int tag_row_check(const struct tag_row *row, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
@@ -121,12 +150,15 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
+    if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
+        return ERR_INVALID;
+    }
     /* What only a later version, or damage, can have made. */
-    if (row->mode > TAG_MODE_STRICT) {
+    if (row->mode > TAG_MODE_MONOTONIC) {
         return refuse(ret_why, "mode is not known");
     }
-    if (row->recalling && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "recalling, but not strict");
+    if (row->recalling && row->mode == TAG_MODE_TREND) {
+        return refuse(ret_why, "recalling, but in trend mode");
     }
     return 0;
 }
@@ -138,9 +170,10 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
-    FIELD_NUMBER(struct tag_row, max), /* of bounded ones alone, which level 2 has */
+    FIELD_NUMBER(struct tag_row, max),   /* from TAG_FORM_BOUNDED on, which level 2 has */
+    FIELD_STRING(struct tag_row, shape), /* of TAG_FORM_SHAPED, which level 3 has */
 };
-#define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
+#define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_SHAPED - (form)))
 
 static bool row_is_sound(const void *row)
 {
@@ -148,42 +181,44 @@ static bool row_is_sound(const void *row)
 }
 
 /* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
-static const struct row_format PLAIN = {
-    .version = 3,
-    .fields = {ROW_FIELDS + 1, ROW_FIELD_COUNT - 2},
-};
-static const struct row_format BOUNDED = {
-    .version = 4,
-    .fields = {ROW_FIELDS + 1, ROW_FIELD_COUNT - 1},
+#define ROW_FORMAT(form, version_)                                                                 \
+    [form] = {.version = (version_),                                                               \
+              .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1)}
+static const struct row_format ROW_FORMATS[] = {
+    ROW_FORMAT(TAG_FORM_PLAIN, 3),
+    ROW_FORMAT(TAG_FORM_BOUNDED, 4),
+    ROW_FORMAT(TAG_FORM_SHAPED, 5),
 };
 
 const struct row_format *tag_row_format(const struct tag_row *row)
 {
-    return row->max > 0 ? &BOUNDED : &PLAIN;
+    return &ROW_FORMATS[tag_form(row)];
 }
 
-const struct item_format tag_item_format = {
-    .fields = {ROW_FIELDS, ROW_FIELD_COUNT - 1},
-    .size = sizeof(struct tag_row),
-    .is_sound = row_is_sound,
-    .max = LIMIT_TAGS_PER_PAGE,
-};
-
-const struct item_format tag_item_bounded_format = {
-    .fields = FIELDS(ROW_FIELDS),
-    .size = sizeof(struct tag_row),
-    .is_sound = row_is_sound,
-    .max = LIMIT_TAGS_PER_PAGE,
+#define ITEM_FORMAT(form)                                                                          \
+    [form] = {.fields = FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(form)),                           \
+              .size = sizeof(struct tag_row),                                                      \
+              .is_sound = row_is_sound,                                                            \
+              .max = LIMIT_TAGS_PER_PAGE}
+const struct item_format tag_item_formats[] = {
+    ITEM_FORMAT(TAG_FORM_PLAIN),
+    ITEM_FORMAT(TAG_FORM_BOUNDED),
+    ITEM_FORMAT(TAG_FORM_SHAPED),
 };
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
 {
     struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
-    bool bounded = value_len > 0 && *(const uint8_t *)value == BOUNDED.version;
-    int err = row_read(value, value_len, bounded ? &BOUNDED : &PLAIN, &row);
+    enum tag_form form = TAG_FORM_SHAPED;
+    int err;
 
-    if (err == 0 && bounded != (row.max > 0)) {
+    while (form > TAG_FORM_PLAIN && value_len > 0 &&
+           *(const uint8_t *)value != ROW_FORMATS[form].version) {
+        form--;
+    }
+    err = row_read(value, value_len, &ROW_FORMATS[form], &row);
+    if (err == 0 && form != tag_form(&row)) {
         err = ERR_CORRUPT;
     }
     if (err != 0 || name_len > LIMIT_TAG_NAME_BYTES || !row_is_sound(&row)) {

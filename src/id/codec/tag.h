@@ -15,15 +15,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/id/codec/fields.h"
+#include "src/id/codec/shape.h"
 
 enum tag_mode {
-    TAG_MODE_TREND = 0, /* segments in memory: unique, trend rising */
-    TAG_MODE_STRICT = 1 /* no segments: every id is taken from the log, rising over all nodes */
+    TAG_MODE_TREND = 0,    /* segments in memory: unique, trend rising */
+    TAG_MODE_STRICT = 1,   /* no segments: every id is taken from the log, rising over all nodes */
+    TAG_MODE_MONOTONIC = 2 /* no segments: every id is taken from the leader's window, rising over
+                              all nodes, with gaps (docs/monotonic.md). Level 4 */
 };
 
 #define TAG_DEFAULT_STEP 1000
@@ -36,19 +40,26 @@ enum tag_mode {
 /* Times are kept at or below the end of the year 9999, so that they can always be shown. */
 #define TAG_TIME_MAX_MS 253402300799999ULL
 
-/* A row of the table. name and description are never NULL, and borrowed: of a row of the state
- * machine from there, and with a NUL behind them; of one that is decoded from its bytes. */
+/* The bytes of a shape: its text and, of a secret one, a NUL and the key. */
+#define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
+
+/* A row of the table. name and description are never NULL, and borrowed, as shape is: of a row of
+ * the state machine from there, the first two with a NUL behind them; of one that is decoded from
+ * its bytes. */
 struct tag_row {
     const char *name;
     const char *description;
+    const char *shape;        /* of its ids' texts, see tag_shape(). Level 3 */
     uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
+    uint16_t shape_len;       /* 0: its ids are numbers. A name keeps what it was made with */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
-    bool recalling;           /* strict, but a node may hold a segment yet: nothing is handed out
-                                 until every one of them has said that it does not (fsm_recall.c) */
+    bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
+                                 nothing is handed out until every one of them has said that it
+                                 does not (fsm_recalls.h) */
     uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
-                                 of a trend tag is set by hand */
+                                 of a tag that is not strict is set by hand (R11) */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;          /* 0..tag_bound(): next id never granted */
@@ -56,6 +67,12 @@ struct tag_row {
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
 };
+
+/* "trend", "strict" or "monotonic". */
+static inline const char *tag_mode_name(enum tag_mode mode)
+{
+    return mode == TAG_MODE_TREND ? "trend" : mode == TAG_MODE_STRICT ? "strict" : "monotonic";
+}
 
 /* The exclusive end of the tag's ids. */
 static inline uint64_t tag_bound(const struct tag_row *row)
@@ -83,15 +100,33 @@ int tag_name_check(const char *name, size_t len, const char **ret_why) MUST_CHEC
 /* As above for a description: 0..256 bytes of UTF-8, no NUL. */
 int tag_description_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
 
+/* The shape of bytes as a row or a put has them, with its key. 0, or ERR_INVALID with the rule:
+ * also where there is a key and should be none, or the other way round. ret_why may be NULL. */
+int tag_shape(const char *bytes, size_t len, struct shape *ret_shape,
+              const char **ret_why) MUST_CHECK;
+
+/* Of these bytes, so many are text that people may see. */
+static inline size_t tag_shape_text_len(const char *bytes, size_t len)
+{
+    return len > 0 ? strnlen(bytes, len) : 0;
+}
+
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* Of its row, whose key holds the name: another one if it has a max. Golden bytes in
+/* What a tag has that earlier levels did not know, and so which of three forms its bytes take. */
+enum tag_form { TAG_FORM_PLAIN, TAG_FORM_BOUNDED /* a max */, TAG_FORM_SHAPED /* a shape */ };
+
+static inline enum tag_form tag_form(const struct tag_row *row)
+{
+    return row->shape_len > 0 ? TAG_FORM_SHAPED : row->max > 0 ? TAG_FORM_BOUNDED : TAG_FORM_PLAIN;
+}
+
+/* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows on their way, with their names: of such as have no max, and of any. */
-extern const struct item_format tag_item_format;
-extern const struct item_format tag_item_bounded_format;
+/* Of rows on their way, with their names: a form takes those before it, too. */
+extern const struct item_format tag_item_formats[TAG_FORM_SHAPED + 1];
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */

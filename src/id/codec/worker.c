@@ -28,7 +28,9 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct worker_row, updated_ms),
     FIELD_CHARS(struct worker_row, name),
     FIELD_CHARS(struct worker_row, address),
+    FIELD_NUMBER(struct worker_row, client), /* of those that count for one, which level 3 has */
 };
+#define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 
 /* What every row that the state machine makes keeps, and no damaged one is loaded without. */
 static bool row_is_sound(const void *data)
@@ -44,18 +46,37 @@ static bool row_is_sound(const void *data)
            row->name_len <= LIMIT_WORKER_NAME_BYTES &&
            tag_name_check(row->name, row->name_len, NULL) == 0 &&
            row->address_len <= LIMIT_ADDRESS_BYTES &&
-           tag_text_check(row->address, row->address_len, false) == 0;
+           tag_text_check(row->address, row->address_len, false) == 0 &&
+           (row->client == 0 || (row->kind == WORKER_CLIENT && row->state == WORKER_HELD));
 }
 
-const struct row_format worker_row_format = {
+static const struct row_format PLAIN = {
     .version = 2,
-    .fields = {ROW_FIELDS + 1, sizeof ROW_FIELDS / sizeof *ROW_FIELDS - 1},
+    .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2),
+    .is_sound = row_is_sound,
+};
+static const struct row_format COUNTED = {
+    .version = 3,
+    .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1),
     .is_sound = row_is_sound,
 };
 
-/* A row on its way, with its worker id. */
+void worker_row_put(struct buf *buf, const struct worker_row *row)
+{
+    row_put(buf, row->client != 0 ? &COUNTED : &PLAIN, row);
+}
+
+int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
+{
+    bool counted = len > 0 && *(const uint8_t *)value == COUNTED.version;
+    int err = row_read(value, len, counted ? &COUNTED : &PLAIN, ret_row);
+
+    return err == 0 && counted != (ret_row->client != 0) ? ERR_CORRUPT : err;
+}
+
+/* A row on its way, with its worker id; for whom it counts is nobody's business. */
 static const struct item_format ROW = {
-    .fields = FIELDS(ROW_FIELDS),
+    .fields = FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1),
     .size = sizeof(struct worker_row),
     .is_sound = row_is_sound,
     .max = LIMIT_WORKER_IDS,
@@ -67,11 +88,21 @@ static const struct field RESULT_FIELDS[] = {
 };
 static const struct fields RESULT = FIELDS(RESULT_FIELDS);
 
+/* Behind them with ERR_SHARE. */
+static const struct field SHARE_FIELDS[] = {
+    FIELD_NUMBER(struct worker_result, held),
+    FIELD_NUMBER(struct worker_result, most),
+};
+static const struct fields SHARE = FIELDS(SHARE_FIELDS);
+
 void worker_result_encode(const struct worker_result *result, struct buf *buf)
 {
     ASSERT(result->status <= 0);
     ASSERT_IMPLIES(result->status == 0, result->has_row);
     message_fields_put(buf, RESULT_WORKER, &RESULT, result);
+    if (result->status == ERR_SHARE) {
+        fields_put(buf, &SHARE, result);
+    }
     if (result->has_row) {
         fields_put(buf, &ROW.fields, &result->row);
     }
@@ -85,6 +116,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
     if (!message_head_read(&reader, data, len, RESULT_WORKER) ||
         !fields_read(&reader, &RESULT, &result) || result.status > 0 ||
         (result.status == 0 && !result.has_row) ||
+        (result.status == ERR_SHARE && !fields_read(&reader, &SHARE, &result)) ||
         (result.has_row &&
          (!fields_read(&reader, &ROW.fields, &result.row) || !row_is_sound(&result.row))) ||
         !reader_done(&reader)) {

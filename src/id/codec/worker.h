@@ -42,14 +42,17 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
+    uint64_t client;            /* for whom it counts while it is held; 0: nobody */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
 
-/* Of its row, whose key holds the id. The name's rule is the tag's (tag_name_check). */
-extern const struct row_format worker_row_format;
+/* The value of its row, whose key holds the id. The name's rule is the tag's (tag_name_check). */
+void worker_row_put(struct buf *buf, const struct worker_row *row);
+/* ret_row->id is set. As row_read(). */
+int worker_row_read(const void *value, size_t len, struct worker_row *ret_row) MUST_CHECK;
 
 /*
  * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds
@@ -58,6 +61,13 @@ extern const struct row_format worker_row_format;
  * log's time. A name that names another free id than its own gets that one if it holds none; what
  * it leaves behind is released.
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
+ *
+ * For a client (WORKER_ACQUIRE_FOR) the id counts for it from then on, whoever renews it, until it
+ * is released or another takes it. A client may hold as many as `most` says, or that percentage of
+ * the layout's worker ids (at least one). One that has so many, and asks for one more, loses those
+ * first whose windows are over: the one that ended first is released, since its old epoch could
+ * still renew it. ERR_SHARE: there is none; the result's held and most. An id that it holds already
+ * is granted again in any case.
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
  * held by another name, the name holds another one, or it is another kind of holder's: the result's
  * row), ERR_CLOCK_SKEW (wall_ms
@@ -75,6 +85,10 @@ struct worker_acquire {
     uint16_t name_len;
     const char *address;
     uint16_t address_len;
+    /* Of WORKER_ACQUIRE_FOR alone, whose kind is WORKER_CLIENT: */
+    uint64_t client; /* > 0 */
+    uint16_t most;   /* 0: percent says it */
+    uint8_t percent; /* 1..100 */
 };
 
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
@@ -106,7 +120,9 @@ struct worker_release {
 /* Result of acquire, renew and release (layout and clock give a status_result). */
 struct worker_result {
     int32_t status;
-    bool has_row; /* row is the present row; also set for ERR_CONFLICT and ERR_FENCED */
+    bool has_row;  /* row is the present row; also set for ERR_CONFLICT and ERR_FENCED */
+    uint16_t held; /* of ERR_SHARE: by the client, and as many as it may have */
+    uint16_t most;
     struct worker_row row;
 };
 void worker_result_encode(const struct worker_result *result, struct buf *buf);

@@ -38,9 +38,16 @@ struct fsm *fsm_new(void)
     return fsm;
 }
 
+static void foreseen_drop(struct fsm *fsm)
+{
+    fsm_puts_drop(fsm->foreseen.judged);
+    fsm->foreseen.judged = NULL;
+}
+
 /* Forget all rows: first those that point to tags. */
 static void clear(struct fsm *fsm)
 {
+    foreseen_drop(fsm);
     fsm_keys_clear(&fsm->keys);
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
@@ -133,7 +140,7 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
         apply_node_info(fsm, &command->node);
         return 0;
     case COMMAND_DIGEST:
-        return digest_differs(fsm, &command->digest) ? ERR_DIVERGED : 0;
+        return 0; /* in the rows of all nodes, whatever each of them finds */
     case COMMAND_LAYOUT:
         return fsm_settings_layout(&fsm->settings, &command->layout);
     case COMMAND_CLOCK:
@@ -156,14 +163,29 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
     }
 }
 
+/* What was judged before is only right for this entry in the very state that it found. */
+static void apply_puts(struct fsm *fsm, struct command_list *list, struct buf *result)
+{
+    if (fsm->foreseen.judged == NULL) {
+        fsm->foreseen.judged = fsm_puts_judge(&fsm->recalls, *list, fsm_level_now(&fsm->level));
+    }
+    fsm_puts_apply(&fsm->recalls, list, fsm->foreseen.judged, result);
+}
+
+static struct fsm_strict strict_tables(struct fsm *fsm, uint64_t index, uint64_t term)
+{
+    return (struct fsm_strict){.tags = &fsm->tags,
+                               .keys = &fsm->keys,
+                               .recalls = &fsm->recalls,
+                               .log_ms = fsm->settings.log_ms,
+                               .index = index,
+                               .term = term};
+}
+
 /* 0 or ERR_DIVERGED. */
 static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
 {
-    const struct fsm_strict strict = {.tags = &fsm->tags,
-                                      .keys = &fsm->keys,
-                                      .recalls = &fsm->recalls,
-                                      .log_ms = fsm->settings.log_ms,
-                                      .index = index};
+    const struct fsm_strict strict = strict_tables(fsm, index, 0);
     int status;
 
     switch (command->type) {
@@ -172,14 +194,17 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         return 0;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BOUNDED:
-        fsm_puts_apply(&fsm->recalls, &command->list, fsm_level_now(&fsm->level), result);
+    case COMMAND_TAGS_PUT_SHAPED:
+        apply_puts(fsm, &command->list, result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_ACQUIRE_FOR:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
         fsm_workers_apply(&fsm->workers, command, result);
         return 0;
     case COMMAND_STRICT:
+    case COMMAND_STRICT_FOR:
         fsm_strict_apply(&strict, &command->list, result);
         return 0;
     case COMMAND_GIVE_BACK:
@@ -188,7 +213,9 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
     default:
         status = apply_plain(fsm, index, command);
         status_result_encode(status, result);
-        return status == ERR_DIVERGED ? ERR_DIVERGED : 0;
+        return command->type == COMMAND_DIGEST && digest_differs(fsm, &command->digest)
+                   ? ERR_DIVERGED
+                   : 0;
     }
 }
 
@@ -215,9 +242,9 @@ static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, 
     return err;
 }
 
-/* The first entry of a term is nobody's; everything else is somebody's. A node tells of itself
- * alone. What a later level brings does nothing before it: the level in force decides, whatever
- * this leafd could do. */
+/* What a leader appends for itself is nobody's; everything else is somebody's. A node tells of
+ * itself alone. What a later level brings does nothing before it: the level in force decides,
+ * whatever this leafd could do. */
 static bool is_allowed(const struct fsm *fsm, const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;
@@ -225,21 +252,33 @@ static bool is_allowed(const struct fsm *fsm, const struct command *command)
     if (command_since((int)command->type) > fsm_level_now(&fsm->level)) {
         return false;
     }
-    if (node_id == 0 || command->type == COMMAND_BIRTH) {
-        return node_id == 0 && (command->type == COMMAND_NOOP || command->type == COMMAND_BIRTH);
+    if (node_id == 0) {
+        return command_is_leaders(command->type);
+    }
+    if (command_is_leaders(command->type)) {
+        return command->type == COMMAND_NOOP;
     }
     return command->type != COMMAND_NODE_INFO || command->node.node_id == node_id;
 }
 
-/* The first entry of a term: it does nothing, or it is the birth of the cluster. */
-static void apply_first(struct fsm *fsm, const struct command *command, struct buf *result)
+/* The first entry of a term does nothing, or it is the birth of the cluster. The others are about
+ * the windows of the term's leader. */
+static void apply_leaders(struct fsm *fsm, const struct fsm_strict *strict, struct command *command,
+                          struct buf *result)
 {
-    int status = 0;
-
-    if (command->type == COMMAND_BIRTH) {
-        status = fsm_birth_apply(&fsm->birth, &command->birth);
+    switch (command->type) {
+    case COMMAND_BIRTH:
+        status_result_encode(fsm_birth_apply(&fsm->birth, &command->birth), result);
+        return;
+    case COMMAND_WINDOW:
+        fsm_windows_grant(&fsm->tags, &command->list, result);
+        return;
+    case COMMAND_KEYED:
+        fsm_keyed_apply(strict, &command->list, result);
+        return;
+    default:
+        status_result_encode(0, result);
     }
-    status_result_encode(status, result);
 }
 
 bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len)
@@ -248,13 +287,41 @@ bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len)
            command_raises_to(data, len) <= fsm->level.speaks.max;
 }
 
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
-              struct fsm_changes *changes)
+void fsm_foresee(struct fsm *fsm, uint64_t index, const void *data, size_t len)
 {
+    struct command command;
+
+    ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
+    foreseen_drop(fsm);
+    if (fsm_can_apply(fsm, data, len) && command_read(data, len, &command) == 0 &&
+        is_allowed(fsm, &command) && command_is_put(command.type)) {
+        fsm->foreseen = (struct fsm_foreseen){
+            .judged = fsm_puts_judge(&fsm->recalls, command.list, fsm_level_now(&fsm->level)),
+            .index = index,
+            .data = data,
+            .len = len,
+            .digest = fsm->journal.digest};
+    }
+}
+
+static bool is_foreseen(const struct fsm_foreseen *foreseen, uint64_t index, const void *data,
+                        size_t len, uint64_t digest)
+{
+    return foreseen->index == index && foreseen->data == data && foreseen->len == len &&
+           foreseen->digest == digest;
+}
+
+int fsm_apply(struct fsm *fsm, uint64_t index, uint64_t term, const void *data, size_t len,
+              struct buf *result, struct fsm_changes *changes)
+{
+    const struct fsm_strict strict = strict_tables(fsm, index, term);
     struct command command;
     int err;
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
+    if (!is_foreseen(&fsm->foreseen, index, data, len, fsm->journal.digest)) {
+        foreseen_drop(fsm);
+    }
     if (!fsm_can_apply(fsm, data, len)) {
         return ERR_NEWER;
     }
@@ -264,13 +331,31 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
         err = ERR_BAD_MESSAGE;
         status_result_encode(err, result);
     } else if (command.stamp.node_id == 0) {
-        apply_first(fsm, &command, result);
+        apply_leaders(fsm, &strict, &command, result);
     } else {
         err = apply_once(fsm, index, &command, result);
     }
+    foreseen_drop(fsm);
     fsm->journal.changes = NULL;
     digest_remember(fsm, index);
+    if (command_type(data, len) == COMMAND_DIGEST) {
+        fsm->checks[fsm->check_count++ % FSM_DIGEST_CHECKS] = fsm->marks[index % FSM_DIGEST_MARKS];
+    }
     return err;
+}
+
+bool fsm_digest_at(const struct fsm *fsm, uint64_t index, uint64_t *ret_digest)
+{
+    const struct fsm_digest_mark *mark = &fsm->marks[index % FSM_DIGEST_MARKS];
+
+    for (unsigned i = 0; mark->index != index && i < FSM_DIGEST_CHECKS; i++) {
+        mark = &fsm->checks[i];
+    }
+    if (index == 0 || mark->index != index) {
+        return false;
+    }
+    *ret_digest = mark->digest;
+    return true;
 }
 
 /* --- membership --- */
@@ -353,6 +438,7 @@ const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t na
 
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks)
 {
+    struct fsm_tags_walk walk = {0};
     struct tag_names names;
     const char *name;
     size_t name_len;
@@ -360,9 +446,9 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
     tag_names_begin(&names, command, len);
     buf_reserve(marks, (size_t)names.left * TAG_MARK_BYTES);
     while (tag_names_next(&names, &name, &name_len)) {
-        const struct tag_row *row = fsm_tag(fsm, name, name_len);
+        const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, name, name_len);
 
-        buf_put_u32(marks, row != NULL ? row->generation : 0);
+        buf_put_u32(marks, row != NULL ? row->tag.generation : 0);
     }
 }
 
@@ -425,6 +511,15 @@ bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stam
     return fsm_session_is_past(&fsm->sessions, stamp);
 }
 
+uint64_t fsm_node_start(const struct fsm *fsm, uint64_t node_id)
+{
+    uint64_t asked = fsm_session_incarnation(&fsm->sessions, node_id);
+    struct node_info info = {0};
+
+    (void)fsm_node(fsm, node_id, &info);
+    return info.incarnation > asked ? info.incarnation : asked;
+}
+
 uint64_t fsm_digest(const struct fsm *fsm)
 {
     return fsm->journal.digest;
@@ -447,18 +542,19 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 }
 
 /* Of one put. */
-static uint64_t put_adds(const struct fsm *fsm, const struct tag_put *put)
+static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
 {
-    const struct tag_row *old = fsm_tag(fsm, put->name, put->name_len);
-    size_t description_len = put->description_len;
+    struct tag_row row = {.name_len = put->name_len,
+                          .description_len = put->description_len,
+                          .shape_len = old != NULL ? old->shape_len : put->shape_len};
     uint64_t after;
     uint64_t before;
 
     if ((put->fields & TAG_FIELD_DESCRIPTION) == 0) {
-        description_len = old != NULL && !old->deleted ? old->description_len : 0;
+        row.description_len = old != NULL && !old->deleted ? old->description_len : 0;
     }
-    after = fsm_tag_bytes(put->name_len, description_len, false);
-    before = old != NULL ? fsm_tag_bytes(old->name_len, old->description_len, old->deleted) : 0;
+    after = fsm_tag_bytes(&row);
+    before = old != NULL ? fsm_tag_bytes(old) : 0;
     return after > before ? after - before : 0;
 }
 
@@ -466,15 +562,18 @@ uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len)
 {
     int type = command_type(command, len);
     struct command read;
+    struct fsm_tags_walk walk = {0};
     struct tag_put put;
     uint64_t bytes = 0;
 
-    if ((type != COMMAND_TAGS_PUT && type != COMMAND_TAGS_PUT_BOUNDED) ||
+    if (type < 0 || !command_is_put((enum command_type)type) ||
         command_read(command, len, &read) != 0) {
         return 0;
     }
     while (command_next(&read.list, &put)) {
-        bytes += put_adds(fsm, &put);
+        const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len);
+
+        bytes += put_adds(row != NULL ? &row->tag : NULL, &put);
     }
     return bytes;
 }
@@ -487,12 +586,38 @@ const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, c
     return recall != NULL ? &recall->row->tag : NULL;
 }
 
+uint64_t fsm_recall_waits_for(const struct fsm *fsm, const char *name, size_t name_len)
+{
+    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+
+    return recall != NULL ? recall->nodes.ids[0] : 0;
+}
+
+bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
+                   struct strict_result *result)
+{
+    const struct fsm_row *row = fsm_tags_find(&fsm->tags, item->name, item->name_len);
+    const struct fsm_key *key =
+        row != NULL ? fsm_key_find(&fsm->keys, row, item->key, item->key_len) : NULL;
+
+    if (fsm->settings.log_ms == 0) {
+        result->status = ERR_EMPTY;
+        return true;
+    }
+    if (key == NULL || !fsm_key_in_force(key, fsm->settings.log_ms)) {
+        return false;
+    }
+    fsm_key_tell(key, item, result);
+    return true;
+}
+
 /* --- loading --- */
 
 void fsm_load_begin(struct fsm *fsm)
 {
     clear(fsm);
     memset(fsm->marks, 0, sizeof fsm->marks);
+    memset(fsm->checks, 0, sizeof fsm->checks);
     fsm->journal.loading = true;
 }
 
@@ -551,6 +676,13 @@ static int check(struct fsm *fsm, uint64_t index)
     return err != 0 ? err : fsm_keys_order(&fsm->keys, index, fsm->settings.log_ms);
 }
 
+static void tell_all(const struct fsm *fsm)
+{
+    fsm_settings_tell(&fsm->settings);
+    fsm_workers_tell(&fsm->workers);
+    fsm_tags_tell(&fsm->tags);
+}
+
 int fsm_load_end(struct fsm *fsm, uint64_t index)
 {
     int err = check(fsm, index);
@@ -561,8 +693,43 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
     }
     fsm->journal.loading = false;
     digest_remember(fsm, index);
-    fsm_settings_tell(&fsm->settings);
-    fsm_workers_tell(&fsm->workers);
-    fsm_tags_tell(&fsm->tags);
+    tell_all(fsm);
     return 0;
+}
+
+/* Its tables lie elsewhere now: what points into itself follows. */
+static void moved(struct fsm *fsm)
+{
+    struct fsm_journal *journal = &fsm->journal;
+
+    fsm->tags.journal = journal;
+    fsm->recalls.journal = journal;
+    fsm->recalls.tags = &fsm->tags;
+    fsm_keys_moved(&fsm->keys, &fsm->tags);
+    fsm->settings.journal = journal;
+    fsm->birth.journal = journal;
+    fsm->level.journal = journal;
+    fsm->workers.journal = journal;
+    fsm->workers.settings = &fsm->settings;
+    fsm->sessions.journal = journal;
+    fsm->members.journal = journal;
+    fsm->addresses.journal = journal;
+}
+
+void fsm_take(struct fsm *fsm, struct fsm *from)
+{
+    struct fsm_listener *listener = fsm->journal.listener;
+    struct fsm *other = malloc(sizeof *other);
+
+    ASSERT(other != NULL && from->journal.listener == NULL);
+    ASSERT(!fsm->journal.loading && !from->journal.loading);
+    *other = *fsm;
+    *fsm = *from;
+    *from = *other;
+    free(other);
+    from->journal.listener = NULL;
+    fsm->journal.listener = listener;
+    moved(fsm);
+    moved(from);
+    tell_all(fsm);
 }

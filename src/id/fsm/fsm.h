@@ -51,16 +51,21 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len);
 
 /*
- * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
- * put_result, worker_result, strict_results, statuses or status_result by the command's type; or
- * the session's refusal of any of them) and the changed rows to *changes. Returns 0;
- * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so), and then
- * nothing changed; ERR_NEWER when it cannot be applied here, and then there is no result either and
- * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
- * was another (the caller stops).
+ * Apply the command of the entry at index, of this term. Appends the encoded result to *result
+ * (grant_results, put_result, worker_result, strict_results, statuses or status_result by the
+ * command's type; or the session's refusal of any of them) and the changed rows to *changes.
+ * Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so), and
+ * then nothing changed; ERR_NEWER when it cannot be applied here, and then there is no result
+ * either and nothing changed; ERR_DIVERGED when a COMMAND_DIGEST says that its proposer's digest at
+ * that index was another than this node's (the entry is applied; result: success, as on all nodes).
  */
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
-              struct fsm_changes *changes) MUST_CHECK;
+int fsm_apply(struct fsm *fsm, uint64_t index, uint64_t term, const void *data, size_t len,
+              struct buf *result, struct fsm_changes *changes) MUST_CHECK;
+
+/* Do what can be done for the entry that comes next before it is applied, without any change of the
+ * state: half of the work of a large put. What it says is the same with and without. data stays
+ * where it is until then. */
+void fsm_foresee(struct fsm *fsm, uint64_t index, const void *data, size_t len);
 
 /* Answer a query from the present state; appends the result. 0 or ERR_UNKNOWN_TAG or
  * ERR_BAD_MESSAGE. */
@@ -96,7 +101,15 @@ uint64_t fsm_log_ms(const struct fsm *fsm);
  */
 bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stamp);
 
+/* The newest start (incarnation, session.h) of a node that the state knows, by what it has
+ * registered or asked for; 0: none. */
+uint64_t fsm_node_start(const struct fsm *fsm, uint64_t node_id);
+
 uint64_t fsm_digest(const struct fsm *fsm);
+
+/* The digest once the entry at index was applied. False: it is not yet, or was too long ago (8,192
+ * entries; of a COMMAND_DIGEST the last 64 such), or before the rows were loaded. */
+bool fsm_digest_at(const struct fsm *fsm, uint64_t index, uint64_t *ret_digest);
 
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
@@ -121,6 +134,16 @@ uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len);
  * it holds of the tag, and say so by a COMMAND_RECALLED with the row's generation. */
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len);
+
+/* A node that is waited for before the tag hands out ids; 0: none. */
+uint64_t fsm_recall_waits_for(const struct fsm *fsm, const char *name, size_t name_len);
+
+/* --- idempotency keys --- */
+
+/* True if the key of an item, of a tag that is there, decides: it is known and in force (the
+ * result has its ids, or a status), or cannot be looked up yet (ERR_EMPTY). Changes nothing. */
+bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
+                   struct strict_result *result);
 
 /* --- membership (member.h) --- */
 
@@ -158,5 +181,9 @@ void fsm_load_begin(struct fsm *fsm);
 int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
                  size_t value_len) MUST_CHECK;
 int fsm_load_end(struct fsm *fsm, uint64_t index) MUST_CHECK;
+
+/* Become another state machine, whose load has ended, and tell the listener of its rows, as the end
+ * of a load does; from has the old state then, and is the caller's to free. */
+void fsm_take(struct fsm *fsm, struct fsm *from);
 
 #endif

@@ -20,13 +20,31 @@ struct grant_to {
     uint64_t wall_ms;
 };
 
+/* [max_id, max_id + size) leaves the tag, or as much of it as there is. */
+static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
+                      struct grant_result *ret_result)
+{
+    struct tag_row *tag = &row->tag;
+    uint64_t left = tag_bound(tag) - tag->max_id;
+
+    if (size > left) {
+        size = (uint32_t)left;
+    }
+    ret_result->first = tag->max_id;
+    ret_result->size = size;
+    fsm_tags_change_begin(tags, row);
+    tag->max_id += size;
+    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
+    fsm_tags_change_end(tags, row);
+    ASSERT(tag->max_id <= tag_bound(tag));
+}
+
 /* 0, or why nothing is granted. */
 static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
                      const struct grant_item *item, struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
     struct tag_row *tag = row != NULL ? &row->tag : NULL;
-    uint64_t left;
     uint32_t size;
 
     *ret_result = (struct grant_result){0};
@@ -46,23 +64,13 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (size > tag->max_step) {
         size = tag->max_step;
     }
-    left = tag_bound(tag) - tag->max_id;
-    if (left == 0) {
+    if (tag->max_id == tag_bound(tag)) {
         return ERR_EXHAUSTED;
     }
     if (!fsm_holder_add(recalls, to->node_id)) {
         return ERR_OVERLOADED;
     }
-    if (size > left) {
-        size = (uint32_t)left;
-    }
-    ret_result->first = tag->max_id;
-    ret_result->size = size;
-    fsm_tags_change_begin(recalls->tags, row);
-    tag->max_id += size;
-    tag->updated_ms = fsm_later(tag->updated_ms, to->wall_ms);
-    fsm_tags_change_end(recalls->tags, row);
-    ASSERT(tag->max_id <= tag_bound(tag));
+    grant_ids(recalls->tags, row, size, to->wall_ms, ret_result);
     return 0;
 }
 
@@ -83,6 +91,47 @@ void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct co
     results_encode(RESULT_GRANTS, results, count, result);
 }
 
+/* R2: the range is what apply finds. 0, or why nothing is reserved. */
+static int window_one(struct fsm_tags *tags, const struct grant_item *item, uint64_t wall_ms,
+                      struct grant_result *ret_result)
+{
+    struct fsm_row *row = fsm_tags_find(tags, item->name, item->name_len);
+    const struct tag_row *tag = row != NULL ? &row->tag : NULL;
+
+    *ret_result = (struct grant_result){.generation = tag != NULL ? tag->generation : 0};
+    if (tag == NULL || tag->deleted) {
+        return ERR_UNKNOWN_TAG;
+    }
+    ret_result->step = tag->step;
+    ret_result->max_step = tag->max_step;
+    if (tag->mode != TAG_MODE_MONOTONIC) {
+        return ERR_WRONG_MODE;
+    }
+    ASSERT(tag->max_id <= tag_bound(tag));
+    if (tag->recalling || tag->max_id == tag_bound(tag)) {
+        return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
+    }
+    grant_ids(tags, row, item->size < LIMIT_TAG_STEP ? item->size : LIMIT_TAG_STEP, wall_ms,
+              ret_result);
+    return 0;
+}
+
+void fsm_windows_grant(struct fsm_tags *tags, struct command_list *command, struct buf *result)
+{
+    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
+    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
+    struct grant_item item;
+    size_t count = 0;
+
+    while (command_next(command, &item)) {
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
+        results[count].status = window_one(tags, &item, wall_ms, &results[count]);
+        count++;
+    }
+    ASSERT(count == command->count);
+    results_encode(RESULT_GRANTS, results, count, result);
+}
+
 /* False: the range stays burnt. */
 static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *item,
                           uint64_t wall_ms)
@@ -91,7 +140,7 @@ static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *it
     struct tag_row *tag = row != NULL ? &row->tag : NULL;
 
     ASSERT(item->first < item->end);
-    if (tag == NULL || tag->deleted || tag->mode != TAG_MODE_TREND ||
+    if (tag == NULL || tag->deleted || tag->mode == TAG_MODE_STRICT ||
         tag->generation != item->generation || tag->max_id != item->end) {
         return false;
     }
@@ -179,13 +228,7 @@ static bool item_by_key(struct batch *batch, const struct strict_item *item,
         fsm_key_forget(on->keys, key);
         return false;
     }
-    if (key->count == item->count) {
-        result->first = key->first;
-        result->replayed = true;
-    } else {
-        result->status = ERR_KEY_CONFLICT;
-        result->detail = key->count;
-    }
+    fsm_key_tell(key, item, result);
     return true;
 }
 
@@ -202,6 +245,34 @@ static bool keys_full(struct batch *batch, uint64_t *ret_limit)
     return true;
 }
 
+/* True if the client has as many keys as it may. */
+static bool share_full(const struct batch *batch, const struct strict_item *item,
+                       uint64_t *ret_detail)
+{
+    uint32_t most = item->most != 0 ? item->most : batch->head->key_share;
+    uint32_t held = item->client != 0 ? fsm_keys_of(batch->on->keys, item->client) : 0;
+
+    if (item->client == 0 || held < most) {
+        return false;
+    }
+    *ret_detail = share_detail(held, most);
+    return true;
+}
+
+/* The key stands for these ids from now on. */
+static void key_enter(struct batch *batch, const struct strict_item *item, uint16_t position,
+                      uint64_t first)
+{
+    const struct fsm_key_ids ids = {.first = first,
+                                    .at_ms = batch->on->log_ms,
+                                    .index = batch->on->index,
+                                    .client = item->client,
+                                    .count = item->count,
+                                    .position = position};
+
+    fsm_key_add(batch->on->keys, batch->row, item, &ids);
+}
+
 static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
                           struct strict_result *result)
 {
@@ -216,13 +287,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     tag->max_id += item->count;
     ASSERT(tag->max_id <= tag_bound(tag));
     if (item->key_len > 0) {
-        const struct fsm_key ids = {.first = result->first,
-                                    .count = item->count,
-                                    .at_ms = batch->on->log_ms,
-                                    .index = batch->on->index,
-                                    .position = position};
-
-        fsm_key_add(batch->on->keys, batch->row, item, &ids);
+        key_enter(batch, item, position, result->first);
     }
 }
 
@@ -237,6 +302,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return ERR_UNKNOWN_TAG;
     }
     if (tag->mode != TAG_MODE_STRICT) {
+        result->detail = tag->mode;
         return ERR_WRONG_MODE;
     }
     if (item->key_len > 0 && item_by_key(batch, item, result)) {
@@ -248,6 +314,9 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
         return ERR_KEYS_FULL;
+    }
+    if (item->key_len > 0 && share_full(batch, item, &result->detail)) {
+        return ERR_SHARE;
     }
     ASSERT(tag->max_id <= tag_bound(tag));
     if (item->count > tag_bound(tag) - tag->max_id) {
@@ -275,5 +344,68 @@ void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *comm
     }
     ASSERT(position == command->count);
     batch_close(&batch);
+    results_encode(RESULT_STRICT, results, command->count, result);
+}
+
+/* --- keys of monotonic tags --- */
+
+/* R9: were they taken in another term, or from a window of another generation, the ids may lie
+ * below ones that others were answered with since. */
+static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
+{
+    const struct tag_row *tag = &batch->row->tag;
+
+    return batch->head->term != batch->on->term || keyed->generation != tag->generation ||
+           tag->recalling || keyed->first > tag->max_id ||
+           keyed->item.count > tag->max_id - keyed->first;
+}
+
+/* 0, or why the key does not stand for the ids. */
+static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint16_t position,
+                       struct strict_result *result)
+{
+    const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+
+    *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
+    if (tag == NULL || tag->deleted) {
+        return ERR_UNKNOWN_TAG;
+    }
+    if (tag->mode != TAG_MODE_MONOTONIC) {
+        result->detail = tag->mode;
+        return ERR_WRONG_MODE;
+    }
+    if (is_late(batch, keyed)) {
+        return ERR_STALE;
+    }
+    if (item_by_key(batch, &keyed->item, result)) {
+        return result->status;
+    }
+    if (keys_full(batch, &result->detail)) {
+        return ERR_KEYS_FULL;
+    }
+    if (share_full(batch, &keyed->item, &result->detail)) {
+        return ERR_SHARE;
+    }
+    key_enter(batch, &keyed->item, position, keyed->first);
+    result->first = keyed->first;
+    return 0;
+}
+
+void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,
+                     struct buf *result)
+{
+    struct batch batch = {.on = strict, .head = command};
+    struct strict_result results[LIMIT_STRICT_ITEMS];
+    struct keyed_item keyed;
+    uint16_t position = 0;
+
+    ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
+    while (command_next(command, &keyed)) {
+        ASSERT(position < command->count);
+        batch_turn_to(&batch, &keyed.item);
+        results[position].status = keyed_apply(&batch, &keyed, position, &results[position]);
+        position++;
+    }
+    ASSERT(position == command->count && !batch.changing);
     results_encode(RESULT_STRICT, results, command->count, result);
 }

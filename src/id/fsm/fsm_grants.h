@@ -12,6 +12,9 @@
  * then the ids are [max_id, max_id + count). A run of items of one tag takes its row out of the
  * digest once.
  *
+ * The happy path of ids under keys that the leader took from its window: each key that is not known
+ * stands for them from now on; no tag changes.
+ *
  * Failure modes: of an item, into its result (command.h), and then nothing was granted or
  * allocated for it; the others stand for themselves.
  *
@@ -29,7 +32,8 @@ struct fsm_strict {
     struct fsm_keys *keys;
     const struct fsm_recalls *recalls;
     uint64_t log_ms;
-    uint64_t index; /* of the batch's entry */
+    uint64_t index; /* of the batch's entry, and its term */
+    uint64_t term;
 };
 
 /* The node becomes a segment holder. */
@@ -37,7 +41,12 @@ void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct co
                         struct buf *result);
 void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
                             struct buf *result);
+/* COMMAND_WINDOW: who appended it holds the ranges; it needs no recall, since it hands nothing out
+ * once it does not lead any more (docs/monotonic.md). */
+void fsm_windows_grant(struct fsm_tags *tags, struct command_list *command, struct buf *result);
 void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result);
+void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,
+                     struct buf *result);
 
 #endif

@@ -16,25 +16,44 @@ _Static_assert(LIMIT_TAG_NAME_BYTES <= UINT8_MAX && LIMIT_KEY_BYTES <= UINT8_MAX
 _Static_assert(LIMIT_STRICT_ITEMS <= UINT16_MAX, "positions");
 
 static const struct field VALUE_FIELDS[] = {
-    FIELD_NUMBER(struct fsm_key, first),    FIELD_NUMBER(struct fsm_key, count),
-    FIELD_NUMBER(struct fsm_key, at_ms),    FIELD_NUMBER(struct fsm_key, index),
-    FIELD_NUMBER(struct fsm_key, position),
+    FIELD_NUMBER(struct fsm_key_ids, first),
+    FIELD_NUMBER(struct fsm_key_ids, count),
+    FIELD_NUMBER(struct fsm_key_ids, at_ms),
+    FIELD_NUMBER(struct fsm_key_ids, index),
+    FIELD_NUMBER(struct fsm_key_ids, position),
+    FIELD_NUMBER(struct fsm_key_ids, client), /* if counted */
 };
+#define VALUE_FIELD_COUNT (sizeof VALUE_FIELDS / sizeof *VALUE_FIELDS)
 
 static bool value_is_sound(const void *data)
 {
-    const struct fsm_key *key = data;
+    const struct fsm_key_ids *key = data;
 
     return key->count >= 1 && key->count <= LIMIT_COUNT &&
            key->first <= (uint64_t)TAG_MAX_ID_END - key->count && key->at_ms >= 1 &&
            key->position < LIMIT_STRICT_ITEMS;
 }
 
-static const struct row_format VALUE = {
+static const struct row_format PLAIN = {
     .version = FSM_ROW_VERSION,
-    .fields = FIELDS(VALUE_FIELDS),
+    .fields = FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1),
     .is_sound = value_is_sound,
 };
+/* Of a key that counts for a client: level 3. */
+static const struct row_format COUNTED = {
+    .version = FSM_ROW_VERSION + 1,
+    .fields = FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT),
+    .is_sound = value_is_sound,
+};
+
+static int value_read(const struct fsm_loaded *loaded, struct fsm_key_ids *ret_value)
+{
+    const uint8_t *bytes = loaded->value;
+    bool counted = loaded->value_len > 0 && bytes[0] == COUNTED.version;
+    int err = row_read(bytes, loaded->value_len, counted ? &COUNTED : &PLAIN, ret_value);
+
+    return err == 0 && counted != (ret_value->client != 0) ? ERR_CORRUPT : err;
+}
 
 static uint32_t hash_of(const struct hash_link *link)
 {
@@ -52,24 +71,106 @@ static uint64_t bytes_of(size_t len)
     return (offsetof(struct fsm_key, key) + len + 8 + 15) / 16 * 16 + sizeof(struct hash_link *);
 }
 
+/* --- clients --- */
+
+/* Its piece of malloc, and its bucket. */
+#define HOLDER_BYTES ((sizeof(struct fsm_key_holder) + 8 + 15) / 16 * 16 + sizeof(void *))
+
+/* Clients are hashes already. */
+static uint32_t holder_hash_of(const struct hash_link *link)
+{
+    return (uint32_t)CONTAINER(link, const struct fsm_key_holder, link)->client;
+}
+
+static struct fsm_key_holder *holder_find(const struct fsm_keys *keys, uint64_t client)
+{
+    struct hash_link *link = hash_table_chain(&keys->holders, (uint32_t)client);
+
+    for (; link != NULL; link = link->next) {
+        struct fsm_key_holder *holder = CONTAINER(link, struct fsm_key_holder, link);
+
+        if (holder->client == client) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+/* The client has one key more; NULL: it is nobody's. */
+static struct fsm_key_holder *holder_enter(struct fsm_keys *keys, uint64_t client)
+{
+    struct fsm_key_holder *holder = client != 0 ? holder_find(keys, client) : NULL;
+
+    if (holder == NULL && client != 0) {
+        holder = calloc(1, sizeof *holder);
+        ASSERT(holder != NULL);
+        holder->client = client;
+        hash_table_add(&keys->holders, &holder->link);
+        keys->bytes += HOLDER_BYTES;
+    }
+    if (holder != NULL) {
+        holder->count++;
+    }
+    return holder;
+}
+
+/* And one less; NULL-safe. */
+static void holder_leave(struct fsm_keys *keys, struct fsm_key_holder *holder)
+{
+    if (holder == NULL) {
+        return;
+    }
+    ASSERT(holder->count > 0);
+    holder->count--;
+    if (holder->count == 0) {
+        hash_table_remove(&keys->holders, &holder->link);
+        keys->bytes -= HOLDER_BYTES;
+        free(holder);
+    }
+}
+
+uint32_t fsm_keys_of(const struct fsm_keys *keys, uint64_t client)
+{
+    const struct fsm_key_holder *holder = holder_find(keys, client);
+
+    return holder != NULL ? holder->count : 0;
+}
+
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags)
 {
     keys->journal = tags->journal;
     keys->tags = tags;
     TAILQ_INIT(&keys->ages);
     hash_table_init(&keys->table, hash_of);
+    hash_table_init(&keys->holders, holder_hash_of);
+}
+
+void fsm_keys_moved(struct fsm_keys *keys, struct fsm_tags *tags)
+{
+    struct fsm_key *first = keys->ages.tqh_first;
+
+    keys->journal = tags->journal;
+    keys->tags = tags;
+    if (first != NULL) {
+        first->age.tqe_prev = &keys->ages.tqh_first;
+    } else {
+        TAILQ_INIT(&keys->ages);
+    }
 }
 
 void fsm_keys_clear(struct fsm_keys *keys)
 {
     struct fsm_key *key;
 
-    hash_table_free(&keys->table);
-    keys->bytes = 0;
     while ((key = TAILQ_FIRST(&keys->ages)) != NULL) {
         TAILQ_REMOVE(&keys->ages, key, age);
+        holder_leave(keys, key->holder);
         free(key);
     }
+    ASSERT(keys->holders.count == 0);
+    hash_table_free(&keys->table);
+    hash_table_free(&keys->holders);
+    keys->bytes = 0;
 }
 
 /* --- age --- */
@@ -85,14 +186,26 @@ static int age_order(const void *a, const void *b)
     return left->position < right->position ? -1 : left->position > right->position;
 }
 
-/* Can key be the next after older? An item makes one key, and the log's time never falls, nor moves
- * within an entry. */
-static bool age_fits(const struct fsm_key *older, const struct fsm_key *key)
+static struct fsm_key_ids ids_of(const struct fsm_key *key)
 {
-    if (older->index == key->index) {
-        return older->position < key->position && older->at_ms == key->at_ms;
+    return (struct fsm_key_ids){
+        .first = key->first,
+        .at_ms = key->at_ms,
+        .index = key->index,
+        .client = key->holder != NULL ? key->holder->client : 0,
+        .count = key->count,
+        .position = key->position,
+    };
+}
+
+/* Can a key of these ids be the next after older? An item makes one key, and the log's time never
+ * falls, nor moves within an entry. */
+static bool age_fits(const struct fsm_key *older, const struct fsm_key_ids *ids)
+{
+    if (older->index == ids->index) {
+        return older->position < ids->position && older->at_ms == ids->at_ms;
     }
-    return older->index < key->index && older->at_ms <= key->at_ms;
+    return older->index < ids->index && older->at_ms <= ids->at_ms;
 }
 
 /* --- one key --- */
@@ -101,23 +214,25 @@ static bool age_fits(const struct fsm_key *older, const struct fsm_key *key)
 static void journal_put(struct fsm_keys *keys, const struct fsm_key *key)
 {
     struct buf *row = &keys->journal->row;
+    const struct fsm_key_ids value = ids_of(key);
 
     fsm_journal_key(keys->journal, FSM_TABLE_KEYS);
     buf_put_u8(row, (uint8_t)key->row->tag.name_len);
     buf_put(row, key->row->tag.name, key->row->tag.name_len);
     buf_put(row, key->key, key->len);
-    fsm_journal_record(keys->journal, &VALUE, key);
+    fsm_journal_record(keys->journal, value.client != 0 ? &COUNTED : &PLAIN, &value);
 }
 
 /* A key of these ids takes its place as the youngest, and comes into the digest. */
 static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *text, size_t len,
-                      const struct fsm_key *ids)
+                      const struct fsm_key_ids *ids)
 {
     struct fsm_key *key = malloc(offsetof(struct fsm_key, key) + len);
 
     ASSERT(key != NULL);
     ASSERT(len >= 1 && len <= LIMIT_KEY_BYTES && keys->table.count < LIMIT_KEYS);
     key->row = row;
+    key->holder = holder_enter(keys, ids->client);
     key->first = ids->first;
     key->count = ids->count;
     key->at_ms = ids->at_ms;
@@ -152,8 +267,20 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
     return NULL;
 }
 
+void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
+                  struct strict_result *result)
+{
+    if (key->count == item->count) {
+        result->first = key->first;
+        result->replayed = true;
+    } else {
+        result->status = ERR_KEY_CONFLICT;
+        result->detail = key->count;
+    }
+}
+
 void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict_item *item,
-                 const struct fsm_key *ids)
+                 const struct fsm_key_ids *ids)
 {
     const struct fsm_key *newest = TAILQ_LAST(&keys->ages, fsm_key_ages);
 
@@ -169,6 +296,7 @@ void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key)
     hash_table_remove(&keys->table, &key->link);
     keys->bytes -= bytes_of(key->len);
     TAILQ_REMOVE(&keys->ages, key, age);
+    holder_leave(keys, key->holder);
     free(key);
 }
 
@@ -190,9 +318,9 @@ int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded)
     size_t name_len = loaded->key_len > 1 ? loaded->key[1] : 0;
     const char *name = (const char *)loaded->key + 2;
     size_t len = loaded->key_len > 2 + name_len ? loaded->key_len - 2 - name_len : 0;
-    struct fsm_key key = {0};
+    struct fsm_key_ids value = {0};
     struct fsm_row *row;
-    int err = row_read(loaded->value, loaded->value_len, &VALUE, &key);
+    int err = value_read(loaded, &value);
 
     if (err != 0) {
         return err;
@@ -208,7 +336,7 @@ int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded)
     if (fsm_key_find(keys, row, name + name_len, len) != NULL) {
         return ERR_EXISTS;
     }
-    key_enter(keys, row, name + name_len, len, &key);
+    key_enter(keys, row, name + name_len, len, &value);
     return 0;
 }
 
@@ -217,6 +345,7 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
     struct fsm_key_ages *ages = &keys->ages;
     size_t count = keys->table.count;
     struct fsm_key **sorted;
+    struct fsm_key_ids ids;
     struct fsm_key *key;
     size_t at = 0;
     int err = 0;
@@ -234,7 +363,8 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
     TAILQ_INIT(ages);
     for (at = 0; at < count; at++) {
         TAILQ_INSERT_TAIL(ages, sorted[at], age);
-        if (at > 0 && !age_fits(sorted[at - 1], sorted[at])) {
+        ids = ids_of(sorted[at]);
+        if (at > 0 && !age_fits(sorted[at - 1], &ids)) {
             err = ERR_CORRUPT;
         }
     }

@@ -5,8 +5,11 @@
  * finds it for LIMIT_KEY_LIFE_MS of the log's time; later commands and the log's clock delete it,
  * the oldest first.
  *
- * Memory: 67 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
- * of the buckets: 120 bytes for a key of 36, the name of the tag being its row's. The hash is
+ * A key may count for a client (command.h). How many each has is counted in memory, from the rows:
+ * so it is the same on all nodes, and behind a snapshot.
+ *
+ * Memory: 75 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
+ * of the buckets: 136 bytes for a key of 36, the name of the tag being its row's. The hash is
  * seeded with the address of the row, which no client can know; nothing that is replicated depends
  * on it.
  *
@@ -24,14 +27,32 @@
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
 
+/* A client that has keys. */
+struct fsm_key_holder {
+    struct hash_link link;
+    uint64_t client; /* > 0 */
+    uint32_t count;  /* of its keys, > 0 */
+};
+
+/* What a key stands for, as its row has it. */
+struct fsm_key_ids {
+    uint64_t first;  /* [first, first + count) */
+    uint64_t at_ms;  /* the log's time when they were allocated */
+    uint64_t index;  /* of the entry that did it */
+    uint64_t client; /* for whom the key counts; 0: nobody */
+    uint32_t count;
+    uint16_t position; /* of the item in the entry */
+};
+
 /* An idempotency key: in the table, and in the order of age. */
 struct fsm_key {
     struct hash_link link;
     TAILQ_ENTRY(fsm_key) age;
-    struct fsm_row *row; /* the tag's */
-    uint64_t first;      /* the ids that it stands for: [first, first + count) */
-    uint64_t at_ms;      /* the log's time when they were allocated */
-    uint64_t index;      /* of the entry that did it */
+    struct fsm_row *row;           /* the tag's */
+    struct fsm_key_holder *holder; /* for whom it counts; NULL: nobody */
+    uint64_t first;                /* the ids that it stands for: [first, first + count) */
+    uint64_t at_ms;                /* the log's time when they were allocated */
+    uint64_t index;                /* of the entry that did it */
     uint32_t count;
     uint32_t hash;
     uint16_t position; /* of the item in the entry */
@@ -46,11 +67,15 @@ struct fsm_keys {
     struct fsm_tags *tags;
     struct fsm_key_ages ages; /* oldest first: by (index, position) */
     struct hash_table table;
-    uint64_t bytes; /* memory of all keys, with their buckets */
+    struct hash_table holders;
+    uint64_t bytes; /* memory of all keys and holders, with their buckets */
 };
 
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags);
 void fsm_keys_clear(struct fsm_keys *keys);
+
+/* The table was copied from another place, and so were the tags. */
+void fsm_keys_moved(struct fsm_keys *keys, struct fsm_tags *tags);
 
 /* The key of the tag, in force or not; NULL if it is not there. */
 struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *row,
@@ -60,9 +85,17 @@ static inline bool fsm_key_in_force(const struct fsm_key *key, uint64_t log_ms)
     return log_ms < key->at_ms + LIMIT_KEY_LIFE_MS;
 }
 
+/* What a key in force says to an item that names it: its ids once more, or ERR_KEY_CONFLICT if they
+ * are not as many. */
+void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
+                  struct strict_result *result);
+
+/* How many keys the client has, in force or not. */
+uint32_t fsm_keys_of(const struct fsm_keys *keys, uint64_t client);
+
 /* A new one of these ids, of the tag. It must not be there. */
 void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict_item *item,
-                 const struct fsm_key *ids);
+                 const struct fsm_key_ids *ids);
 /* Delete it; frees key. */
 void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key);
 /* Delete up to max keys that are not in force any more, the oldest first. */

@@ -16,10 +16,17 @@ struct plan {
     struct tag_row merged; /* what it becomes; its strings are the item's, or the old row's */
 };
 
+struct puts_judged {
+    struct plan *plans; /* an item each */
+    bool refused;
+    struct put_result answer; /* why; or what counts what was done */
+};
+
 /* What a command says of all its items, and the level in force of its rules. */
 struct put_rules {
     bool force;
-    bool keeps_room; /* level 3 */
+    bool keeps_room;      /* level 3 */
+    bool knows_monotonic; /* level 4 */
 };
 
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
@@ -70,12 +77,59 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
     return 0;
 }
 
+/* Two shapes are the same if people read the same; what key the proposer drew counts for nothing
+ * once there is one. */
+static bool same_shape(const struct tag_row *row, const struct tag_put *put)
+{
+    size_t len = tag_shape_text_len(row->shape, row->shape_len);
+
+    return len == tag_shape_text_len(put->shape, put->shape_len) &&
+           memcmp(row->shape, put->shape, len) == 0;
+}
+
 /* True, for the caller to return. */
 static bool refuse_put(struct put_result *result, int status, const char *why)
 {
     ASSERT(why != NULL);
     result->status = status;
     (void)snprintf(result->why, sizeof result->why, "%s", why);
+    return true;
+}
+
+/* A secret shape has texts for so many ids: without a max, or with none any more, that is it. */
+static void bound_by_shape(struct tag_row *row)
+{
+    struct shape shape;
+
+    if (row->max == 0 && row->shape_len > 0 &&
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape.secret) {
+        row->max = shape_capacity(&shape);
+    }
+}
+
+/* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
+ * that no others may have. */
+static bool merge_shape(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
+                        struct put_result *result)
+{
+    bool asked = (put->fields & TAG_FIELD_SHAPE) != 0;
+
+    row->shape = old != NULL ? old->shape : asked ? put->shape : "";
+    row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
+    bound_by_shape(row);
+    return old == NULL || !asked || same_shape(old, put) ||
+           !refuse_put(result, ERR_INVALID,
+                       "a name keeps the shape that it was first made with, also when deleted");
+}
+
+/* Before level 4 no leafd knows the mode: the answer is, to the byte, that of those. */
+static bool knows_mode(const struct tag_row *row, const struct put_rules *rules,
+                       const char **ret_why)
+{
+    if (row->mode == TAG_MODE_MONOTONIC && !rules->knows_monotonic) {
+        *ret_why = "mode is not known";
+        return false;
+    }
     return true;
 }
 
@@ -123,20 +177,24 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.description = put->description;
         row.description_len = put->description_len;
     }
-    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, rules->force);
+    if (!merge_shape(old, put, &row, result)) {
+        return ERR_INVALID;
+    }
+    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, rules->force);
     err = merge_max_id(old, put, rules, &row, result);
     if (err != 0) {
         return err;
     }
-    if (tag_row_check(&row, &why) != 0) {
+    if (tag_row_check(&row, &why) != 0 || !knows_mode(&row, rules, &why)) {
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
     /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
      * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
-     * either, nor be given back, also if it is what it was; of a strict tag nobody holds any. */
+     * either, nor be given back, also if it is what it was; of a strict tag nobody holds any, of a
+     * monotonic one the leader has a window (R11). */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
-                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode == TAG_MODE_TREND);
+                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode != TAG_MODE_STRICT);
     *ret_row = row;
     return 0;
 }
@@ -184,6 +242,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
     uint32_t twice_at = 0;
     size_t made = 0;
     size_t recalled = 0;
+    struct fsm_tags_walk walk = {0};
 
     if (command.count < 1) {
         return refuse_put(result, ERR_INVALID, "the list of tags is empty");
@@ -197,7 +256,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
     }
     for (; command_next(&command, &put); result->failed_at++) {
-        struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
+        struct fsm_row *row = fsm_tags_walk(recalls->tags, &walk, put.name, put.name_len);
         const struct tag_row *old = row != NULL ? &row->tag : NULL;
         struct plan *plan = &plans[result->failed_at];
 
@@ -253,21 +312,37 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
     }
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, uint16_t level,
-                    struct buf *result)
+struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command,
+                                   uint16_t level)
 {
-    const struct put_rules rules = {.force = command->force, .keeps_room = level >= 3};
-    uint32_t count = command->count < LIMIT_TAGS_PER_BULK ? command->count : LIMIT_TAGS_PER_BULK;
-    struct plan *plans = calloc(count + 1, sizeof *plans);
-    struct put_result answer = {0};
+    const struct put_rules rules = {
+        .force = command.force, .keeps_room = level >= 3, .knows_monotonic = level >= 4};
+    uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
+    struct puts_judged *judged = calloc(1, sizeof *judged);
 
-    ASSERT(plans != NULL);
-    command->wall_ms = fsm_shown_ms(command->wall_ms);
-    if (!put_refused(recalls, *command, &rules, plans, &answer)) {
-        put_carry_out(recalls, *command, plans, &answer);
+    ASSERT(judged != NULL);
+    judged->plans = calloc(count + 1, sizeof *judged->plans);
+    ASSERT(judged->plans != NULL);
+    judged->refused = put_refused(recalls, command, &rules, judged->plans, &judged->answer);
+    return judged;
+}
+
+void fsm_puts_drop(struct puts_judged *judged)
+{
+    if (judged != NULL) {
+        free(judged->plans);
+        free(judged);
     }
-    free(plans);
-    put_result_encode(&answer, result);
+}
+
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
+                    struct puts_judged *judged, struct buf *result)
+{
+    command->wall_ms = fsm_shown_ms(command->wall_ms);
+    if (!judged->refused) {
+        put_carry_out(recalls, *command, judged->plans, &judged->answer);
+    }
+    put_result_encode(&judged->answer, result);
 }
 
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)

@@ -139,7 +139,7 @@ void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
 
 bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended)
 {
-    if (old == NULL || (old->mode == TAG_MODE_STRICT && !old->recalling)) {
+    if (old == NULL || (old->mode != TAG_MODE_TREND && !old->recalling)) {
         return false; /* nobody was ever granted a segment, or all have confirmed since */
     }
     if (ended && old->recalling && !old->deleted) {

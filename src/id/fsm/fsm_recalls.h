@@ -54,8 +54,8 @@ bool fsm_holder_add(struct fsm_recalls *recalls, uint64_t node_id) MUST_CHECK;
  * waits for it any more. May change tags. */
 void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id);
 
-/* Must the segments of a tag that becomes or stays strict be recalled? old: as it was before, NULL:
- * never there; ended: the operator says that nobody holds a segment of it. */
+/* Must the segments of a tag that leaves trend mode, or has left it, be recalled? old: as it was
+ * before, NULL: never there; ended: the operator says that nobody holds a segment of it. */
 bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended);
 /* NULL: nobody is waited for. */
 struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, const char *name,

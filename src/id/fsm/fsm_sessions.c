@@ -61,6 +61,13 @@ static struct fsm_session *session_find(const struct fsm_sessions *sessions, uin
     return NULL;
 }
 
+uint64_t fsm_session_incarnation(const struct fsm_sessions *sessions, uint64_t node_id)
+{
+    const struct fsm_session *session = session_find(sessions, node_id);
+
+    return session != NULL ? session->incarnation : 0;
+}
+
 static struct fsm_session *session_make(struct fsm_sessions *sessions, uint64_t node_id,
                                         uint64_t incarnation)
 {

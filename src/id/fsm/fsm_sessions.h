@@ -66,6 +66,9 @@ void fsm_session_removed(struct fsm_sessions *sessions, uint64_t node_id);
 /* Is a request with this stamp one that nobody waits for any more? */
 bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct session_stamp *stamp);
 
+/* The newest incarnation of the node that is known here; 0: none. */
+uint64_t fsm_session_incarnation(const struct fsm_sessions *sessions, uint64_t node_id);
+
 /* A row as fsm_load_row() gets it. */
 int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *row) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if some cannot have been there together. */

@@ -24,13 +24,26 @@
 #define FSM_DIGEST_MARKS 8192
 _Static_assert(FSM_DIGEST_MARKS >= 2 * LIMIT_UNCOMMITTED_ENTRIES, "also where apply is behind");
 
+/* And of those commands' own entries so many are remembered for longer. */
+#define FSM_DIGEST_CHECKS 64
+
 struct fsm_digest_mark {
     uint64_t index; /* 0: none */
     uint64_t digest;
 };
 
+/* A large put that was judged before its turn to be applied. */
+struct fsm_foreseen {
+    struct puts_judged *judged; /* NULL: none */
+    uint64_t index;
+    const void *data;
+    size_t len;
+    uint64_t digest; /* of the state that it was judged in */
+};
+
 struct fsm {
     struct fsm_journal journal;
+    struct fsm_foreseen foreseen;
     struct fsm_tags tags;
     struct fsm_recalls recalls;
     struct fsm_keys keys;
@@ -42,6 +55,8 @@ struct fsm {
     struct fsm_members members;
     struct fsm_addresses addresses;
     struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
+    struct fsm_digest_mark checks[FSM_DIGEST_CHECKS];
+    unsigned check_count; /* the next one takes the place of this one, modulo their number */
 };
 
 #endif

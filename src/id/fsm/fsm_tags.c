@@ -8,6 +8,7 @@
 
 #include "src/base/assert.h"
 
+#define WALK_TRIES 16
 #define MALLOC_BYTES 8 /* of the allocator's own, for each piece; pieces are of twice that */
 #define ALIGNED(bytes, unit) (((uint64_t)(bytes) + (unit)-1) / (unit) * (unit))
 
@@ -31,6 +32,23 @@ struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, siz
     if (row == NULL || tag_name_compare(name, len, row->tag.name, row->tag.name_len) != 0) {
         return NULL;
     }
+    return row;
+}
+
+struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
+                              const char *name, size_t len)
+{
+    bool tries = walk->last != NULL && walk->misses <= walk->hits + walk->count / WALK_TRIES;
+    struct fsm_row *row = tries ? fsm_tags_next(walk->last) : NULL;
+
+    walk->count++;
+    if (row != NULL && tag_name_compare(name, len, row->tag.name, row->tag.name_len) == 0) {
+        walk->hits++;
+    } else {
+        walk->misses += tries ? 1 : 0;
+        row = fsm_tags_find(tags, name, len);
+    }
+    walk->last = row != NULL ? row : walk->last;
     return row;
 }
 
@@ -64,25 +82,32 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     row->tag.name = row->name;
     row->tag.name_len = (uint16_t)len;
     row->tag.description = row->name + len;
+    row->tag.shape = row->tag.description;
     twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
     ASSERT(twin == NULL);
     tags->count++;
     return row;
 }
 
-uint64_t fsm_tag_bytes(size_t name_len, size_t description_len, bool deleted)
+/* A node that is asked for a tag keeps its shape once more, ready for use. */
+static uint64_t used_bytes(const struct tag_row *tag)
 {
-    uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + name_len + 1, ARENA_UNIT_BYTES);
-    uint64_t description =
-        description_len > 0 ? ALIGNED(MALLOC_BYTES + description_len + 1, 2 * MALLOC_BYTES) : 0;
+    return LIMIT_TAG_USED_BYTES + tag->name_len + (tag->shape_len > 0 ? sizeof(struct shape) : 0);
+}
 
-    return row + description + (deleted ? 0 : LIMIT_TAG_USED_BYTES + name_len);
+uint64_t fsm_tag_bytes(const struct tag_row *tag)
+{
+    uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
+    uint64_t texts = (uint64_t)tag->description_len + tag->shape_len;
+
+    texts = texts > 0 ? ALIGNED(MALLOC_BYTES + texts + 1, 2 * MALLOC_BYTES) : 0;
+    return row + texts + (tag->deleted ? 0 : used_bytes(tag));
 }
 
 /* It counts, or does no more. */
 static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool counts)
 {
-    uint64_t bytes = fsm_tag_bytes(row->tag.name_len, row->tag.description_len, row->tag.deleted);
+    uint64_t bytes = fsm_tag_bytes(&row->tag);
 
     tags->bytes += counts ? bytes : 0 - bytes;
     tags->dead_count += row->tag.deleted ? (counts ? 1 : 0 - (size_t)1) : 0;
@@ -127,38 +152,44 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
     tell(tags, row);
 }
 
-/* An empty description is the NUL behind the name; any other is the row's own piece of memory. */
-static void describe(struct fsm_row *row, const char *text, size_t len)
+/* Description and shape are in one piece of memory, with a NUL between them; where both are empty,
+ * the description is the NUL behind the name. */
+static void describe(struct fsm_row *row, const struct tag_row *tag)
 {
     const char *empty = row->name + row->tag.name_len;
-    char *description = NULL;
+    const char *before = row->tag.description;
+    char *texts = NULL;
 
-    ASSERT(len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    if (len > 0) {
-        description = malloc(len + 1);
-        ASSERT(description != NULL);
-        memcpy(description, text, len);
-        description[len] = '\0';
+    ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
+    ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX);
+    if (tag->description_len > 0 || tag->shape_len > 0) {
+        texts = calloc(1, (size_t)tag->description_len + 1 + tag->shape_len);
+        ASSERT(texts != NULL);
+        memcpy(texts, tag->description, tag->description_len);
     }
-    if (row->tag.description != empty) {
-        free((char *)(uintptr_t)row->tag.description);
+    if (tag->shape_len > 0) {
+        memcpy(texts + tag->description_len + 1, tag->shape, tag->shape_len);
     }
-    row->tag.description = description != NULL ? description : empty;
-    row->tag.description_len = (uint16_t)len;
+    if (before != empty) {
+        free((char *)(uintptr_t)before); /* tag may have borrowed from it */
+    }
+    row->tag.description = texts != NULL ? texts : empty;
+    row->tag.shape = texts != NULL ? texts + tag->description_len + 1 : empty;
 }
 
 void fsm_row_set(struct fsm_row *row, struct tag_row tag)
 {
-    describe(row, tag.description, tag.description_len);
+    describe(row, &tag);
     tag.name = row->tag.name;
     tag.description = row->tag.description;
+    tag.shape = row->tag.shape;
     row->tag = tag;
 }
 
 void fsm_tags_clear(struct fsm_tags *tags)
 {
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
-        describe(row, NULL, 0);
+        describe(row, &(struct tag_row){.description = NULL});
     }
     arena_free(&tags->arena);
     fsm_tags_init(tags, tags->journal);

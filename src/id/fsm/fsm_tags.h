@@ -41,13 +41,24 @@ void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal);
 void fsm_tags_clear(struct fsm_tags *tags);
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
+/* The same for one name after the other of a list: zeros to begin with, and not to be kept over
+ * fsm_tags_clear(). Lists mostly have their names in the order of the rows: then the next one is
+ * behind the last, which takes a third of the time. */
+struct fsm_tags_walk {
+    struct fsm_row *last; /* found; NULL: none yet */
+    uint32_t count;       /* of names so far */
+    uint32_t hits;        /* how often the row behind it was the next one, */
+    uint32_t misses;      /* and how often not: then it is looked at for one of 16 names */
+};
+struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
+                              const char *name, size_t len);
 /* The first row whose name is >= name. */
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
 struct fsm_row *fsm_tags_next(struct fsm_row *row);
 
-/* Memory that a tag takes: its row, its description, and, unless it is deleted, what each node
- * keeps of a tag that is asked for there. */
-uint64_t fsm_tag_bytes(size_t name_len, size_t description_len, bool deleted);
+/* Memory that a tag takes: its row, its description and shape, and, unless it is deleted, what each
+ * node keeps of a tag that is asked for there. Only lengths and `deleted` of the row are read. */
+uint64_t fsm_tag_bytes(const struct tag_row *row);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
  * name must not be there. NULL: the table is full. */
@@ -56,7 +67,7 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
 /* Put it back, list the change and tell the listener. */
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
-/* The row becomes this; it keeps its name, and takes a copy of the description. */
+/* The row becomes this; it keeps its name, and takes copies of description and shape. */
 void fsm_row_set(struct fsm_row *row, struct tag_row tag);
 
 /* Answer a QUERY_TAG_LIST. */

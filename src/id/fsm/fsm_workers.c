@@ -113,6 +113,7 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
     ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
     row->state = WORKER_HELD;
     row->kind = acquire->kind;
+    row->client = acquire->client;
     row->epoch++;
     row->granted_from_ms = from_ms;
     row->granted_until_ms = until_ms;
@@ -159,7 +160,8 @@ static void journal_put(struct fsm_workers *workers, const struct worker_row *ro
     fsm_journal_key(journal, FSM_TABLE_WORKERS);
     buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
     buf_put_u8(&journal->row, (uint8_t)row->id);
-    fsm_journal_record(journal, &worker_row_format, row);
+    fsm_journal_value(journal);
+    worker_row_put(&journal->row, row);
 }
 
 static void tell(const struct fsm_workers *workers, const struct worker_row *row)
@@ -194,6 +196,78 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
     tell(workers, &workers->rows[row->id]);
 }
 
+/* Nobody's epoch renews it any more, and it counts for nobody. */
+static void give_up(const struct fsm_workers *workers, struct worker_row *row)
+{
+    row->state = WORKER_RELEASED;
+    row->client = 0;
+    row->updated_ms = workers->settings->log_ms;
+}
+
+/* --- shares --- */
+
+/* As many as the client may hold. */
+static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+{
+    unsigned share = (1u << workers->settings->layout.worker_bits) * acquire->percent / 100;
+
+    if (acquire->most > 0) {
+        return acquire->most;
+    }
+    return share > 0 ? share : 1;
+}
+
+/* What a client holds, but for one worker id. */
+struct holding {
+    unsigned count;
+    unsigned over;                  /* of these, whose windows are over */
+    const struct worker_row *first; /* that ended first of these; NULL: there is none */
+};
+
+static struct holding look_at(const struct fsm_workers *workers, uint64_t client, uint16_t but)
+{
+    struct holding holding = {0};
+
+    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+
+        if (row == NULL || row->state != WORKER_HELD || row->client != client || id == but) {
+            continue;
+        }
+        holding.count++;
+        if (is_free(workers, row)) {
+            holding.over++;
+            if (holding.first == NULL || row->granted_until_ms < holding.first->granted_until_ms) {
+                holding.first = row;
+            }
+        }
+    }
+    return holding;
+}
+
+/* Room for one more worker id of the client, or ERR_SHARE and nothing is changed. leaves: the id
+ * that its name leaves behind for it, or WORKER_ID_ANY. */
+static int make_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                     uint16_t leaves, struct worker_result *result)
+{
+    unsigned most = share_of(workers, acquire);
+    struct holding holding = look_at(workers, acquire->client, leaves);
+
+    if (holding.count - holding.over >= most) {
+        result->held = (uint16_t)holding.count;
+        result->most = (uint16_t)most;
+        return ERR_SHARE;
+    }
+    while (holding.count >= most) {
+        struct worker_row row = *holding.first;
+
+        give_up(workers, &row);
+        put_row(workers, &row);
+        holding = look_at(workers, acquire->client, leaves);
+    }
+    return 0;
+}
+
 /* A status; and the row that it speaks of, if there is one. */
 static int show(struct worker_result *result, const struct worker_row *row, int status)
 {
@@ -208,6 +282,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     const struct worker_row *own = find_name(workers, acquire->name, acquire->name_len);
     const struct worker_row *old;
     struct worker_row row = {0};
+    bool counts_already;
     int err = acquire_check(workers, acquire);
 
     if (err != 0) {
@@ -230,15 +305,18 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (old != NULL) {
         row = *old;
     }
+    counts_already = old != NULL && old->state == WORKER_HELD && old->client == acquire->client;
     err = acquire_window(workers, acquire, &row);
+    if (err == 0 && acquire->client != 0 && !counts_already) {
+        err = make_room(workers, acquire, own != NULL ? own->id : WORKER_ID_ANY, result);
+    }
     if (err != 0) {
         return err;
     }
     if (own != NULL && own->id != row.id && own->state == WORKER_HELD) {
         struct worker_row left = *own;
 
-        left.state = WORKER_RELEASED;
-        left.updated_ms = workers->settings->log_ms;
+        give_up(workers, &left);
         put_row(workers, &left);
     }
     put_row(workers, &row);
@@ -301,8 +379,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         return 0; /* repeated */
     }
     row = *old;
-    row.state = WORKER_RELEASED;
-    row.updated_ms = workers->settings->log_ms;
+    give_up(workers, &row);
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = fsm_later(old->last_timestamp_ms, release->last_timestamp_ms);
 
@@ -323,6 +400,7 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 
     switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_ACQUIRE_FOR:
         answer.status = apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
@@ -362,7 +440,7 @@ int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loade
         return ERR_CORRUPT;
     }
     row.id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
-    err = row_read(loaded->value, loaded->value_len, &worker_row_format, &row);
+    err = worker_row_read(loaded->value, loaded->value_len, &row);
     if (err == 0 && fsm_workers_find(workers, row.id) != NULL) {
         err = ERR_EXISTS;
     }

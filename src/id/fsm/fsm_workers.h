@@ -12,6 +12,10 @@
  * holds is refused, and an expired one that it leaves behind becomes released, so that its old
  * epoch is fenced. Released rows keep their names; of several the one changed last counts.
  *
+ * Of an acquire for a client: what it holds is counted first, and where that is its share, what it
+ * let pass is released before anything is refused (worker.h). The count is of the rows themselves,
+ * so that it is the same on all nodes and behind a snapshot.
+ *
  * Failure modes go into the result, and then nothing was changed.
  *
  * Thread: one owner. Deterministic: only the state and the command decide.

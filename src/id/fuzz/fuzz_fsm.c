@@ -74,8 +74,8 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
 {
     struct buf results[2] = {BUF_INIT, BUF_INIT};
     struct fsm_changes changes[2] = {{0}, {0}};
-    int rv = fsm_apply(a, index, command, len, &results[0], &changes[0]);
-    int other = fsm_apply(b, index, command, len, &results[1], &changes[1]);
+    int rv = fsm_apply(a, index, 1, command, len, &results[0], &changes[0]);
+    int other = fsm_apply(b, index, 1, command, len, &results[1], &changes[1]);
     bool room = rows->count + changes[0].count <= ROWS_MAX;
 
     /* A restart forgets older digests, so only the one that did not may see that they differ. */

@@ -170,6 +170,21 @@ bool clock_check_asked(const struct clock_check *check, uint64_t now_ms)
     return clocks > check->members / 2;
 }
 
+bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t now_ms,
+                      uint64_t wall_ms, int64_t *ret_off_ms)
+{
+    for (size_t i = 0; i < check->count; i++) {
+        const struct clock_sample *sample = &check->samples[i];
+
+        if (sample->peer == peer && is_fresh(sample, now_ms)) {
+            *ret_off_ms =
+                sample->offset_ms - stepped_ms(sample->taken_ms, sample->own_ms, now_ms, wall_ms);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The cluster's time minus our own wall clock. */
 static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                              size_t *ret_samples)

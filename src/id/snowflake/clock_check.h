@@ -87,6 +87,10 @@ uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms
 /* True when our own clock and the fresh samples together are a majority of the members' clocks. */
 bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
 
+/* How far a peer's clock is ahead of our own one, by its sample. False: there is no fresh one. */
+bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t now_ms,
+                      uint64_t wall_ms, int64_t *ret_off_ms);
+
 /* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
  * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is
  * always set: by how much our own clock is ahead (behind: negative) of where it would be without

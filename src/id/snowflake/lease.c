@@ -312,6 +312,19 @@ void lease_free(struct lease *lease)
     free(lease);
 }
 
+bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record *ret_held)
+{
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
+
+        if (lease_slot_holds(slot) && slot->held.worker_id == worker) {
+            *ret_held = slot->held;
+            return true;
+        }
+    }
+    return false;
+}
+
 void lease_status(const struct lease *lease, struct lease_status *ret_status)
 {
     struct lease_status status = lease->status;

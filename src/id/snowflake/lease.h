@@ -67,6 +67,9 @@ void lease_turn(struct lease *lease);
 /* Stopping: propose and write nothing more. */
 void lease_stop(struct lease *lease);
 
+/* What this node holds of a worker id; false: it does not hold it (any more). */
+bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record *ret_held);
+
 /* For /readyz, GET /api/workers of this node, metrics. */
 struct lease_status {
     int refusal; /* 0, or the ERR_* that every claim gets now; ERR_EMPTY: a worker id is on its way

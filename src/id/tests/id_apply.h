@@ -16,6 +16,7 @@
 struct id_apply {
     struct fsm *fsm;
     uint64_t index;                        /* of the last entry */
+    uint64_t term;                         /* of the next one; 1 */
     uint64_t wall_ms;                      /* stamped into commands */
     struct id_stamps stamps;               /* of the commands so far */
     uint64_t node_id;                      /* whose a command is that nobody stamped; 1 */
@@ -65,9 +66,9 @@ int id_apply_delete(struct id_apply *apply, const char *name);
 /* A tag becomes, or is made, what mode says; the put must succeed. */
 void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode);
 
-/* A strict batch; its results. Names and keys may be NUL-terminated with their lengths 0. wall_ms
- * is the apply's. If the session refuses it, each result has that status, and the incarnation as
- * its detail. */
+/* A strict batch, for clients if an item has one; its results. Names and keys may be NUL-terminated
+ * with their lengths 0. wall_ms is the apply's. If the session refuses it, each result has that
+ * status, and the incarnation as its detail. */
 void id_apply_strict(struct id_apply *apply, struct command_list batch,
                      const struct strict_item *items, size_t count,
                      struct strict_result *ret_results);
@@ -76,6 +77,15 @@ struct strict_result id_apply_take(struct id_apply *apply, const char *name, uin
 /* As above, with a key. */
 struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, const char *key,
                                       uint32_t count);
+
+/* Raise the level in force to this one. */
+void id_apply_raise(struct id_apply *apply, uint16_t level);
+
+/* A WINDOW of one tag; the result is that of the tag. */
+struct grant_result id_apply_window(struct id_apply *apply, const char *name, uint32_t size);
+/* A KEYED of one item, taken in this term; names and keys may be NUL-terminated with their lengths
+ * 0. */
+struct strict_result id_apply_keyed(struct id_apply *apply, uint64_t term, struct keyed_item keyed);
 
 /* The status of one range given back; the name may be NUL-terminated with its length 0. */
 int id_apply_give_back(struct id_apply *apply, struct give_back_item item);

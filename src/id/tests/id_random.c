@@ -12,11 +12,14 @@
 #define LIFE 5000 /* steps of a node's life */
 
 static void random_tag_command(struct prng *prng, struct buf *buf);
-static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct buf *buf);
+static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type,
+                       struct buf *buf);
 static void random_strict_command(struct prng *prng, struct buf *buf);
-static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_batch(struct prng *prng, enum command_type type, uint64_t wall_ms,
+                         struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
-static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_acquire(struct prng *prng, enum command_type type, uint64_t wall_ms,
+                           struct buf *buf);
 
 void id_random_name(struct prng *prng, char ret_name[4])
 {
@@ -110,7 +113,7 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        random_put(prng, wall_ms, false, buf);
+        random_put(prng, wall_ms, COMMAND_TAGS_PUT, buf);
         return;
     default:
         command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = wall_ms});
@@ -123,9 +126,25 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
     }
 }
 
-static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct buf *buf)
+/* A shape that may be, with a key where it has to; or none. */
+static void random_shape(struct prng *prng, struct tag_put *put)
 {
-    enum command_type type = bounded ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
+    static const char *const shapes[] = {"",
+                                         "A-{id:6}",
+                                         "{id36}{mod97}",
+                                         "{secret:6}\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                         "{secret36:5}\0bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+                                         "{secret:6}", /* without its key */
+                                         "{id"};
+    uint64_t which = prng_below(prng, sizeof shapes / sizeof shapes[0]);
+
+    put->shape = shapes[which];
+    put->shape_len = (uint16_t)(strlen(put->shape) + (which == 3 || which == 4 ? 33 : 0));
+}
+
+static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type, struct buf *buf)
+{
+    bool bounded = type != COMMAND_TAGS_PUT;
     char name[4];
 
     command_put(buf, type,
@@ -143,6 +162,10 @@ static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct
 
         id_random_name(prng, name);
         put.max = bounded ? prng_below(prng, 3) * prng_below(prng, 20000) : 0;
+        if (type == COMMAND_TAGS_PUT_SHAPED) {
+            put.fields |= prng_below(prng, 2) == 0 ? TAG_FIELD_SHAPE : 0;
+            random_shape(prng, &put);
+        }
         command_item_put(buf, type, &put);
     }
     command_items_end(buf);
@@ -150,7 +173,12 @@ static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct
 
 void id_random_bounded_put(struct prng *prng, struct buf *buf)
 {
-    random_put(prng, prng_below(prng, 1000000), true, buf);
+    random_put(prng, prng_below(prng, 1000000), COMMAND_TAGS_PUT_BOUNDED, buf);
+}
+
+void id_random_shaped_put(struct prng *prng, struct buf *buf)
+{
+    random_put(prng, prng_below(prng, 1000000), COMMAND_TAGS_PUT_SHAPED, buf);
 }
 
 static void random_strict_command(struct prng *prng, struct buf *buf)
@@ -182,31 +210,98 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
         command_items_end(buf);
         return;
     default:
-        random_batch(prng, wall_ms, buf);
+        random_batch(prng, COMMAND_STRICT, wall_ms, buf);
     }
 }
 
-static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+static void random_batch(struct prng *prng, enum command_type type, uint64_t wall_ms,
+                         struct buf *buf)
 {
     const struct command_list batch = {.wall_ms = wall_ms,
-                                       .key_limit = 4 + (uint32_t)prng_below(prng, 30)};
+                                       .key_limit = 4 + (uint32_t)prng_below(prng, 30),
+                                       .key_share = 1 + (uint32_t)(wall_ms % 5)};
     char name[4];
     char key[4];
 
     id_random_name(prng, name);
-    command_put(buf, COMMAND_STRICT, &batch);
+    command_put(buf, type, &batch);
     for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
-        struct strict_item item = {name, 2, key, 0, 1 + (uint32_t)prng_below(prng, 50)};
+        struct strict_item item = {
+            .name = name, .name_len = 2, .key = key, .count = 1 + (uint32_t)prng_below(prng, 50)};
 
         id_random_name(prng, key);
         item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
         item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
-        command_item_put(buf, COMMAND_STRICT, &item);
+        if (type == COMMAND_STRICT_FOR) {
+            item.client = prng_below(prng, 4);
+            item.most = (uint32_t)prng_below(prng, 3);
+        }
+        command_item_put(buf, type, &item);
         if (prng_below(prng, 2) == 0) {
             id_random_name(prng, name);
         }
     }
     command_items_end(buf);
+}
+
+/* Most are of the present generation, and of ids below max_id. */
+static void random_keyed(struct prng *prng, const struct fsm *fsm, struct buf *buf)
+{
+    const struct command_list head = {.wall_ms = prng_below(prng, 1000000),
+                                      .key_limit = 4 + (uint32_t)prng_below(prng, 30),
+                                      .key_share = 1 + (uint32_t)prng_below(prng, 5),
+                                      .term = 1 + prng_below(prng, 8) / 7};
+    char name[4];
+    char key[4];
+
+    command_put(buf, COMMAND_KEYED, &head);
+    for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
+        struct keyed_item keyed = {.item = {.name = name, .name_len = 2, .key = key, .key_len = 2}};
+        const struct tag_row *row;
+
+        id_random_name(prng, name);
+        id_random_name(prng, key);
+        row = fsm_tag(fsm, name, 2);
+        keyed.item.count = 1 + (uint32_t)prng_below(prng, 2);
+        keyed.item.client = prng_below(prng, 4);
+        keyed.item.most = (uint32_t)prng_below(prng, 3);
+        keyed.generation =
+            (row != NULL ? row->generation : 0) + (uint32_t)(prng_below(prng, 8) / 7);
+        keyed.first = row != NULL ? prng_below(prng, row->max_id + 2) : 0;
+        command_item_put(buf, COMMAND_KEYED, &keyed);
+    }
+    command_items_end(buf);
+}
+
+bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *buf)
+{
+    char name[4];
+
+    switch (prng_below(prng, 3)) {
+    case 0:
+        id_random_name(prng, name);
+        command_put(buf, COMMAND_TAGS_PUT,
+                    &(struct command_list){.force = prng_below(prng, 4) == 0, .wall_ms = 1});
+        command_item_put(
+            buf, COMMAND_TAGS_PUT,
+            &(struct tag_put){
+                .name = name, .name_len = 2, .fields = TAG_FIELD_MODE, .mode = TAG_MODE_MONOTONIC});
+        command_items_end(buf);
+        return true;
+    case 1:
+        random_keyed(prng, fsm, buf);
+        return false;
+    default:
+        command_put(buf, COMMAND_WINDOW,
+                    &(struct command_list){.wall_ms = prng_below(prng, 1000000)});
+        for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
+            id_random_name(prng, name);
+            command_item_put(buf, COMMAND_WINDOW,
+                             &(struct grant_item){name, 2, 1 + (uint32_t)prng_below(prng, 300)});
+        }
+        command_items_end(buf);
+        return false;
+    }
 }
 
 static void random_worker_command(struct prng *prng, struct buf *buf)
@@ -244,19 +339,31 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
                                      .kind = (uint8_t)(1 + prng_below(prng, 2))});
         return;
     default:
-        random_acquire(prng, now_ms, buf);
+        random_acquire(prng, COMMAND_WORKER_ACQUIRE, now_ms, buf);
     }
 }
 
-static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+void id_random_for_client(struct prng *prng, struct buf *buf)
 {
+    if (prng_below(prng, 2) == 0) {
+        random_batch(prng, COMMAND_STRICT_FOR, prng_below(prng, 1000000), buf);
+    } else {
+        random_acquire(prng, COMMAND_WORKER_ACQUIRE_FOR,
+                       SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000), buf);
+    }
+}
+
+static void random_acquire(struct prng *prng, enum command_type type, uint64_t wall_ms,
+                           struct buf *buf)
+{
+    bool counts = type == COMMAND_WORKER_ACQUIRE_FOR;
     char name[4];
 
     id_random_name(prng, name);
     command_put(
-        buf, COMMAND_WORKER_ACQUIRE,
+        buf, type,
         &(struct worker_acquire){
-            .kind = (uint8_t)(1 + prng_below(prng, 2)),
+            .kind = counts ? WORKER_CLIENT : (uint8_t)(1 + prng_below(prng, 2)),
             .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
             .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
             .window_ms = 500 + prng_below(prng, 20000),
@@ -265,5 +372,8 @@ static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf)
             .name_len = 2,
             .address = "host:1",
             .address_len = (uint16_t)prng_below(prng, 7),
+            .client = counts ? 1 + prng_below(prng, 3) : 0,
+            .most = counts ? (uint16_t)prng_below(prng, 4) : 0,
+            .percent = counts ? (uint8_t)(1 + prng_below(prng, 100)) : 0,
         });
 }

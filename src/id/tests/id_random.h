@@ -9,6 +9,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/prng.h"
+#include "src/id/fsm/fsm.h"
 
 /* One of 16 names, "aa" to "dd". */
 void id_random_name(struct prng *prng, char ret_name[4]);
@@ -25,5 +26,14 @@ void id_random_mutate(struct prng *prng, struct buf *buf);
 
 /* A change of tags of which some may have a max (level 2), without a stamp. */
 void id_random_bounded_put(struct prng *prng, struct buf *buf);
+/* The same with shapes, which level 3 has. */
+void id_random_shaped_put(struct prng *prng, struct buf *buf);
+
+/* Strict requests or an acquire that count for a client (level 3), without a stamp. */
+void id_random_for_client(struct prng *prng, struct buf *buf);
+
+/* What monotonic tags have (level 4): puts, windows, and keys of ids that the state may allow.
+ * True: it is somebody's, and without a stamp; else the leader's own. */
+bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *buf);
 
 #endif

@@ -97,7 +97,8 @@ static void apply(struct id_world *world, struct buf *command, struct buf *ret_a
     if (id_stamp_is_empty(command)) {
         id_stamp(&world->stamps, 1, command);
     }
-    err = fsm_apply(world->cluster, ++world->index, command->data, command->len, &answer, &changes);
+    err = fsm_apply(world->cluster, ++world->index, 1, command->data, command->len, &answer,
+                    &changes);
     ASSERT(err == 0);
     fsm_changes_release(&changes);
     if (ret_answer != NULL) {

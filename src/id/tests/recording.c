@@ -55,8 +55,8 @@ static void apply_entry(struct side *side, struct buf *command, struct recording
     apply->last.len = 0;
     buf_put(&apply->last, command->data, command->len);
     apply->result.len = 0;
-    err = fsm_apply(apply->fsm, ++apply->index, command->data, command->len, &apply->result,
-                    &changes);
+    err = fsm_apply(apply->fsm, ++apply->index, apply->term, command->data, command->len,
+                    &apply->result, &changes);
     side->results = hash_bytes(&err, sizeof err, side->results);
     note_result(side, counts);
     id_apply_keep(apply, &changes);
@@ -337,7 +337,9 @@ static void record_step(struct recorder *recorder)
 {
     struct prng *prng = &recorder->prng;
     uint64_t step = recorder->steps++;
-    uint64_t node_id = 1 + prng_below(prng, 3);
+    /* From level 4 on other nodes than those of id_random_command(), whose sessions they would end.
+     */
+    uint64_t node_id = 1 + prng_below(prng, 3) + (fsm_level(recorder->side.apply.fsm) >= 4 ? 6 : 0);
     struct buf command = BUF_INIT;
 
     if (step == 0 || prng_below(prng, 100) == 0) {
@@ -351,6 +353,25 @@ static void record_step(struct recorder *recorder)
     if (fsm_level(recorder->side.apply.fsm) >= 2 && prng_below(prng, 6) == 0) {
         id_random_bounded_put(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+        return;
+    }
+    if (fsm_level(recorder->side.apply.fsm) >= 3 && prng_below(prng, 7) == 0) {
+        id_random_shaped_put(prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+        return;
+    }
+    if (fsm_level(recorder->side.apply.fsm) >= 3 && prng_below(prng, 7) == 0) {
+        id_random_for_client(prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+        return;
+    }
+    if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 4) == 0) {
+        if (id_random_monotonic(prng, recorder->side.apply.fsm, &command)) {
+            id_stamp_as(&command, node_id, 3, step, step);
+        }
         record(recorder, &command);
         return;
     }

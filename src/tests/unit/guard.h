@@ -5,8 +5,9 @@
  * Every test binary is linked with guard.c, which the linker puts between the binary and cmocka's
  * runner (--wrap, see the Makefile): tests need not know of it. The time is counted anew for each
  * test with its setup and teardown: GUARD_LIMIT_S, or LEAFD_TEST_LIMIT_S of the environment (0: no
- * limit, for a debugger). With a sanitizer, which makes some tests ten times slower, one that is at
- * work gets GUARD_BUSY_TIMES as much; one that uses no processor does not.
+ * limit, for a debugger). One that is at work gets GUARD_BUSY_TIMES as much, as others may be at
+ * work on this machine, too, and a sanitizer makes some tests ten times slower; one that uses no
+ * processor does not.
  *
  * The happy path: an alarm is set before each setup, and put off after the last teardown.
  *
@@ -21,11 +22,7 @@
 #define LEAFD_TESTS_UNIT_GUARD_H
 
 #define GUARD_LIMIT_S 30
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define GUARD_BUSY_TIMES 5
-#else
-#define GUARD_BUSY_TIMES 1
-#endif
 #define GUARD_BUSY_PERCENT 2 /* of a processor: who uses less only waits */
 #define GUARD_EXIT 124       /* as timeout(1) */
 

@@ -177,7 +177,8 @@ static void test_commands(void **state)
                         {"-h", CONFIG_HELP},
                         {"--version", CONFIG_VERSION},
                         {"--new-secret", CONFIG_NEW_SECRET},
-                        {"--print-config-doc", CONFIG_PRINT_DOC}};
+                        {"--print-config-doc", CONFIG_PRINT_DOC},
+                        {"--print-config-example", CONFIG_PRINT_EXAMPLE}};
     struct config_fixture *f = *state;
 
     for (size_t i = 0; i < sizeof with_nothing / sizeof with_nothing[0]; i++) {

@@ -180,9 +180,11 @@ static void test_secret_file(void **state)
 
     file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0400);
     expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
-    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0640);
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0644);
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV,
-                 "has mode 0640, so others than its owner can use it: chmod 600 it");
+                 "has mode 0644, so others than its owner can use it: chmod 600 it");
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0660);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0660");
     file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0602);
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0602");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->dir), NO_ENV, "is not a regular file");
@@ -190,11 +192,28 @@ static void test_secret_file(void **state)
                  "cluster.secret-file /nonexistent: cannot open: No such file or directory");
 }
 
+/* Root may let a group read it, and nobody else may. */
+static void test_a_group_that_reads(void **state)
+{
+    struct config_fixture *f = *state;
+
+    file_make_bytes(f, SOME_SECRET, strlen(SOME_SECRET), 0640);
+    if (geteuid() != 0) { /* the file is this user's */
+        expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0640");
+        return;
+    }
+    expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
+    assert_int_equal(chown(f->path, 12345, 12345), 0);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0640");
+    assert_int_equal(chmod(f->path, 0600), 0);
+    expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
+}
+
 static void test_certificate_files(void **state)
 {
     struct config_fixture *f = *state;
 
-    file_make_bytes(f, "a key\n", 6, 0640);
+    file_make_bytes(f, "a key\n", 6, 0644);
     expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem"), NO_ENV,
                  "peer.tls-cert, peer.tls-key and peer.tls-ca belong together");
     expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem"), NO_ENV,
@@ -202,7 +221,7 @@ static void test_certificate_files(void **state)
     expect_error(f,
                  ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
                       "--peer-tls-key", f->path),
-                 NO_ENV, "has mode 0640");
+                 NO_ENV, "has mode 0644");
     file_make_bytes(f, "a key\n", 6, 0600);
     expect_ok(f,
               ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
@@ -297,6 +316,40 @@ static void test_documentation(void **state)
     buf_free(&table);
 }
 
+/* What --print-config-example prints is a config file, and one that says the same when its settings
+ * are no comments; so each of its lines is what the setting is called and may be. */
+static void test_printed_example(void **state)
+{
+    struct config_fixture *f = *state;
+    struct buf example = BUF_INIT;
+    struct buf bare = BUF_INIT;
+    char *line_end;
+    char *line;
+    size_t count = 0;
+
+    config_print_example(&example);
+    file_make_bytes(f, (const char *)example.data, example.len, 0600);
+    expect_ok(f, ARGS("--config", f->path, NODE_1), NO_ENV);
+    buf_put_u8(&example, '\0');
+    for (line = strtok_r((char *)example.data, "\n", &line_end); line != NULL;
+         line = strtok_r(NULL, "\n", &line_end)) {
+        size_t len = strlen(line);
+
+        assert_in_range(len, 1, 100);
+        assert_int_equal(line[0], '#');
+        if (len > 1 && line[1] != ' ') {
+            count++;
+            buf_printf(&bare, "%s%s\n", line[len - 1] == '=' ? "#" : "", line + 1);
+        }
+    }
+    assert_int_equal(count, setting_count);
+    config_release(&f->config);
+    file_make_bytes(f, (const char *)bare.data, bare.len, 0600);
+    expect_ok(f, ARGS("--config", f->path, NODE_1), NO_ENV);
+    buf_free(&example);
+    buf_free(&bare);
+}
+
 /* The example in the documentation is a valid config file. */
 static void test_documentation_example(void **state)
 {
@@ -329,10 +382,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_files_that_are_none), TEST(test_file_syntax),           TEST(test_file_errors),
-        TEST(test_file_size),           TEST(test_file_garbage),          TEST(test_secret_file),
-        TEST(test_certificate_files),   TEST(test_print_round_trip),      TEST(test_help_names_all),
-        TEST(test_documentation),       TEST(test_documentation_example),
+        TEST(test_files_that_are_none),   TEST(test_file_syntax),
+        TEST(test_file_errors),           TEST(test_file_size),
+        TEST(test_file_garbage),          TEST(test_secret_file),
+        TEST(test_certificate_files),     TEST(test_print_round_trip),
+        TEST(test_help_names_all),        TEST(test_documentation),
+        TEST(test_documentation_example), TEST(test_printed_example),
+        TEST(test_a_group_that_reads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static void apply(struct fixture *fixture, struct buf *command)
     struct fsm_changes changes = {0};
     struct buf result = BUF_INIT;
 
-    ASSERT(fsm_apply(fixture->fsm, ++fixture->index, command->data, command->len, &result,
+    ASSERT(fsm_apply(fixture->fsm, ++fixture->index, 1, command->data, command->len, &result,
                      &changes) == 0);
     for (size_t i = 0; i < changes.count; i++) {
         const struct fsm_change *change = &changes.items[i];
@@ -104,7 +104,11 @@ void fixture_grant(struct fixture *fixture, const char *tag, uint32_t size)
 void fixture_strict(struct fixture *fixture, const char *tag, uint32_t count, const char *key)
 {
     const struct command_list list = {.wall_ms = FIXTURE_LOG_MS, .key_limit = 100};
-    const struct strict_item item = {tag, (uint16_t)strlen(tag), key, (uint16_t)strlen(key), count};
+    const struct strict_item item = {.name = tag,
+                                     .name_len = (uint16_t)strlen(tag),
+                                     .key = key,
+                                     .key_len = (uint16_t)strlen(key),
+                                     .count = count};
     struct buf command = BUF_INIT;
 
     command_put(&command, COMMAND_STRICT, &list);

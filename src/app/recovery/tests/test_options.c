@@ -58,13 +58,17 @@ static void test_what_is_taken(void **state)
     assert_int_equal(options.raise.time_ms, 2 * 86400000);
     assert_int_equal(options.raise.factor, 3);
     assert_true(options.drop_keys && options.dry_run && !options.check);
-    assert_int_equal(read_line(OPTIONS_RECOVER, DIRS "--raise-ids 0 --compare x --compare=y --yes",
+    assert_int_equal(read_line(OPTIONS_RECOVER,
+                               DIRS "--raise-ids 0 --compare x --compare=y --yes --lost 2 --lost=3",
                                &options, &error),
                      0);
     assert_string_equal(options.from_dir, "d");
     assert_string_equal(options.to_dir, "e");
     assert_int_equal(options.compare_count, 2);
     assert_string_equal(options.compare[1], "y");
+    assert_int_equal(options.lost_count, 2);
+    assert_int_equal(options.lost[0], 2);
+    assert_int_equal(options.lost[1], 3);
     assert_true(options.yes && options.raise.by_ids);
     assert_int_equal(options.raise.factor, OPTIONS_FACTOR);
     assert_int_equal(read_line(OPTIONS_RESTORE, "b --check", &options, &error), 0);
@@ -108,6 +112,11 @@ static void test_what_is_refused(void **state)
         {OPTIONS_RECOVER, "--data-dir d --raise-ids 1", "--out is missing"},
         {OPTIONS_RECOVER, "--data-dir d --out e", "by --raise-ids N: ids that were handed out"},
         {OPTIONS_RECOVER, DIRS "--raise-time 1h", "unknown argument \"--raise-time\""},
+        {OPTIONS_RECOVER, DIRS "--raise-ids 1 --lost 0", "\"0\" is not a whole number from 1 to"},
+        {OPTIONS_RECOVER,
+         DIRS "--lost 1 --lost 2 --lost 3 --lost 4 --lost 5 --lost 6 --lost 7 --lost 8",
+         "--lost: given more than 7 times"},
+        {OPTIONS_RESTORE, PLACE "--raise-ids 1 --lost 2", "unknown argument \"--lost\""},
         {OPTIONS_RECOVER, "file", "unknown argument \"file\""},
     };
 
@@ -145,6 +154,7 @@ static void test_help_names_each_flag(void **state)
     assert_non_null(strstr((char *)restore.data, "--check"));
     assert_non_null(strstr((char *)recover.data, "--compare"));
     assert_non_null(strstr((char *)recover.data, "--yes"));
+    assert_non_null(strstr((char *)recover.data, "--lost"));
     buf_free(&restore);
     buf_free(&recover);
 }

@@ -180,6 +180,52 @@ static void encode_bounded_rows(struct buf *buf)
     tag_rows_encode(rows, 2, NULL, buf);
 }
 
+#define SHAPE "{secret36:8}"
+#define KEY "0123456789abcdefghijklmnopqrstuv"
+#define SHAPE_HEX                                                                                  \
+    "2d00 7b73656372657433363a387d 00 303132333435363738396162636465666768696a6b6c6d6e6f70717273"  \
+    "747576 "
+
+static void encode_shaped_put(struct buf *buf)
+{
+    const struct tag_put put = {.name = "a",
+                                .name_len = 1,
+                                .fields = TAG_FIELD_SHAPE,
+                                .shape = SHAPE "\0" KEY,
+                                .shape_len = sizeof(SHAPE KEY)};
+
+    command_put(buf, COMMAND_TAGS_PUT_SHAPED, &(struct command_list){.wall_ms = WALL_MS});
+    command_item_put(buf, COMMAND_TAGS_PUT_SHAPED, &put);
+    command_items_end(buf);
+}
+
+static struct tag_row shaped_row(void)
+{
+    struct tag_row row = sample_row();
+
+    row.max = 1ULL << 40;
+    row.shape = SHAPE "\0" KEY;
+    row.shape_len = sizeof(SHAPE KEY);
+    return row;
+}
+
+static void encode_shaped_put_result(struct buf *buf)
+{
+    const struct put_result result = {.made = 1, .first = shaped_row()};
+
+    put_result_encode(&result, buf);
+}
+
+/* One shaped tag makes the whole page so. */
+static void encode_shaped_rows(struct buf *buf)
+{
+    const struct tag_row plain = sample_row();
+    const struct tag_row shaped = shaped_row();
+    const struct tag_row *rows[2] = {&plain, &shaped};
+
+    tag_rows_encode(rows, 2, NULL, buf);
+}
+
 static int decode_command(const void *data, size_t len)
 {
     struct command command;
@@ -247,6 +293,14 @@ static const struct golden GOLDEN[] = {
      "ffffffffffff1f00"},
     {"bounded rows", encode_bounded_rows, decode_rows,
      "01 91 0000 02000000 " ROW "0000000000000000" ROW "ffffffffffff1f00"},
+    {"shaped put", encode_shaped_put, decode_command,
+     "03 19 " ID_STAMP_EMPTY "00 " WALL
+     "01 0100 61 40 0000000000000000 00000000 00000000 00 0000 0000000000000000 " SHAPE_HEX "00"},
+    {"shaped put result", encode_shaped_put_result, decode_put_result,
+     "01 92 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
+     "0000000000010000 " SHAPE_HEX},
+    {"shaped rows", encode_shaped_rows, decode_rows,
+     "01 93 0000 02000000 " ROW "0000000000000000 0000 " ROW "0000000000010000 " SHAPE_HEX},
     {"delete", encode_delete, decode_command, "03 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_command,
      "03 05 " ID_STAMP_EMPTY
@@ -300,11 +354,14 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BOUNDED) ||
-                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_KEYED);
+        int since = type >= COMMAND_WINDOW             ? 4
+                    : type >= COMMAND_STRICT_FOR       ? 3
+                    : type == COMMAND_TAGS_PUT_BOUNDED ? 2
+                                                       : 1;
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_NEWER);
-        assert_int_equal(command_since(type),
-                         known ? (type == COMMAND_TAGS_PUT_BOUNDED ? 2 : 1) : 0);
+        assert_int_equal(command_since(type), known ? since : 0);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
     assert_int_equal(command_type("\x01\x01", 2), ERR_NEWER); /* another version */

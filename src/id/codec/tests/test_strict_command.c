@@ -24,8 +24,10 @@
 /* One kind of message: who writes it, its bytes, who reads it. */
 static const struct command_list BATCH = {.wall_ms = WALL_MS, .key_limit = 1000000};
 
-static const struct strict_item KEYED = {"order", 5, "k1", 2, LIMIT_COUNT};
-static const struct strict_item PLAIN = {"a", 1, NULL, 0, 1};
+static const struct strict_item KEYED = {"order", 5, "k1", 2, LIMIT_COUNT, 0, 0};
+static const struct strict_item COUNTED = {"order", 5, "k1", 2, LIMIT_COUNT, 0x1122334455667788,
+                                           0x0102};
+static const struct strict_item PLAIN = {"a", 1, NULL, 0, 1, 0, 0};
 
 static void encode_strict(struct buf *buf)
 {
@@ -35,9 +37,40 @@ static void encode_strict(struct buf *buf)
     command_items_end(buf);
 }
 
+static void encode_strict_for(struct buf *buf)
+{
+    command_put(
+        buf, COMMAND_STRICT_FOR,
+        &(struct command_list){.wall_ms = WALL_MS, .key_limit = 1000000, .key_share = 250000});
+    command_item_put(buf, COMMAND_STRICT_FOR, &COUNTED);
+    command_item_put(buf, COMMAND_STRICT_FOR, &PLAIN);
+    command_items_end(buf);
+}
+
+static void encode_window(struct buf *buf)
+{
+    command_put(buf, COMMAND_WINDOW, &(struct command_list){.wall_ms = WALL_MS});
+    command_item_put(buf, COMMAND_WINDOW, &(struct grant_item){"a", 1, 1});
+    command_item_put(buf, COMMAND_WINDOW, &(struct grant_item){"bb", 2, 0x11223344});
+    command_items_end(buf);
+}
+
+static void encode_keyed(struct buf *buf)
+{
+    const struct keyed_item keyed = {.item = COUNTED, .first = 0x0a0b0c, .generation = 3};
+
+    command_put(buf, COMMAND_KEYED,
+                &(struct command_list){.wall_ms = WALL_MS,
+                                       .key_limit = 1000000,
+                                       .key_share = 250000,
+                                       .term = 0x1122334455667788});
+    command_item_put(buf, COMMAND_KEYED, &keyed);
+    command_items_end(buf);
+}
+
 static void encode_item(struct buf *buf)
 {
-    strict_item_encode(&KEYED, buf);
+    strict_item_encode(&COUNTED, buf);
 }
 
 static void encode_give_back(struct buf *buf)
@@ -109,7 +142,18 @@ static const struct golden GOLDEN[] = {
     {"strict", encode_strict, decode_command,
      "03 0c " ID_STAMP_EMPTY WALL "40420f00 "
      "01 0500 6f72646572 0200 6b31 a0860100 01 0100 61 0000 01000000 00"},
-    {"item", encode_item, decode_item, "01 60 0500 6f72646572 0200 6b31 a0860100"},
+    {"strict for", encode_strict_for, decode_command,
+     "03 17 " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
+     "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 "
+     "01 0100 61 0000 01000000 0000000000000000 00000000 00"},
+    {"window", encode_window, decode_command,
+     "03 1a " ID_STAMP_EMPTY WALL "01 0100 61 01000000 01 0200 6262 44332211 00"},
+    {"keyed", encode_keyed, decode_command,
+     "03 1b " ID_STAMP_EMPTY WALL "8877665544332211 40420f00 90d00300 "
+     "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 0c0b0a0000000000 03000000 "
+     "00"},
+    {"item", encode_item, decode_item,
+     "01 60 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000"},
     {"give back", encode_give_back, decode_command,
      "03 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
      "01 0200 6262 01000000 0000000000000000 ffffffffffffff7f 00"},
@@ -193,6 +237,8 @@ static void test_strict_batch_limits(void **state)
     assert_int_equal(read_batch(&BATCH, LIMIT_STRICT_ITEMS + 1), ERR_BAD_MESSAGE);
 }
 
+#define NOBODY " 0000000000000000 00000000"
+
 static void item_is(const char *hex, int wanted)
 {
     struct buf buf = BUF_INIT;
@@ -205,7 +251,7 @@ static void item_is(const char *hex, int wanted)
 static void test_strict_item_limits(void **state)
 {
     char key[LIMIT_KEY_BYTES];
-    struct strict_item item = {"order", 5, key, LIMIT_KEY_BYTES, 1};
+    struct strict_item item = {"order", 5, key, LIMIT_KEY_BYTES, 1, 0, 0};
     struct strict_item back;
     struct buf buf = BUF_INIT;
 
@@ -219,10 +265,10 @@ static void test_strict_item_limits(void **state)
     buf_put_u8(&buf, 0);
     assert_int_equal(strict_item_decode(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    item_is("01 60 0100 61 0000 01000000", 0);
-    item_is("01 60 0100 61 0000 00000000", ERR_BAD_MESSAGE); /* no ids */
-    item_is("01 60 0100 61 0000 a0860100", 0);
-    item_is("01 60 0100 61 0000 a1860100", ERR_BAD_MESSAGE); /* LIMIT_COUNT + 1 */
+    item_is("01 60 0100 61 0000 01000000" NOBODY, 0);
+    item_is("01 60 0100 61 0000 00000000" NOBODY, ERR_BAD_MESSAGE); /* no ids */
+    item_is("01 60 0100 61 0000 a0860100" NOBODY, 0);
+    item_is("01 60 0100 61 0000 a1860100" NOBODY, ERR_BAD_MESSAGE); /* LIMIT_COUNT + 1 */
 }
 
 static void test_strict_results_round_trip(void **state)
@@ -384,6 +430,61 @@ static void test_statuses_round_trip(void **state)
     buf_free(&buf);
 }
 
+static int read_keyed(struct keyed_item keyed)
+{
+    struct buf buf = BUF_INIT;
+    int err;
+
+    /* Written without the checks of command_item_put(). */
+    encode_keyed(&buf);
+    memcpy(buf.data + buf.len - 13, &keyed.first, 8);
+    memcpy(buf.data + buf.len - 29, &keyed.item.count, 4);
+    err = decode_command(buf.data, buf.len);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_keyed_ids_end_before_the_axis_does(void **state)
+{
+    (void)state;
+    assert_int_equal(read_keyed((struct keyed_item){.first = 0, .item.count = 1}), 0);
+    assert_int_equal(read_keyed((struct keyed_item){.first = TAG_MAX_ID_END - 5, .item.count = 5}),
+                     0);
+    assert_int_equal(read_keyed((struct keyed_item){.first = TAG_MAX_ID_END - 5, .item.count = 6}),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(read_keyed((struct keyed_item){.first = TAG_MAX_ID_END, .item.count = 1}),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(read_keyed((struct keyed_item){.first = 1, .item.count = 0}), ERR_BAD_MESSAGE);
+    assert_int_equal(read_keyed((struct keyed_item){.first = 1, .item.count = LIMIT_COUNT + 1}),
+                     ERR_BAD_MESSAGE);
+}
+
+static int read_window(uint32_t size, unsigned count)
+{
+    struct buf buf = BUF_INIT;
+    int err;
+
+    command_put(&buf, COMMAND_WINDOW, &(struct command_list){.wall_ms = 0});
+    for (unsigned i = 0; i < count; i++) {
+        command_item_put(&buf, COMMAND_WINDOW, &(struct grant_item){"a", 1, 1});
+    }
+    command_items_end(&buf);
+    memcpy(buf.data + buf.len - (count > 0 ? 5 : 0), &size, count > 0 ? 4 : 0);
+    err = decode_command(buf.data, buf.len);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_windows_have_a_size_and_a_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(read_window(1, 0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_window(0, 1), ERR_BAD_MESSAGE);
+    assert_int_equal(read_window(1, 1), 0);
+    assert_int_equal(read_window(1, LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_window(1, LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +500,8 @@ int main(void)
         cmocka_unit_test(test_lists_of_items_have_limits),
         cmocka_unit_test(test_recalled_items_in_order),
         cmocka_unit_test(test_statuses_round_trip),
+        cmocka_unit_test(test_keyed_ids_end_before_the_axis_does),
+        cmocka_unit_test(test_windows_have_a_size_and_a_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,7 +222,7 @@ static void test_row_check_one_beyond(void **state)
     CHECK_REFUSED(max_step, LIMIT_TAG_STEP + 1, "max_step");
     CHECK_REFUSED(max_step, 0x1000 - 1, "smaller than step");
     CHECK_REFUSED(max_id, (uint64_t)TAG_MAX_ID_END + 1, "max_id");
-    CHECK_REFUSED(mode, TAG_MODE_STRICT + 1, "mode");
+    CHECK_REFUSED(mode, TAG_MODE_MONOTONIC + 1, "mode");
     CHECK_REFUSED(created_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(name_len, 0, "empty");
@@ -230,7 +230,7 @@ static void test_row_check_one_beyond(void **state)
     row = recalling_row();
     row.mode = TAG_MODE_TREND;
     assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
-    assert_string_equal(why, "recalling, but not strict");
+    assert_string_equal(why, "recalling, but in trend mode");
 }
 
 static void golden_is(const struct tag_row *row, const char *bytes)
@@ -306,6 +306,63 @@ static void test_a_row_with_a_max(void **state)
     assert_true(tag_is_nearly_exhausted(&row));
 }
 
+#define SECRET "{secret36:8}"
+#define KEY "0123456789abcdefghijklmnopqrstuv"
+
+static struct tag_row shaped_row(void)
+{
+    struct tag_row row = recalling_row();
+
+    row.max = 1ULL << 40;
+    row.max_id = 7;
+    row.shape = SECRET "\0" KEY;
+    row.shape_len = sizeof(SECRET KEY);
+    return row;
+}
+
+static const char *const SHAPED_BYTES =
+    "05 01 01 01 04030201 00100000 00001000 0700000000000000 0068e5cf8b010000 0168e5cf8b010000 "
+    "0600 64c3a96ac3a0 0000000000010000 2d00 7b73656372657433363a387d 00 "
+    "303132333435363738396162636465666768696a6b6c6d6e6f707172737475 76";
+
+/* Level 3: a row with a shape is of a third version, whether it has a max or not. */
+static void test_a_row_with_a_shape(void **state)
+{
+    struct tag_row row = shaped_row();
+    const char *why = NULL;
+    struct shape shape;
+
+    (void)state;
+    golden_is(&row, SHAPED_BYTES);
+    assert_int_equal(tag_row_check(&row, &why), 0);
+    assert_int_equal(tag_shape(row.shape, row.shape_len, &shape, &why), 0);
+    assert_true(shape.secret);
+    assert_memory_equal(shape.key, KEY, SHAPE_KEY_BYTES);
+    assert_int_equal(tag_shape_text_len(row.shape, row.shape_len), strlen(SECRET));
+    /* As many ids as have a text, and one more. */
+    row.max = 2821109907456;
+    assert_int_equal(tag_row_check(&row, &why), 0);
+    row.max++;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "set max"));
+    row.max = 0;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    /* A key that is missing, too short, too long, or of a shape that has none. */
+    row = shaped_row();
+    for (uint16_t len = (uint16_t)strlen(SECRET); len < row.shape_len; len++) {
+        assert_int_equal(tag_shape(row.shape, len, &shape, &why), ERR_INVALID);
+    }
+    assert_int_equal(tag_shape(SECRET "\0" KEY "x", sizeof(SECRET KEY "x"), &shape, NULL),
+                     ERR_INVALID);
+    assert_int_equal(tag_shape("{id}\0" KEY, sizeof("{id}" KEY), &shape, NULL), ERR_INVALID);
+    assert_int_equal(tag_shape("{id}\0", 5, &shape, NULL), ERR_INVALID);
+    assert_int_equal(tag_shape("{id}", 4, &shape, NULL), 0);
+    row.shape = "{id}";
+    row.shape_len = 4;
+    row.max = 0;
+    assert_int_equal(tag_row_check(&row, NULL), 0);
+}
+
 static void round_trip(const struct tag_row *row, const char *bytes)
 {
     struct tag_row back = {0};
@@ -337,6 +394,8 @@ static void test_row_round_trip(void **state)
     round_trip(&row, SAMPLE_BYTES);
     row = recalling_row();
     round_trip(&row, RECALLING_BYTES);
+    row = shaped_row();
+    round_trip(&row, SHAPED_BYTES);
 }
 
 static int decode(const struct buf *buf)
@@ -369,9 +428,9 @@ static void refuse_damage(const char *bytes)
     assert_int_equal(decode(&buf), 0);
     for (unsigned version = 0; version < 256; version++) {
         buf.data[0] = (uint8_t)version;
-        assert_int_equal(decode(&buf), version == 3   ? 0
-                                       : version == 4 ? ERR_TRUNCATED
-                                                      : ERR_BAD_VERSION);
+        assert_int_equal(decode(&buf), version == 3                  ? 0
+                                       : version <= 5 && version > 3 ? ERR_TRUNCATED
+                                                                     : ERR_BAD_VERSION);
     }
     buf_free(&buf);
 }
@@ -436,6 +495,7 @@ static void test_row_decode_survives_any_bytes(void **state)
     (void)state;
     survive_any_bytes(SAMPLE_BYTES);
     survive_any_bytes(RECALLING_BYTES);
+    survive_any_bytes(SHAPED_BYTES);
 }
 
 int main(void)
@@ -451,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_row_golden_bytes),
         cmocka_unit_test(test_row_version_is_one_for_all_content),
         cmocka_unit_test(test_a_row_with_a_max),
+        cmocka_unit_test(test_a_row_with_a_shape),
         cmocka_unit_test(test_row_round_trip),
         cmocka_unit_test(test_row_decode_refuses_damage),
         cmocka_unit_test(test_row_decode_survives_any_bytes),

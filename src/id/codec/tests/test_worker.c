@@ -70,6 +70,22 @@ static void encode_acquire(struct buf *buf)
                 });
 }
 
+static void encode_acquire_for(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_ACQUIRE_FOR,
+                &(struct worker_acquire){
+                    .kind = WORKER_CLIENT,
+                    .worker_id = 7,
+                    .window_ms = 600000,
+                    .wall_ms = T,
+                    .name = "n/1",
+                    .name_len = 3,
+                    .client = 0x1122334455667788,
+                    .most = 0x0102,
+                    .percent = 25,
+                });
+}
+
 static int again_command(const void *data, size_t len, struct buf *buf)
 {
     struct command command;
@@ -121,17 +137,25 @@ static int again_query(const void *data, size_t len, struct buf *buf)
 
 static void encode_result(struct buf *buf)
 {
-    worker_result_encode(&(struct worker_result){0, true, sample_row(0x0102)}, buf);
+    worker_result_encode(&(struct worker_result){.has_row = true, .row = sample_row(0x0102)}, buf);
 }
 
 static void encode_fenced(struct buf *buf)
 {
-    worker_result_encode(&(struct worker_result){ERR_FENCED, true, sample_row(0x0102)}, buf);
+    worker_result_encode(
+        &(struct worker_result){.status = ERR_FENCED, .has_row = true, .row = sample_row(0x0102)},
+        buf);
 }
 
 static void encode_refusal(struct buf *buf)
 {
     worker_result_encode(&(struct worker_result){.status = ERR_NO_WORKER_ID}, buf);
+}
+
+static void encode_share(struct buf *buf)
+{
+    worker_result_encode(&(struct worker_result){.status = ERR_SHARE, .held = 256, .most = 255},
+                         buf);
 }
 
 static int again_result(const void *data, size_t len, struct buf *buf)
@@ -176,6 +200,9 @@ static const struct golden GOLDEN[] = {
     {"acquire", encode_acquire, again_command,
      "03 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
      "0300 6e2f31 0300 613a31"},
+    {"acquire for", encode_acquire_for, again_command,
+     "03 18 " ID_STAMP_EMPTY "02 0700 0000000000000000 c027090000000000 " T_HEX
+     "0300 6e2f31 0000 8877665544332211 0201 19"},
     {"renew", encode_renew, again_command,
      "03 0a " ID_STAMP_EMPTY
      "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
@@ -187,6 +214,7 @@ static const struct golden GOLDEN[] = {
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " FIELDS_HEX},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " FIELDS_HEX},
     {"refusal", encode_refusal, again_result, "01 85 dfffffff 00"},
+    {"share", encode_share, again_result, "01 85 cfffffff 00 0001 ff00"},
     {"rows", encode_rows, again_rows,
      "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0201 " FIELDS_HEX},
 };
@@ -331,6 +359,7 @@ static void test_results_keep_their_rules(void **state)
         "01 85 01000000 00",                  /* no error is positive */
         "01 85 dfffffff 02",                  /* neither with a row nor without */
         "01 85 00000000 01 0004 " FIELDS_HEX, /* worker id 1024 */
+        "01 85 cfffffff 00 0001",             /* a share without an end */
         "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0700 " FIELDS_HEX, /* twice the same */
         "01 86 " T_HEX "01040000",                                     /* 1025 rows */
         "01 86 " T_HEX "01000000",                                     /* fewer rows than said */
@@ -354,7 +383,7 @@ static void test_results_keep_their_rules(void **state)
 static int decode_row(uint16_t id, const void *data, size_t len, struct worker_row *ret_row)
 {
     *ret_row = (struct worker_row){.id = id};
-    return row_read(data, len, &worker_row_format, ret_row);
+    return worker_row_read(data, len, ret_row);
 }
 
 static void test_row_golden_and_damage(void **state)
@@ -364,7 +393,7 @@ static void test_row_golden_and_damage(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    row_put(&buf, &worker_row_format, &row);
+    worker_row_put(&buf, &row);
     assert_true(id_hex_equal(&buf, ROW));
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), 0);
     assert_true(id_apply_same_worker(&back, &row));
@@ -377,11 +406,74 @@ static void test_row_golden_and_damage(void **state)
     }
     buf_put_u8(&buf, 0);
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_CORRUPT);
-    buf.data[0] = 3;
+    buf.data[0] = 4;
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
     buf.data[0] = 1;
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
     buf_free(&buf);
+}
+
+/* A row that counts for a client has a form of its own, and only such a row. */
+static void test_row_of_a_client(void **state)
+{
+    struct worker_row row = sample_row(9);
+    struct worker_row back;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    row.kind = WORKER_CLIENT;
+    row.client = 0x1122334455667788;
+    worker_row_put(&buf, &row);
+    assert_true(id_hex_equal(&buf, "03 0102 0300000000000000 " T_HEX "0069e5cf8b010000 "
+                                   "0168e5cf8b010000 " T_HEX
+                                   "0300 6e2f31 0500 613a383038 8877665544332211"));
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), 0);
+    assert_true(id_apply_same_worker(&back, &row));
+    assert_int_equal(decode_row(9, buf.data, buf.len - 1, &back), ERR_TRUNCATED);
+    buf.data[1] = WORKER_RELEASED; /* which counts for nobody */
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf.data[1] = WORKER_HELD;
+    buf.data[2] = WORKER_NODE;
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf.data[2] = WORKER_CLIENT;
+    memset(buf.data + buf.len - 8, 0, 8); /* nobody's has the other form */
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf_free(&buf);
+}
+
+static int decode_acquire_for(struct worker_acquire acquire)
+{
+    struct command command;
+    struct buf buf = BUF_INIT;
+    int err;
+
+    acquire.name = "n";
+    acquire.name_len = 1;
+    command_put(&buf, COMMAND_WORKER_ACQUIRE_FOR, &acquire);
+    err = command_read(buf.data, buf.len, &command);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_acquire_for_rules(void **state)
+{
+    const struct worker_acquire good = {.kind = WORKER_CLIENT, .client = 1, .percent = 1};
+    struct worker_acquire bad = good;
+
+    (void)state;
+    assert_int_equal(decode_acquire_for(good), 0);
+    bad.kind = WORKER_NODE;
+    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    bad = good;
+    bad.client = 0;
+    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    bad = good;
+    bad.percent = 0;
+    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    bad.percent = 100;
+    assert_int_equal(decode_acquire_for(bad), 0);
+    bad.percent = 101;
+    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
 }
 
 /* The sample's value bytes with one byte, or eight, set to something else. */
@@ -392,7 +484,7 @@ static int decode_with(size_t at, size_t size, uint64_t value)
     struct buf buf = BUF_INIT;
     int err;
 
-    row_put(&buf, &worker_row_format, &row);
+    worker_row_put(&buf, &row);
     for (size_t i = 0; i < size; i++) {
         buf.data[at + i] = (uint8_t)(value >> (8 * i));
     }
@@ -447,7 +539,7 @@ static int decode_texts(size_t name_len, size_t address_len)
     int err;
 
     memset(text, 'x', sizeof text);
-    row_put(&buf, &worker_row_format, &row);
+    worker_row_put(&buf, &row);
     buf.len = 43; /* up to the name */
     buf_put_str16(&buf, text, name_len);
     buf_put_str16(&buf, text, address_len);
@@ -457,7 +549,7 @@ static int decode_texts(size_t name_len, size_t address_len)
 
         assert_int_equal(strlen(back.name), name_len);
         assert_int_equal(strlen(back.address), address_len);
-        row_put(&again, &worker_row_format, &back);
+        worker_row_put(&again, &back);
         assert_int_equal(again.len, buf.len);
         assert_memory_equal(again.data, buf.data, buf.len);
         buf_free(&again);
@@ -487,6 +579,8 @@ int main(void)
         cmocka_unit_test(test_results_keep_their_rules),
         cmocka_unit_test(test_row_golden_and_damage),
         cmocka_unit_test(test_row_rules),
+        cmocka_unit_test(test_row_of_a_client),
+        cmocka_unit_test(test_acquire_for_rules),
         cmocka_unit_test(test_row_text_limits),
     };
 

@@ -30,7 +30,7 @@ static int apply(struct fsm *fsm, struct buf *command, size_t *ret_changed)
     struct fsm_changes changes = {0};
     struct buf result = BUF_INIT;
     int32_t status = 0;
-    int rv = fsm_apply(fsm, 7, command->data, command->len, &result, &changes);
+    int rv = fsm_apply(fsm, 7, 1, command->data, command->len, &result, &changes);
 
     assert_int_equal(status_result_decode(result.data, result.len, &status), 0);
     *ret_changed = changes.count;

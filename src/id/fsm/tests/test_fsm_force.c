@@ -18,19 +18,6 @@
 
 #define LAST_FREE (TAG_MAX_ID_END - LIMIT_MAX_ID_LEFT) /* leaves just enough */
 
-static void raise_to(struct id_apply *a, uint16_t to)
-{
-    struct buf command = BUF_INIT;
-
-    for (uint16_t level = (uint16_t)(fsm_level(a->fsm) + 1); level <= to; level++) {
-        command.len = 0;
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = level, .wall_ms = 1});
-        assert_int_equal(id_apply_bytes(a, &command), 0);
-    }
-    assert_int_equal(fsm_level(a->fsm), to);
-    buf_free(&command);
-}
-
 static int setup(void **state)
 {
     struct id_apply *a = calloc(1, sizeof *a);
@@ -93,7 +80,7 @@ static void test_a_jump(void **state)
     struct id_apply *a = *state;
     const char *why = "is a jump of more than 281474976710656 (2^48)";
 
-    raise_to(a, 3);
+    id_apply_raise(a, 3);
     refused(a, "new", 2 + LIMIT_MAX_ID_JUMP, 0, 1, why);
     taken(a, "new", 1 + LIMIT_MAX_ID_JUMP, 0, false);
     refused(a, "new", 2 + 2 * LIMIT_MAX_ID_JUMP, 0, 1 + LIMIT_MAX_ID_JUMP, why);
@@ -112,7 +99,7 @@ static void test_few_are_left(void **state)
 {
     struct id_apply *a = *state;
 
-    raise_to(a, 3);
+    id_apply_raise(a, 3);
     taken(a, "t", LAST_FREE - 1, 0, true);
     taken(a, "t", LAST_FREE, 0, false);
     refused(a, "t", LAST_FREE + 1, 0, LAST_FREE,
@@ -145,7 +132,7 @@ static void test_all_or_nothing(void **state)
     };
     struct put_result result;
 
-    raise_to(a, 3);
+    id_apply_raise(a, 3);
     result = id_apply_puts(a, puts, 2, false);
     assert_int_equal(result.status, ERR_NEEDS_FORCE);
     assert_int_equal(result.failed_at, 1);
@@ -157,7 +144,7 @@ static void test_before_level_3(void **state)
 {
     struct id_apply *a = *state;
 
-    raise_to(a, 2);
+    id_apply_raise(a, 2);
     taken(a, "a", LAST_FREE, 0, false);
     taken(a, "a", TAG_MAX_ID_END, 0, false);
     taken(a, "b", 9, 10, false);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_stamp.h"
 
 struct table {
@@ -46,7 +47,7 @@ static void apply(struct table *table, struct buf *command)
     table->index++;
     id_stamp_as(command, 1, 1, table->index, table->index);
     assert_int_equal(
-        fsm_apply(table->fsm, table->index, command->data, command->len, &result, &changes), 0);
+        fsm_apply(table->fsm, table->index, 1, command->data, command->len, &result, &changes), 0);
     assert_int_equal(changes.count, 2); /* the tag, and the answer */
     fsm_changes_release(&changes);
     buf_free(&result);
@@ -154,12 +155,62 @@ static void test_no_list_looks_at_more_than_its_bound(void **state)
     assert_string_equal(list(t, "", "gone/x", 10), "more");
 }
 
+#define WALKED 1000
+
+/* Walk over these numbers' names: each is what a search alone finds. */
+static struct fsm_tags_walk walk_over(const struct fsm_tags *tags, const unsigned *numbers)
+{
+    struct fsm_tags_walk walk = {0};
+    char name[16];
+
+    for (unsigned i = 0; i < WALKED; i++) {
+        size_t len = (size_t)snprintf(name, sizeof name, "w%04u", numbers[i]);
+
+        assert_ptr_equal(fsm_tags_walk(tags, &walk, name, len), fsm_tags_find(tags, name, len));
+    }
+    assert_int_equal(walk.count, WALKED);
+    return walk;
+}
+
+/* Names one after the other are found behind each other; of other orders few are tried that way,
+ * and the walk comes back to it. */
+static void test_a_list_of_names_is_walked_along(void **state)
+{
+    struct table *table = *state;
+    const struct fsm_tags *tags = &table->fsm->tags;
+    unsigned numbers[WALKED];
+    struct fsm_tags_walk walk;
+    char name[16];
+
+    for (unsigned i = 0; i < WALKED; i++) {
+        (void)snprintf(name, sizeof name, "w%04u", i);
+        if (i % 100 != 50) { /* some are not there */
+            make(table, name);
+        }
+        numbers[i] = i;
+    }
+    walk = walk_over(tags, numbers);
+    assert_in_range(walk.hits, WALKED - 30, WALKED - 1);
+    for (unsigned i = 0; i < WALKED; i++) {
+        numbers[i] = WALKED - 1 - i;
+    }
+    walk = walk_over(tags, numbers);
+    assert_int_equal(walk.hits, 0);
+    assert_in_range(walk.misses, 1, WALKED / 16 + 1);
+    for (unsigned i = 0; i < WALKED / 2; i++) {
+        numbers[WALKED / 2 + i] = i;
+    }
+    walk = walk_over(tags, numbers);
+    assert_in_range(walk.hits, WALKED / 2 - 70, WALKED / 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_pages),
         TEST(test_no_list_looks_at_more_than_its_bound),
+        TEST(test_a_list_of_names_is_walked_along),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

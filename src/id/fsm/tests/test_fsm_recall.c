@@ -422,7 +422,7 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
-    assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &answer, NULL), 0);
+    assert_int_equal(fsm_apply(fsm, index, 1, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
     status = result.status;
     assert_true(status == 0 || strstr(result.why, "10000 tags") != NULL);

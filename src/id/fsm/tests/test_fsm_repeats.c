@@ -260,7 +260,7 @@ static void test_without_a_stamp_nothing_is_done(void **state)
     digest = fsm_digest(a->fsm);
     command_put(&command, COMMAND_TAG_DELETE,
                 &(struct delete_command){.name = "order", .name_len = 5, .wall_ms = a->wall_ms});
-    assert_int_equal(fsm_apply(a->fsm, ++a->index, command.data, command.len, &result, &changes),
+    assert_int_equal(fsm_apply(a->fsm, ++a->index, 1, command.data, command.len, &result, &changes),
                      ERR_BAD_MESSAGE);
     assert_int_equal(changes.count, 0);
     assert_true(fsm_digest(a->fsm) == digest);

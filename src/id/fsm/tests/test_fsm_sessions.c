@@ -252,11 +252,11 @@ static void test_only_the_first_entry_of_a_term_is_nobodys(void **state)
     int32_t told = 0;
 
     command_put(&command, COMMAND_NOOP, NULL);
-    assert_int_equal(fsm_apply(a->fsm, 1, command.data, command.len, &result, &changes), 0);
+    assert_int_equal(fsm_apply(a->fsm, 1, 1, command.data, command.len, &result, &changes), 0);
     command.len = 0;
     put_step(&command, "a", 1);
     result.len = 0;
-    assert_int_equal(fsm_apply(a->fsm, 2, command.data, command.len, &result, &changes),
+    assert_int_equal(fsm_apply(a->fsm, 2, 1, command.data, command.len, &result, &changes),
                      ERR_BAD_MESSAGE);
     assert_int_equal(status_result_decode(result.data, result.len, &told), 0);
     assert_int_equal(told, ERR_BAD_MESSAGE);

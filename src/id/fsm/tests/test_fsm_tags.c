@@ -381,7 +381,7 @@ static void test_put_bulk_at_its_limit(void **state)
     for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
         struct buf answer = BUF_INIT;
 
-        assert_int_equal(fsm_apply(fsm, 1 + round, command.data, command.len, &answer, &changes),
+        assert_int_equal(fsm_apply(fsm, 1 + round, 1, command.data, command.len, &answer, &changes),
                          0);
         assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
         assert_int_equal(result.made, LIMIT_TAGS_PER_BULK);
@@ -550,6 +550,112 @@ static void test_ids_stay_below_the_max(void **state)
     assert_int_equal(id_apply_row(a, "a")->max, 0); /* made again, without one */
 }
 
+/* --- level 3: a name has one shape --- */
+
+#define SECRET(key) "{secret:6}\0" key key key key
+#define KEY_A "aaaaaaaa"
+#define KEY_B "bbbbbbbb"
+
+static struct put_result put_shape(struct id_apply *a, const char *name, const char *shape,
+                                   size_t shape_len)
+{
+    struct put_result result;
+    struct buf command = BUF_INIT;
+    struct tag_put put = {.name = name,
+                          .name_len = (uint16_t)strlen(name),
+                          .fields = shape != NULL ? TAG_FIELD_SHAPE : 0,
+                          .shape = shape,
+                          .shape_len = (uint16_t)shape_len};
+
+    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED, &put);
+    command_items_end(&command);
+    assert_int_equal(id_apply_as(a, 1, &command), 0);
+    assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+    buf_free(&command);
+    return result;
+}
+
+static void shape_is(struct id_apply *a, const char *name, const char *shape, size_t len)
+{
+    const struct tag_row *row = id_apply_row(a, name);
+
+    assert_int_equal(row->shape_len, len);
+    assert_memory_equal(row->shape, shape, len);
+}
+
+/* Deleted or not, and with the key that it was made with. */
+static void test_a_name_keeps_its_shape(void **state)
+{
+    struct id_apply *a = *state;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    assert_int_equal(put_shape(a, "a", "A{id:4}", 7).status, 0);
+    shape_is(a, "a", "A{id:4}", 7);
+    assert_int_equal(put_shape(a, "a", "A{id:4}", 7).status, 0);
+    assert_int_equal(put_shape(a, "a", NULL, 0).status, 0);
+    assert_int_equal(put_shape(a, "a", "B{id:4}", 7).status, ERR_INVALID);
+    assert_int_equal(put_shape(a, "a", "A{id:4}-", 8).status, ERR_INVALID);
+    assert_int_equal(put_shape(a, "a", "", 0).status, ERR_INVALID);
+    shape_is(a, "a", "A{id:4}", 7);
+    assert_int_equal(id_apply_delete(a, "a"), 0);
+    shape_is(a, "a", "A{id:4}", 7);
+    assert_int_equal(put_shape(a, "a", "B{id:4}", 7).status, ERR_INVALID);
+    assert_int_equal(put_shape(a, "a", NULL, 0).status, 0);
+    shape_is(a, "a", "A{id:4}", 7);
+    /* A name that had numbers gives numbers. */
+    assert_int_equal(put_shape(a, "n", NULL, 0).status, 0);
+    assert_int_equal(put_shape(a, "n", "{id36}", 6).status, ERR_INVALID);
+    assert_int_equal(put_shape(a, "n", "", 0).status, 0);
+    shape_is(a, "n", "", 0);
+    /* Who repeats a put has drawn another key. */
+    assert_int_equal(put_shape(a, "s", SECRET(KEY_A), 43).status, 0);
+    assert_int_equal(put_shape(a, "s", SECRET(KEY_B), 43).status, 0);
+    shape_is(a, "s", SECRET(KEY_A), 43);
+}
+
+static void test_a_secret_shape_bounds_its_tag(void **state)
+{
+    struct id_apply *a = *state;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    assert_int_equal(put_shape(a, "s", SECRET(KEY_A), 43).status, 0);
+    assert_int_equal(id_apply_row(a, "s")->max, 1000000);
+    assert_int_equal(put_max(a, "s", 1000001).status, ERR_INVALID);
+    assert_int_equal(put_max(a, "s", 1500).status, 0);
+    assert_int_equal(put_max(a, "s", 0).status, 0);
+    assert_int_equal(id_apply_row(a, "s")->max, 1000000);
+    assert_int_equal(id_apply_delete(a, "s"), 0);
+    assert_int_equal(put_shape(a, "s", NULL, 0).status, 0); /* made again */
+    assert_int_equal(id_apply_row(a, "s")->max, 1000000);
+    assert_int_equal(put_shape(a, "k", "{secret:6}", 10).status, ERR_INVALID); /* no key */
+    assert_null(fsm_tag(a->fsm, "k", 1));
+}
+
+static void test_a_shape_before_its_level_changes_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    uint64_t digest;
+
+    raise_level(a, 2);
+    digest = id_apply_digest(a);
+    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED,
+                     &(struct tag_put){.name = "a",
+                                       .name_len = 1,
+                                       .fields = TAG_FIELD_SHAPE,
+                                       .shape = "{id}",
+                                       .shape_len = 4});
+    command_items_end(&command);
+    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
+    assert_int_equal(id_apply_digest(a), digest);
+    assert_null(fsm_tag(a->fsm, "a", 1));
+    buf_free(&command);
+}
+
 static void test_strict_ids_stay_below_the_max(void **state)
 {
     struct id_apply *a = *state;
@@ -594,6 +700,9 @@ int main(void)
         TEST(test_a_max_before_its_level_changes_nothing),
         TEST(test_ids_stay_below_the_max),
         TEST(test_strict_ids_stay_below_the_max),
+        TEST(test_a_name_keeps_its_shape),
+        TEST(test_a_secret_shape_bounds_its_tag),
+        TEST(test_a_shape_before_its_level_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

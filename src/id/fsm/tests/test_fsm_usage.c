@@ -61,6 +61,13 @@ static uint64_t tags_bytes(const struct id_apply *a)
     return a->fsm->tags.bytes;
 }
 
+/* Of a tag with lengths as these. */
+static uint64_t tag_bytes(uint16_t name_len, uint16_t description_len, bool deleted)
+{
+    return fsm_tag_bytes(&(struct tag_row){
+        .name_len = name_len, .description_len = description_len, .deleted = deleted});
+}
+
 static void put(struct id_apply *a, const char *name, const char *description)
 {
     struct tag_put put = {
@@ -75,18 +82,18 @@ static void test_tags(void **state)
 
     assert_true(tags_bytes(a) == 0);
     put(a, "abc", "");
-    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 0, false));
+    assert_true(tags_bytes(a) == tag_bytes(3, 0, false));
     put(a, "abc", "0123456789");
-    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 10, false));
-    assert_true(fsm_tag_bytes(3, 10, false) > fsm_tag_bytes(3, 0, false));
+    assert_true(tags_bytes(a) == tag_bytes(3, 10, false));
+    assert_true(tag_bytes(3, 10, false) > tag_bytes(3, 0, false));
     put(a, "d", "");
     assert_int_equal(id_apply_delete(a, "abc"), 0);
-    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 10, true) + fsm_tag_bytes(1, 0, false));
+    assert_true(tags_bytes(a) == tag_bytes(3, 10, true) + tag_bytes(1, 0, false));
     assert_int_equal(usage_of(a).tags, 1);
     assert_int_equal(usage_of(a).dead, 1);
     put(a, "abc", "");
     assert_int_equal(id_apply_grant(a, "abc", 5).status, 0);
-    assert_true(tags_bytes(a) == fsm_tag_bytes(3, 0, false) + fsm_tag_bytes(1, 0, false));
+    assert_true(tags_bytes(a) == tag_bytes(3, 0, false) + tag_bytes(1, 0, false));
     assert_int_equal(usage_of(a).tags, 2);
     assert_int_equal(usage_of(a).dead, 0);
 }
@@ -138,8 +145,7 @@ static void test_what_a_put_adds(void **state)
     before = tags_bytes(a);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_true(tags_bytes(a) == before + adds);
-    assert_true(adds == fsm_tag_bytes(3, 1, false) + fsm_tag_bytes(4, 0, false) -
-                            fsm_tag_bytes(4, 1, true));
+    assert_true(adds == tag_bytes(3, 1, false) + tag_bytes(4, 0, false) - tag_bytes(4, 1, true));
     /* Once more it adds nothing, nor does a command of another kind. */
     assert_true(fsm_adds(a->fsm, command.data, command.len) == 0);
     command.len = 0;

@@ -60,7 +60,7 @@ static void log_append(struct lease_world *world, const void *data, size_t len,
     }
     world->entries[world->entry_count] = (struct buf)BUF_INIT;
     buf_put(&world->entries[world->entry_count++], data, len);
-    err = fsm_apply(world->log, world->entry_count, data, len, &result, &changes);
+    err = fsm_apply(world->log, world->entry_count, 1, data, len, &result, &changes);
     ASSERT(err == 0);
     fsm_changes_release(&changes);
     if (ret_result != NULL) {
@@ -77,7 +77,8 @@ static void node_apply(struct lease_node *node)
         const struct buf *entry = &world->entries[node->applied++];
         struct fsm_changes changes = {0};
         struct buf result = BUF_INIT;
-        int err = fsm_apply(node->fsm, node->applied, entry->data, entry->len, &result, &changes);
+        int err =
+            fsm_apply(node->fsm, node->applied, 1, entry->data, entry->len, &result, &changes);
 
         ASSERT(err == 0);
         fsm_changes_release(&changes);
@@ -227,7 +228,7 @@ void lease_world_restore(struct lease_world *world, size_t entries)
     for (size_t i = 0; i < entries; i++) {
         struct fsm_changes changes = {0};
         struct buf result = BUF_INIT;
-        int err = fsm_apply(world->log, i + 1, world->entries[i].data, world->entries[i].len,
+        int err = fsm_apply(world->log, i + 1, 1, world->entries[i].data, world->entries[i].len,
                             &result, &changes);
 
         ASSERT(err == 0);

@@ -1,0 +1,144 @@
+/*
+ * command.c - see command.h. Thread: one.
+ */
+#include "src/ctl/cmd/command.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/ctl/out/clean.h"
+
+const char *ctl_option(const struct ctl *ctl, const char *name)
+{
+    const struct option_about *options = ctl->command->options;
+
+    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
+        if (strcmp(options[i].name, name) == 0) {
+            return ctl->args.values[i];
+        }
+    }
+    UNREACHABLE("a command asks for an option that it does not have");
+}
+
+/* Lines of others, each cleaned. */
+static void say_lines(const char *text)
+{
+    struct buf line = BUF_INIT;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+
+        line.len = 0;
+        clean_put(&line, text, len);
+        fprintf(stderr, "leafctl: %.*s\n", (int)line.len, line.len > 0 ? (char *)line.data : "");
+        text += text[len] == '\n' ? len + 1 : len;
+    }
+    buf_free(&line);
+}
+
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
+{
+    char *text = NULL;
+
+    (void)fflush(stdout);
+    ASSERT(vasprintf(&text, format, args) >= 0);
+    say_lines(text);
+    free(text);
+}
+
+enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return code;
+}
+
+void ctl_progress(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer)
+{
+    (void)fflush(stdout);
+    say_lines(answer->error.len > 0 ? (const char *)answer->error.data : "failed");
+    answer_free(answer);
+    return code;
+}
+
+enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
+                         uint64_t *value)
+{
+    if (text != NULL && text_parse_decimal(text, strlen(text), min, max, value) != 0) {
+        return ctl_fail(CTL_USAGE, "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64,
+                        what, text, min, max);
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit ctl_flush(struct ctl *ctl)
+{
+    bool good = ctl->out.len == 0 || fwrite(ctl->out.data, 1, ctl->out.len, stdout) == ctl->out.len;
+
+    ctl->out.len = 0;
+    if (!good || fflush(stdout) != 0) {
+        return ctl_fail(CTL_OUTPUT, "the output cannot be written: %m");
+    }
+    return CTL_DONE;
+}
+
+/* DEL, which jansson leaves as it is, stands in strings alone. */
+static int put_piece(const char *bytes, size_t len, void *data)
+{
+    const char *end = bytes + len;
+
+    while (bytes < end) {
+        const char *del = memchr(bytes, 0x7f, (size_t)(end - bytes));
+        const char *stop = del != NULL ? del : end;
+
+        buf_put(data, bytes, (size_t)(stop - bytes));
+        if (del != NULL) {
+            buf_printf(data, "\\u007f");
+        }
+        bytes = del != NULL ? del + 1 : end;
+    }
+    return 0;
+}
+
+void ctl_put_json(struct ctl *ctl, const json_t *json)
+{
+    ASSERT(json_dump_callback(json, put_piece, &ctl->out,
+                              JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
+    buf_put(&ctl->out, "\n", 1);
+}
+
+enum ctl_exit ctl_must_be_object(struct answer *answer)
+{
+    if (json_is_object(answer->json)) {
+        return CTL_DONE;
+    }
+    (void)ctl_fail(CTL_INTERNAL, "%s: the answer is no JSON object: is it a leafd?",
+                   answer->server);
+    answer_free(answer);
+    return CTL_INTERNAL;
+}
+
+enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
+{
+    const struct ask ask = {.target = target};
+    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
+
+    return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
+}

@@ -1,0 +1,88 @@
+/*
+ * command.h - what a command of leafctl is, and what it is given.
+ *
+ * Each family of commands is a file that defines its `struct command`s; src/ctl/commands.c has them
+ * all. Help, manual page and completions are made from the same descriptions (src/ctl/describe.c).
+ *
+ * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
+ * failure is told by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the end,
+ * or by ctl_flush().
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_CTL_CMD_COMMAND_H
+#define LEAFD_CTL_CMD_COMMAND_H
+
+#include "src/ctl/net/cluster.h"
+
+#define COMMAND_OPTIONS_MAX 16
+#define COMMAND_OPERANDS_MAX 4
+
+struct option_about {
+    const char *name;  /* "prefix"; NULL: the end of the list */
+    char letter;       /* 'n' for -n; 0: none */
+    const char *value; /* "TEXT"; NULL: it has none */
+    const char *text;
+};
+
+struct ctl;
+
+struct command {
+    const char *family; /* "tags" */
+    const char *name;   /* "list"; NULL: the family is one command */
+    const char *operands;
+    unsigned operands_min;
+    unsigned operands_max;
+    const char *summary;                /* a line without a dot at its end */
+    const char *text;                   /* what more there is to know; NULL: nothing */
+    const struct option_about *options; /* NULL: none of its own */
+    bool is_default;                    /* of its family: its name may be left out */
+    bool is_offline;                    /* it asks no server */
+    enum ctl_exit (*run)(struct ctl *ctl);
+};
+
+struct args {
+    const char *operands[COMMAND_OPERANDS_MAX]; /* NULL: not given */
+    const char *values[COMMAND_OPTIONS_MAX];    /* NULL: not given; "" of one without a value */
+};
+
+struct ctl {
+    const struct command *command;
+    struct args args;
+    bool json; /* --json */
+    struct settings settings;
+    struct cluster *cluster; /* NULL where the command is offline */
+    struct buf out;
+};
+
+/* The value of an option of the command; NULL: not given. */
+const char *ctl_option(const struct ctl *ctl, const char *name);
+
+/* A number of an option or operand (what: its name for the message) in [min, max]. text NULL: value
+ * is left as it is. 0, or CTL_USAGE, and it was told. */
+enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
+                         uint64_t *value) MUST_CHECK;
+
+/* A line on stderr, cleaned; returns code. */
+enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What an answer says of a failure, on stderr; frees the answer; returns code. */
+enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer);
+
+/* A line of progress, on stderr. */
+void ctl_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Print what was appended. CTL_OUTPUT: it cannot be written, and that was told. */
+enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
+
+/* Append JSON in one line, ASCII alone: nothing in it can do anything to a terminal. */
+void ctl_put_json(struct ctl *ctl, const json_t *json);
+
+/* GET target as JSON; told if it fails. The answer is the caller's if it does not. */
+enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
+
+/* Is the answer an object? If not that is told, and the answer freed. */
+enum ctl_exit ctl_must_be_object(struct answer *answer);
+
+#endif

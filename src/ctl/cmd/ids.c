@@ -1,0 +1,185 @@
+/*
+ * ids.c - see ids.h. Ids of an answer that never came are skipped, so a request for ids may be
+ * repeated. Thread: one.
+ */
+#include "src/ctl/cmd/ids.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/ctl/cmd/fields.h"
+#include "src/ctl/cmd/target.h"
+#include "src/ctl/out/clean.h"
+#include "src/id/codec/long_id.h"
+
+#define NEXT_MAX 1000000000
+
+/* Append the ids of a range, or the range. False: it is none, or has not so many. */
+static bool put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
+{
+    int64_t first = field_number(range, "first", -1);
+    int64_t last = field_number(range, "last", -1);
+
+    if (first < 0 || last < first || (uint64_t)(last - first) >= *left) {
+        return false;
+    }
+    *left -= (uint64_t)(last - first) + 1;
+    if (as_range) {
+        buf_printf(&ctl->out, "%" PRId64 " %" PRId64 "\n", first, last);
+        return true;
+    }
+    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id++) {
+        buf_printf(&ctl->out, "%" PRIu64 "\n", id);
+    }
+    return true;
+}
+
+static enum ctl_exit put_ids(struct ctl *ctl, struct answer *answer, uint64_t count)
+{
+    bool as_range = ctl_option(ctl, "ranges") != NULL;
+    size_t before = ctl->out.len;
+    uint64_t left = count;
+
+    if (ctl->json) {
+        ctl_put_json(ctl, answer->json);
+        return ctl_flush(ctl);
+    }
+    for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
+        if (!put_range(ctl, field_item(answer->json, "ranges", i), as_range, &left)) {
+            left = count;
+            break;
+        }
+    }
+    if (left != 0) {
+        ctl->out.len = before;
+        return ctl_fail(CTL_INTERNAL, "%s: the answer has not the %" PRIu64 " ids asked for",
+                        answer->server, count);
+    }
+    return ctl_flush(ctl);
+}
+
+static enum ctl_exit ask_ids(struct ctl *ctl, const char *path, uint64_t count, const char *key)
+{
+    uint64_t timeout_ms = ctl->settings.timeout_ms < LIMIT_TIMEOUT_MS / 2 ? ctl->settings.timeout_ms
+                                                                          : LIMIT_TIMEOUT_MS / 2;
+    struct target target;
+    struct answer answer;
+    enum ctl_exit code;
+
+    target_init(&target, path, ctl->args.operands[0]);
+    target_add_number(&target, "count", count);
+    target_add(&target, "format", "json");
+    target_add(&target, "contiguous", ctl_option(ctl, "contiguous") != NULL ? "1" : NULL);
+    target_add(&target, "as", ctl_option(ctl, "numbers") != NULL ? "number" : NULL);
+    target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
+    const struct ask ask = {.target = target_text(&target), .key = key};
+    code = cluster_ask(ctl->cluster, &ask, &answer);
+    target_free(&target);
+    if (code == CTL_NOT_FOUND) {
+        ctl_progress("make it: leafctl tags put TAG");
+    }
+    code = code != CTL_DONE ? ctl_failed(code, &answer) : ctl_must_be_object(&answer);
+    if (code == CTL_DONE) {
+        code = put_ids(ctl, &answer, count);
+        answer_free(&answer);
+    }
+    return code;
+}
+
+static enum ctl_exit run_next(struct ctl *ctl)
+{
+    const char *path =
+        ctl_option(ctl, "snowflake") != NULL ? "/api/snowflake/get/" : "/api/segment/get/";
+    const char *key = ctl_option(ctl, "idempotency-key");
+    bool whole = key != NULL || ctl_option(ctl, "contiguous") != NULL;
+    uint64_t wanted = 1;
+    uint64_t each = LIMIT_COUNT;
+    enum ctl_exit code =
+        ctl_number("count", ctl_option(ctl, "count"), 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
+
+    if (ctl->args.operands[0][0] == '\0') {
+        return ctl_fail(CTL_USAGE, "a tag's name is not empty");
+    }
+    for (const char *c = key; code == CTL_DONE && c != NULL && *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~') {
+            return ctl_fail(CTL_USAGE, "idempotency-key: only ASCII without control characters");
+        }
+    }
+    for (uint64_t had = 0; code == CTL_DONE && had < wanted;) {
+        uint64_t count = wanted - had < each ? wanted - had : each;
+
+        code = ask_ids(ctl, path, count, key);
+        had += code == CTL_DONE ? count : 0;
+        if (code != CTL_DONE && had > 0) {
+            ctl_progress("%" PRIu64 " of %" PRIu64 " ids were printed", had, wanted);
+        }
+    }
+    return code;
+}
+
+static enum ctl_exit run_decode(struct ctl *ctl)
+{
+    const char *text = ctl->args.operands[0];
+    enum ctl_exit code = CTL_DONE;
+    struct snowflake_parts parts;
+    struct target target;
+    struct answer answer;
+    enum id_form form;
+    uint64_t id = 0;
+
+    if (!long_id_read(text, strlen(text), &form, &parts)) {
+        code = ctl_number("ID", text, 0, INT64_MAX, &id);
+    }
+    if (code != CTL_DONE) {
+        return code;
+    }
+    target_init(&target, "/api/snowflake/decode/", text);
+    code = ctl_get(ctl, target_text(&target), &answer);
+    target_free(&target);
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        buf_printf(&ctl->out, "time      ");
+        clean_text(&ctl->out, field_text(answer.json, "time"));
+        buf_printf(&ctl->out, " (%" PRId64 " ms)\nworker id %" PRId64 "\nsequence  %" PRId64 "\n",
+                   field_number(answer.json, "timestamp_ms", 0),
+                   field_number(answer.json, "worker_id", 0),
+                   field_number(answer.json, "sequence", 0));
+    }
+    answer_free(&answer);
+    return CTL_DONE;
+}
+
+static const struct option_about NEXT_OPTIONS[] = {
+    {"count", 'n', "N",
+     "how many, 1 to 1000000000 (default 1); more than 100000 take more requests"},
+    {"ranges", 0, NULL, "as lines FIRST LAST"},
+    {"contiguous", 0, NULL, "all in one range, or none"},
+    {"idempotency-key", 0, "KEY", "for a strict tag: the same key gives the same ids"},
+    {"snowflake", 0, NULL, "snowflake ids; TAG is the key"},
+    {"numbers", 0, NULL, "needed for a tag with a shape: its ids as numbers"},
+    {NULL, 0, NULL, NULL},
+};
+const struct command COMMAND_NEXT = {
+    .family = "next",
+    .operands = "TAG",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "take ids, one a line",
+    .text = "A request without an answer is asked again, at another node too: the ids of the first "
+            "one are skipped, and none is printed twice.",
+    .options = NEXT_OPTIONS,
+    .run = run_next,
+};
+
+const struct command COMMAND_DECODE = {
+    .family = "decode",
+    .operands = "ID",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence",
+    .run = run_decode,
+};

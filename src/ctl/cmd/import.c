@@ -1,0 +1,416 @@
+/*
+ * import.c - see import.h.
+ *
+ * Everything is checked before anything is sent: all rows, then all tags of the cluster. Rows of a
+ * database are read again right before they are sent and once more behind that: if a number has
+ * moved, somebody still hands out ids there, and that would repeat them. Thread: one.
+ */
+#include "src/ctl/cmd/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/address.h"
+#include "src/base/assert.h"
+#include "src/ctl/cmd/takeover.h"
+#include "src/ctl/import/database.h"
+#include "src/ctl/import/file.h"
+
+#define SAMPLE 5
+#define DATABASE_PORT 3306
+#define DATABASE_TIMEOUT_S 30
+
+/* What is taken over, while it is. */
+struct importing {
+    struct ctl *ctl;
+    const struct source *source;
+    const char *table;
+    const char *from; /* what messages call it */
+    struct buf data;  /* of a file */
+    enum form form;
+    struct rows rows;
+    struct import_tags tags;
+};
+
+static bool is_database(const struct ctl *ctl)
+{
+    return ctl_option(ctl, "mysql") != NULL || ctl_option(ctl, "mysql-socket") != NULL;
+}
+
+/* --- files --- */
+
+static enum ctl_exit read_whole(const char *path, struct buf *out)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = 1;
+    int seen = errno;
+
+    while (fd >= 0 && got > 0 && out->len <= IMPORT_FILE_BYTES) {
+        buf_reserve(out, 1 << 16);
+        got = read(fd, out->data + out->len, out->capacity - out->len);
+        seen = errno;
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0 && !is_stdin) {
+        (void)close(fd);
+    }
+    if (fd < 0 || got < 0) {
+        return ctl_fail(CTL_DATA, "%s: %s", path, strerror(seen));
+    }
+    return out->len > IMPORT_FILE_BYTES ? ctl_fail(CTL_DATA, "%s has more than 1 GiB", path)
+                                        : CTL_DONE;
+}
+
+static enum ctl_exit read_file(struct importing *importing)
+{
+    const char *named = ctl_option(importing->ctl, "format");
+    struct buf why = BUF_INIT;
+    enum ctl_exit code;
+
+    importing->form = named != NULL ? form_of_name(named) : FORM_UNKNOWN;
+    if (importing->form == FORMS) {
+        return ctl_fail(CTL_USAGE,
+                        "format: \"%s\" is none of sql, tsv, outfile, csv, csv-doubled, "
+                        "csv-backslash",
+                        named);
+    }
+    code = read_whole(importing->from, &importing->data);
+    if (code == CTL_DONE &&
+        file_read(importing->source, importing->table, (char *)importing->data.data,
+                  importing->data.len, &importing->form, &importing->rows, &why) != 0) {
+        code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
+    }
+    buf_free(&why);
+    return code;
+}
+
+/* --- databases --- */
+
+/* The password: a file's first line, or a variable; never on the command line. */
+static enum ctl_exit read_password(struct ctl *ctl, struct buf *out)
+{
+    const char *path = ctl_option(ctl, "mysql-password-file");
+    const char *given = getenv("LEAFCTL_MYSQL_PASSWORD");
+    enum ctl_exit code = CTL_DONE;
+
+    if (path != NULL) {
+        struct stat st;
+
+        if (stat(path, &st) == 0 && (st.st_mode & 077) != 0) {
+            return ctl_fail(CTL_USAGE, "%s: others may read a password in it; chmod 600 it", path);
+        }
+        code = read_whole(path, out) == CTL_DONE ? CTL_DONE : CTL_USAGE;
+        out->len = out->len > 0 ? strcspn((char *)out->data, "\r\n") : 0;
+    } else if (given != NULL) {
+        buf_put(out, given, strlen(given));
+    }
+    buf_put(out, "", 1);
+    return code;
+}
+
+static enum ctl_exit read_database(struct importing *importing, struct rows *rows)
+{
+    struct ctl *ctl = importing->ctl;
+    const char *at = ctl_option(ctl, "mysql");
+    struct database database = {.socket = ctl_option(ctl, "mysql-socket"),
+                                .user = ctl_option(ctl, "mysql-user"),
+                                .name = ctl_option(ctl, "mysql-database"),
+                                .port = DATABASE_PORT,
+                                .timeout_s = DATABASE_TIMEOUT_S};
+    struct address address;
+    struct buf password = BUF_INIT;
+    struct buf why = BUF_INIT;
+    enum ctl_exit code;
+
+    if (at != NULL && (address_split(at, &address) != 0 || database.socket != NULL)) {
+        return ctl_fail(CTL_USAGE, "mysql: \"%s\" is not HOST:PORT alone", at);
+    }
+    if (database.name == NULL) {
+        return ctl_fail(CTL_USAGE, "--mysql-database is missing");
+    }
+    if (at != NULL) {
+        database.host = address.host;
+        database.port = (unsigned)strtoul(address.port, NULL, 10);
+    }
+    code = read_password(ctl, &password);
+    database.password = password.len > 1 ? (char *)password.data : NULL;
+    if (code == CTL_DONE &&
+        database_read(&database, importing->source, importing->table, rows, &why) != 0) {
+        code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
+    }
+    explicit_bzero(password.data, password.capacity);
+    buf_free(&password);
+    buf_free(&why);
+    return code;
+}
+
+/* Rows that were read again: has a number moved since? */
+static size_t count_moved(const struct importing *importing, const struct import_tags *now)
+{
+    size_t moved = 0;
+
+    for (size_t i = 0; i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+        const struct import_tag *again = tags_find(now, tag->name, tag->name_len);
+
+        if (again != NULL && again->max_id != tag->max_id && moved++ < SAMPLE) {
+            ctl_progress("still in use: tag '%.*s' went on from %" PRIu64 " to %" PRIu64
+                         " in the database",
+                         (int)tag->name_len, tag->name, tag->max_id, again->max_id);
+        }
+    }
+    return moved;
+}
+
+static enum ctl_exit check_still(struct importing *importing, const char *consequence)
+{
+    struct rows rows = {.count = 0};
+    struct import_tags tags;
+    size_t moved = 0;
+    enum ctl_exit code;
+
+    if (!is_database(importing->ctl)) {
+        return CTL_DONE;
+    }
+    code = read_database(importing, &rows);
+    if (code == CTL_DONE) {
+        tags_check(importing->source, &rows, ctl_option(importing->ctl, "every-number") != NULL,
+                   &tags);
+        moved = count_moved(importing, &tags);
+        tags_free(&tags);
+    }
+    rows_free(&rows);
+    return moved == 0 ? code
+                      : ctl_fail(CTL_REFUSED,
+                                 "%zu tags are still handed out by %s: stop its servers "
+                                 "first. %s",
+                                 moved, importing->source->what, consequence);
+}
+
+/* --- all of it --- */
+
+static void tell_messages(const char *kind, const struct messages *messages)
+{
+    const char *text = (const char *)messages->texts.data;
+
+    for (size_t i = 0; i < messages->kept; i++) {
+        ctl_progress("%s: %s", kind, text);
+        text += strlen(text) + 1;
+    }
+    if (messages->count > messages->kept) {
+        ctl_progress("%s: and %zu more", kind, messages->count - messages->kept);
+    }
+}
+
+/* Read and check everything; told. */
+static enum ctl_exit prepare(struct importing *importing)
+{
+    struct ctl *ctl = importing->ctl;
+    size_t errors;
+    enum ctl_exit code =
+        is_database(ctl) ? read_database(importing, &importing->rows) : read_file(importing);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    tags_check(importing->source, &importing->rows, ctl_option(ctl, "every-number") != NULL,
+               &importing->tags);
+    if (importing->data.len > 0 &&
+        file_may_be_cut_off((char *)importing->data.data, importing->data.len)) {
+        messages_add(&importing->tags.warnings,
+                     "the dump has no 'Dump completed' at its end: check "
+                     "that no rows are missing");
+    }
+    errors = importing->rows.errors.count + importing->tags.errors.count;
+    ctl_progress("%s: %s, %zu rows, %zu errors, %zu warnings", importing->from,
+                 is_database(ctl) ? importing->table : form_name(importing->form),
+                 importing->rows.count, errors, importing->tags.warnings.count);
+    tell_messages("warning", &importing->tags.warnings);
+    tell_messages("error", &importing->rows.errors);
+    tell_messages("error", &importing->tags.errors);
+    if (errors > 0 || importing->tags.count == 0) {
+        return ctl_fail(CTL_DATA, "nothing was imported: %s",
+                        errors > 0 ? "there are errors" : "there are no rows");
+    }
+    return CTL_DONE;
+}
+
+static void put_sample(struct importing *importing, const struct takeover *takeover)
+{
+    struct ctl *ctl = importing->ctl;
+    size_t shown = 0;
+
+    for (size_t i = 0; i < importing->tags.count && shown < SAMPLE; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+
+        if (takeover->states[i] <= TAKEOVER_CHANGE) {
+            buf_printf(&ctl->out, "  %.*s: next id %" PRIu64 ", step %" PRIu64 "\n",
+                       (int)tag->name_len, tag->name, tag->max_id, tag->step);
+            shown++;
+        }
+    }
+    if (takeover->counts[TAKEOVER_NEW] + takeover->counts[TAKEOVER_CHANGE] > shown) {
+        buf_printf(&ctl->out, "  and %zu more\n",
+                   takeover->counts[TAKEOVER_NEW] + takeover->counts[TAKEOVER_CHANGE] - shown);
+    }
+}
+
+static void put_result(struct importing *importing, const struct takeover *takeover, bool dry)
+{
+    struct ctl *ctl = importing->ctl;
+    const size_t *counts = takeover->counts;
+
+    if (ctl->json) {
+        buf_printf(&ctl->out,
+                   "{\"sent\":%s,\"made\":%zu,\"changed\":%zu,\"there\":%zu,\"left_alone\":%zu}\n",
+                   dry ? "false" : "true", counts[TAKEOVER_NEW], counts[TAKEOVER_CHANGE],
+                   counts[TAKEOVER_THERE], counts[TAKEOVER_AHEAD]);
+        return;
+    }
+    buf_printf(
+        &ctl->out,
+        dry ? "dry run: %zu tags to make, %zu to change, %zu are there, %zu left alone; nothing "
+              "was sent\n"
+            : "imported: %zu tags made, %zu changed, %zu were there, %zu left alone\n",
+        counts[TAKEOVER_NEW], counts[TAKEOVER_CHANGE], counts[TAKEOVER_THERE],
+        counts[TAKEOVER_AHEAD]);
+    put_sample(importing, takeover);
+}
+
+static enum ctl_exit take_over(struct importing *importing)
+{
+    struct ctl *ctl = importing->ctl;
+    bool dry = ctl_option(ctl, "dry-run") != NULL;
+    struct takeover takeover;
+    enum ctl_exit code;
+
+    takeover_init(&takeover, ctl, &importing->tags);
+    takeover.skip_ahead = ctl_option(ctl, "skip-ahead") != NULL;
+    takeover.force = ctl_option(ctl, "force") != NULL;
+    code = takeover_compare(&takeover);
+    if (code == CTL_UNREACHABLE && dry) {
+        ctl_progress("the rows are good; no cluster was there to compare them with");
+        takeover.counts[TAKEOVER_NEW] = importing->tags.count;
+        code = CTL_DONE;
+    } else if (code == CTL_DONE && !dry) {
+        code = check_still(importing, "Nothing was imported.");
+        code = code == CTL_DONE ? takeover_send(&takeover) : code;
+        code = code == CTL_DONE ? takeover_verify(&takeover) : code;
+        code = code == CTL_DONE
+                   ? check_still(importing, "The tags were imported at their old numbers: stop the "
+                                            "servers, import again, and let no client ask leafd "
+                                            "before.")
+                   : code;
+    }
+    if (code == CTL_DONE) {
+        put_result(importing, &takeover, dry);
+    }
+    takeover_free(&takeover);
+    return code;
+}
+
+/* The tags as lines of JSON, as POST /api/tags takes them. */
+static enum ctl_exit print(struct importing *importing)
+{
+    for (size_t i = 0; i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+        char max_id[24];
+        json_t *json;
+
+        (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
+        json = json_pack("{s:s%, s:s, s:I}", "tag", tag->name, tag->name_len, "max_id", max_id,
+                         "step", (json_int_t)tag->step);
+        ASSERT(json != NULL);
+        if (tag->has_description) {
+            ASSERT(json_object_set_new(json, "description",
+                                       json_stringn(tag->description, tag->description_len)) == 0);
+        }
+        ctl_put_json(importing->ctl, json);
+        json_decref(json);
+    }
+    return CTL_DONE;
+}
+
+static enum ctl_exit run(struct ctl *ctl, const struct source *source)
+{
+    const char *path = ctl->args.operands[0];
+    const char *table = ctl_option(ctl, "table");
+    struct importing importing = {.ctl = ctl,
+                                  .source = source,
+                                  .table = table != NULL ? table : source->table,
+                                  .from = path != NULL ? path : "database"};
+    enum ctl_exit code;
+
+    if ((path != NULL) == is_database(ctl)) {
+        return ctl_fail(CTL_USAGE,
+                        "name a FILE (- is standard input), or --mysql, or --mysql-socket");
+    }
+    code = prepare(&importing);
+    if (code == CTL_DONE) {
+        code = ctl_option(ctl, "print") != NULL ? print(&importing) : take_over(&importing);
+    }
+    tags_free(&importing.tags);
+    rows_free(&importing.rows);
+    buf_free(&importing.data);
+    return code;
+}
+
+static enum ctl_exit run_leaf(struct ctl *ctl)
+{
+    return run(ctl, &SOURCE_LEAF);
+}
+
+static enum ctl_exit run_tinyid(struct ctl *ctl)
+{
+    return run(ctl, &SOURCE_TINYID);
+}
+
+static const struct option_about OPTIONS[] = {
+    {"dry-run", 0, NULL, "check everything, send nothing"},
+    {"print", 0, NULL, "print the tags as lines of JSON, as POST /api/tags takes them; ask nobody"},
+    {"skip-ahead", 0, NULL, "leave tags alone that are further in the cluster than in the rows"},
+    {"force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"},
+    {"format", 0, "FORM",
+     "sql, tsv, outfile, csv, csv-doubled or csv-backslash (default: found out)"},
+    {"table", 0, "NAME", "the table's name"},
+    {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
+    {"mysql", 0, "HOST:PORT", "read the table from MariaDB or MySQL, instead of a file"},
+    {"mysql-socket", 0, "PATH", "the same over a local socket"},
+    {"mysql-database", 0, "NAME", "the database"},
+    {"mysql-user", 0, "NAME", "as whom (default: as the library decides)"},
+    {"mysql-password-file", 0, "FILE", "file with the password (or LEAFCTL_MYSQL_PASSWORD)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const struct command COMMAND_IMPORT_LEAF = {
+    .family = "import",
+    .name = "leaf",
+    .operands = "[FILE]",
+    .operands_max = 1,
+    .summary = "take over Leaf's table leaf_alloc: each tag goes on at its row's max_id",
+    .text = "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
+            "between tabs (mysql -B, or INTO OUTFILE), or CSV. All is checked before anything is "
+            "sent, and a run that was broken off is run again.",
+    .options = OPTIONS,
+    .run = run_leaf,
+};
+
+const struct command COMMAND_IMPORT_TINYID = {
+    .family = "import",
+    .name = "tinyid",
+    .operands = "[FILE]",
+    .operands_max = 1,
+    .summary = "take over TinyID's table tiny_id_info: each tag goes on above its row's max_id",
+    .text =
+        "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "
+        "with a delta other than 1 is refused: leafd hands out every number.",
+    .options = OPTIONS,
+    .run = run_tinyid,
+};

@@ -1,0 +1,419 @@
+/*
+ * members.c - see members.h.
+ *
+ * A change of the members goes on when its request is answered 202, and the same request waits for
+ * it: that is done until it is made, or --wait is over. Thread: one.
+ */
+#include "src/ctl/cmd/members.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/address.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/ctl/cmd/fields.h"
+#include "src/ctl/cmd/target.h"
+#include "src/ctl/out/clean.h"
+#include "src/ctl/out/grid.h"
+
+#define NODE_ID_MAX 65535
+#define WAIT_DEFAULT_S 120
+#define WAIT_EACH_MS 3000 /* of one request */
+
+struct change {
+    const char *method;
+    const char *path;
+    const char *name;  /* behind the path; NULL: nothing */
+    const char *body;  /* NULL: none */
+    const char *again; /* what to run when it goes on */
+    bool force;
+};
+
+static void put_done(struct ctl *ctl, const struct answer *answer)
+{
+    if (ctl->json) {
+        ctl_put_json(ctl, answer->json);
+    } else {
+        clean_text(&ctl->out, field_text(answer->json, "message"));
+        buf_put(&ctl->out, "\n", 1);
+    }
+}
+
+/* Ask until it is done. */
+static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
+{
+    uint64_t wait_s = WAIT_DEFAULT_S;
+    enum ctl_exit code = ctl_number("wait", ctl_option(ctl, "wait"), 1, 86400, &wait_s);
+    uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
+    bool told = false;
+    struct answer answer;
+    struct target target;
+
+    target_init(&target, change->path, change->name);
+    target_add_number(&target, "timeout_ms", WAIT_EACH_MS);
+    target_add(&target, "force", change->force ? "1" : NULL);
+    while (code == CTL_DONE) {
+        const struct ask ask = {.method = change->method,
+                                .target = target_text(&target),
+                                .body = change->body,
+                                .once = change->force};
+
+        code = cluster_ask(ctl->cluster, &ask, &answer);
+        code = code != CTL_DONE ? ctl_failed(code, &answer) : ctl_must_be_object(&answer);
+        if (code != CTL_DONE || answer.status == 200) {
+            break;
+        }
+        if (!told) {
+            ctl_progress("under way: %s", field_text(answer.json, "message") != NULL
+                                              ? field_text(answer.json, "message")
+                                              : "no message");
+            told = true;
+        }
+        answer_free(&answer);
+        if (clock_now_ms(clock_system()) >= deadline_ms) {
+            code =
+                ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it goes on. %s waits for it",
+                         wait_s, change->again);
+        }
+    }
+    target_free(&target);
+    if (code == CTL_DONE) {
+        put_done(ctl, &answer);
+        answer_free(&answer);
+    }
+    return code;
+}
+
+static enum ctl_exit node_id(const struct ctl *ctl, unsigned operand, uint64_t *ret_id)
+{
+    return ctl_number("ID", ctl->args.operands[operand], 1, NODE_ID_MAX, ret_id);
+}
+
+static enum ctl_exit check_address(const char *text)
+{
+    struct address address;
+
+    if (address_split(text, &address) != 0 || strpbrk(text, "\"\\") != NULL) {
+        return ctl_fail(CTL_USAGE, "\"%s\" is not HOST:PORT", text);
+    }
+    return CTL_DONE;
+}
+
+/* --- list --- */
+
+static enum ctl_exit run_list(struct ctl *ctl)
+{
+    static const char *const titles[] = {">node",  "role",  "reached", "version",
+                                         "levels", "peers", "http",    NULL};
+    struct answer answer;
+    struct grid grid;
+    enum ctl_exit code = ctl_get(ctl, "/api/cluster", &answer);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, json_object_get(answer.json, "members"));
+        answer_free(&answer);
+        return CTL_DONE;
+    }
+    grid_init(&grid, titles);
+    for (size_t i = 0; i < field_count(answer.json, "members"); i++) {
+        const json_t *member = field_item(answer.json, "members", i);
+        const json_t *levels = json_object_get(member, "levels");
+        int64_t id = field_number(member, "id", 0);
+        bool reached =
+            id == field_number(answer.json, "node_id", 0) || field_true(member, "reachable");
+
+        grid_cellf(&grid, "%" PRId64, id);
+        grid_cell(&grid, id == field_number(answer.json, "leader_id", 0)
+                             ? "leader"
+                             : field_text(member, "role"));
+        grid_cell(&grid, reached ? "yes" : "NO");
+        grid_cell(&grid, field_text(member, "version"));
+        grid_cellf(&grid, "%" PRId64 " to %" PRId64, field_number(levels, "min", 0),
+                   field_number(levels, "max", 0));
+        grid_cell(&grid, field_text(member, "peer_address"));
+        grid_cell(&grid, field_text(member, "http_address"));
+    }
+    grid_print(&grid, 0, true, &ctl->out);
+    grid_free(&grid);
+    answer_free(&answer);
+    return CTL_DONE;
+}
+
+/* --- changes --- */
+
+static enum ctl_exit add(struct ctl *ctl, uint64_t id, const char *address)
+{
+    struct buf body = BUF_INIT;
+    enum ctl_exit code;
+
+    buf_printf(&body, "{\"id\":%" PRIu64 ",\"peer_address\":\"%s\"}", id, address);
+    buf_put(&body, "", 1);
+    const struct change change = {.method = "POST",
+                                  .path = "/api/cluster/members",
+                                  .body = (char *)body.data,
+                                  .again = "leafctl members add",
+                                  .force = ctl_option(ctl, "force") != NULL};
+
+    code = make_change(ctl, &change);
+    buf_free(&body);
+    return code;
+}
+
+static enum ctl_exit run_add(struct ctl *ctl)
+{
+    uint64_t id = 0;
+    enum ctl_exit code = node_id(ctl, 0, &id);
+
+    code = code == CTL_DONE ? check_address(ctl->args.operands[1]) : code;
+    return code == CTL_DONE ? add(ctl, id, ctl->args.operands[1]) : code;
+}
+
+static enum ctl_exit remove_member(struct ctl *ctl)
+{
+    const struct change change = {.method = "DELETE",
+                                  .path = "/api/cluster/members/",
+                                  .name = ctl->args.operands[0],
+                                  .again = "leafctl members remove",
+                                  .force = ctl_option(ctl, "force") != NULL};
+
+    return make_change(ctl, &change);
+}
+
+static enum ctl_exit run_remove(struct ctl *ctl)
+{
+    uint64_t id = 0;
+    enum ctl_exit code = node_id(ctl, 0, &id);
+
+    return code == CTL_DONE ? remove_member(ctl) : code;
+}
+
+/* The dead one leaves first: with it among the voters, the new one's vote would be needed. */
+static enum ctl_exit run_replace(struct ctl *ctl)
+{
+    uint64_t old = 0;
+    uint64_t new = 0;
+    enum ctl_exit code = node_id(ctl, 0, &old);
+
+    code = code == CTL_DONE ? node_id(ctl, 1, &new) : code;
+    code = code == CTL_DONE ? check_address(ctl->args.operands[2]) : code;
+    if (code == CTL_DONE && old == new) {
+        code = ctl_fail(CTL_USAGE,
+                        "an id that was removed never comes back: the new node needs "
+                        "another one than %" PRIu64,
+                        old);
+    }
+    code = code == CTL_DONE ? remove_member(ctl) : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    ctl_progress("start node %" PRIu64 " with an empty directory and --join, unless it runs", new);
+    code = add(ctl, new, ctl->args.operands[2]);
+    if (code != CTL_DONE) {
+        ctl_progress("node %" PRIu64
+                     " was removed; what is left to do: leafctl members add %" PRIu64 " %s",
+                     old, new, ctl->args.operands[2]);
+    }
+    return code;
+}
+
+static enum ctl_exit run_address(struct ctl *ctl)
+{
+    uint64_t id = 0;
+    struct buf body = BUF_INIT;
+    enum ctl_exit code = node_id(ctl, 0, &id);
+
+    code = code == CTL_DONE ? check_address(ctl->args.operands[1]) : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    buf_printf(&body, "{\"peer_address\":\"%s\"}", ctl->args.operands[1]);
+    buf_put(&body, "", 1);
+    const struct change change = {.method = "PUT",
+                                  .path = "/api/cluster/members/",
+                                  .name = ctl->args.operands[0],
+                                  .body = (char *)body.data,
+                                  .again = "leafctl members address",
+                                  .force = ctl_option(ctl, "force") != NULL};
+
+    code = make_change(ctl, &change);
+    buf_free(&body);
+    return code;
+}
+
+/* --- leader and level --- */
+
+static enum ctl_exit show_leader(struct ctl *ctl)
+{
+    struct answer answer;
+    enum ctl_exit code = ctl_get(ctl, "/api/cluster", &answer);
+    int64_t leader;
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    leader = field_number(answer.json, "leader_id", 0);
+    if (ctl->json) {
+        buf_printf(&ctl->out,
+                   leader > 0 ? "{\"leader_id\":%" PRId64 "}\n" : "{\"leader_id\":null}\n", leader);
+    } else if (leader > 0) {
+        buf_printf(&ctl->out, "node %" PRId64 " leads, in term %" PRId64 "\n", leader,
+                   field_number(answer.json, "term", 0));
+    }
+    answer_free(&answer);
+    return leader > 0 ? CTL_DONE
+                      : ctl_fail(CTL_REFUSED, "no leader is known there: is a majority up? leafctl "
+                                              "check says more");
+}
+
+static enum ctl_exit run_leader(struct ctl *ctl)
+{
+    char body[64];
+    uint64_t id = 0;
+    const struct change change = {
+        .method = "POST", .path = "/api/cluster/leader", .body = body, .again = "leafctl leader"};
+    enum ctl_exit code;
+
+    if (ctl->args.operands[0] == NULL) {
+        return show_leader(ctl);
+    }
+    code = node_id(ctl, 0, &id);
+    (void)snprintf(body, sizeof body, "{\"id\":%" PRIu64 "}", id);
+    return code == CTL_DONE ? make_change(ctl, &change) : code;
+}
+
+static enum ctl_exit run_level(struct ctl *ctl)
+{
+    struct answer answer;
+    enum ctl_exit code = ctl_get(ctl, "/api/cluster/level", &answer);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else if (field_true(answer.json, "newest")) {
+        buf_printf(&ctl->out, "level %" PRId64 ", the newest that the nodes speak\n",
+                   field_number(answer.json, "level", 0));
+    } else {
+        buf_printf(&ctl->out, "level %" PRId64 "; it %s: ", field_number(answer.json, "level", 0),
+                   field_true(answer.json, "can_rise") ? "can rise" : "cannot rise");
+        clean_text(&ctl->out, field_text(answer.json, "message"));
+        buf_put(&ctl->out, "\n", 1);
+    }
+    answer_free(&answer);
+    return CTL_DONE;
+}
+
+static enum ctl_exit run_raise(struct ctl *ctl)
+{
+    char body[64];
+    uint64_t level = 0;
+    const struct change change = {.method = "POST",
+                                  .path = "/api/cluster/level",
+                                  .body = body,
+                                  .again = "leafctl level raise"};
+    struct answer answer;
+    enum ctl_exit code;
+
+    if (ctl->args.operands[0] != NULL) {
+        code = ctl_number("LEVEL", ctl->args.operands[0], 1, 65535, &level);
+    } else {
+        code = ctl_get(ctl, "/api/cluster/level", &answer);
+        level = code == CTL_DONE ? (uint64_t)field_number(answer.json, "level", 0) + 1 : 0;
+        if (code == CTL_DONE) {
+            answer_free(&answer);
+        }
+    }
+    (void)snprintf(body, sizeof body, "{\"level\":%" PRIu64 "}", level);
+    return code == CTL_DONE ? make_change(ctl, &change) : code;
+}
+
+/* Every change that is waited for has these. */
+static const struct option_about CHANGE_OPTIONS[] = {
+    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
+    {"force", 0, NULL, "even if too few voters that are left can be reached; sent once"},
+    {NULL, 0, NULL, NULL},
+};
+static const struct option_about SAFE_OPTIONS[] = {
+    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const struct command COMMAND_MEMBERS_LIST = {
+    .family = "members",
+    .name = "list",
+    .is_default = true,
+    .summary = "who belongs to the cluster",
+    .run = run_list,
+};
+const struct command COMMAND_MEMBERS_ADD = {
+    .family = "members",
+    .name = "add",
+    .operands = "ID HOST:PORT",
+    .operands_min = 2,
+    .operands_max = 2,
+    .summary = "let a node in, by its peer address",
+    .text = "Start it with an empty directory and --join, before or after. It votes once it has "
+            "caught up.",
+    .options = CHANGE_OPTIONS,
+    .run = run_add,
+};
+const struct command COMMAND_MEMBERS_REMOVE = {
+    .family = "members",
+    .name = "remove",
+    .operands = "ID",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "remove a node, which may be dead; its id never comes back",
+    .options = CHANGE_OPTIONS,
+    .run = run_remove,
+};
+const struct command COMMAND_MEMBERS_REPLACE = {
+    .family = "members",
+    .name = "replace",
+    .operands = "OLD-ID NEW-ID HOST:PORT",
+    .operands_min = 3,
+    .operands_max = 3,
+    .summary = "remove a dead node, then let a new one in",
+    .options = CHANGE_OPTIONS,
+    .run = run_replace,
+};
+const struct command COMMAND_MEMBERS_ADDRESS = {
+    .family = "members",
+    .name = "address",
+    .operands = "ID HOST:PORT",
+    .operands_min = 2,
+    .operands_max = 2,
+    .summary = "say where the others reach a node from now on",
+    .options = CHANGE_OPTIONS,
+    .run = run_address,
+};
+const struct command COMMAND_LEADER = {
+    .family = "leader",
+    .operands = "[ID]",
+    .operands_max = 1,
+    .summary = "who leads; with ID: move the leadership there",
+    .options = SAFE_OPTIONS,
+    .run = run_leader,
+};
+const struct command COMMAND_LEVEL = {
+    .family = "level",
+    .name = "show",
+    .is_default = true,
+    .summary = "the cluster's level, and who keeps it from rising",
+    .run = run_level,
+};
+const struct command COMMAND_LEVEL_RAISE = {
+    .family = "level",
+    .name = "raise",
+    .operands = "[LEVEL]",
+    .operands_max = 1,
+    .summary = "raise the level by one; there is no way back",
+    .options = SAFE_OPTIONS,
+    .run = run_raise,
+};

@@ -1,0 +1,389 @@
+/*
+ * complete.c - see complete.h.
+ *
+ * All three scripts do the same: they look for the words before the cursor that are no options and
+ * no values of options; the first is the family, the second, where the family has names, the name.
+ * What is offered then are words, or options, or files where a value or an operand is one.
+ * Thread: any.
+ */
+#include "src/ctl/complete.h"
+
+#include <string.h>
+
+#include "src/ctl/describe.h"
+
+typedef const struct command *const *commands_t;
+
+static bool is_first_of_family(commands_t commands, commands_t at)
+{
+    for (; commands != at; commands++) {
+        if (strcmp((*commands)->family, (*at)->family) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does a value, or an operand, name a file? */
+static bool is_file(const char *text)
+{
+    return text != NULL && strstr(text, "FILE") != NULL;
+}
+
+static void put_families(commands_t commands, struct buf *out)
+{
+    const char *between = "";
+
+    for (commands_t at = commands; *at != NULL; at++) {
+        if (is_first_of_family(commands, at)) {
+            buf_printf(out, "%s%s", between, (*at)->family);
+            between = " ";
+        }
+    }
+}
+
+static void put_names(commands_t commands, const char *family, struct buf *out)
+{
+    const char *between = "";
+
+    for (; *commands != NULL; commands++) {
+        if ((*commands)->name != NULL && strcmp((*commands)->family, family) == 0) {
+            buf_printf(out, "%s%s", between, (*commands)->name);
+            between = " ";
+        }
+    }
+}
+
+static void put_settings(struct buf *out)
+{
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        buf_printf(out, "--%s ", setting_about(setting)->name);
+    }
+    buf_printf(out, "--json --help");
+}
+
+/* --- bash and zsh: one table of functions --- */
+
+static void put_case(const char *what, const struct buf *text, struct buf *out)
+{
+    if (text->len > 0) {
+        buf_printf(out, "    '%s') echo '%.*s' ;;\n", what, (int)text->len,
+                   (const char *)text->data);
+    }
+}
+
+static void put_words(commands_t commands, struct buf *out)
+{
+    struct buf words = BUF_INIT;
+
+    buf_printf(out, "_leafctl_words() {\n    case $1 in\n");
+    put_families(commands, &words);
+    put_case("", &words, out);
+    for (commands_t at = commands; *at != NULL; at++) {
+        words.len = 0;
+        if (is_first_of_family(commands, at)) {
+            put_names(commands, (*at)->family, &words);
+            put_case((*at)->family, &words, out);
+        }
+    }
+    buf_printf(out, "    esac\n}\n");
+    buf_free(&words);
+}
+
+static void put_options(commands_t commands, struct buf *out)
+{
+    struct buf text = BUF_INIT;
+
+    buf_printf(out, "_leafctl_options() {\n    case $1 in\n");
+    for (; *commands != NULL; commands++) {
+        const struct command *command = *commands;
+
+        text.len = 0;
+        for (const struct option_about *option = command->options;
+             option != NULL && option->name != NULL; option++) {
+            buf_printf(&text, "%s--%s", text.len > 0 ? " " : "", option->name);
+        }
+        if (text.len > 0) {
+            buf_printf(out, "    '%s%s%s'", command->family, command->name != NULL ? " " : "",
+                       command->name != NULL ? command->name : "");
+            if (command->is_default) {
+                buf_printf(out, " | '%s'", command->family);
+            }
+            buf_printf(out, ") echo '%.*s' ;;\n", (int)text.len, (const char *)text.data);
+        }
+    }
+    buf_printf(out, "    esac\n    echo '");
+    put_settings(out);
+    buf_printf(out, "'\n}\n");
+    buf_free(&text);
+}
+
+/* "file" or "value" behind an option that has one. */
+static void put_values(commands_t commands, struct buf *out)
+{
+    buf_printf(out, "_leafctl_value() {\n    case $1 in\n");
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        buf_printf(out, "    --%s) echo %s ;;\n", setting_about(setting)->name,
+                   is_file(setting_about(setting)->value) ? "file" : "value");
+    }
+    for (; *commands != NULL; commands++) {
+        for (const struct option_about *option = (*commands)->options;
+             option != NULL && option->name != NULL; option++) {
+            if (option->value == NULL) {
+                continue;
+            }
+            buf_printf(out, "    --%s", option->name);
+            if (option->letter != 0) {
+                buf_printf(out, " | -%c", option->letter);
+            }
+            buf_printf(out, ") echo %s ;;\n", is_file(option->value) ? "file" : "value");
+        }
+    }
+    buf_printf(out, "    esac\n}\n");
+}
+
+static void put_operands(commands_t commands, struct buf *out)
+{
+    buf_printf(out, "_leafctl_operand() {\n    case $1 in\n");
+    for (; *commands != NULL; commands++) {
+        if (is_file((*commands)->operands)) {
+            buf_printf(out, "    '%s%s%s') echo file ;;\n", (*commands)->family,
+                       (*commands)->name != NULL ? " " : "",
+                       (*commands)->name != NULL ? (*commands)->name : "");
+        }
+    }
+    buf_printf(out, "    esac\n}\n");
+}
+
+static void put_functions(commands_t commands, struct buf *out)
+{
+    put_words(commands, out);
+    put_options(commands, out);
+    put_values(commands, out);
+    put_operands(commands, out);
+}
+
+/* Behind the words before the cursor: sets family, name (both as far as they are there), kind. */
+static const char FIND[] =
+    "    local family= name= kind= word skip=\n"
+    "    for word in \"${before[@]}\"; do\n"
+    "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
+    "        case $word in\n"
+    "            --*=*) ;;\n"
+    "            -*) skip=$(_leafctl_value \"$word\") ;;\n"
+    "            *) if [ -z \"$family\" ]; then family=$word\n"
+    "               elif [ -z \"$name\" ] && [ -n \"$(_leafctl_words \"$family\")\" ]; then "
+    "name=$word\n"
+    "               fi ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    kind=$skip\n"
+    "    local offered=\n"
+    "    if [ \"$kind\" = value ]; then return\n"
+    "    elif [ -z \"$kind\" ]; then\n"
+    "        case $cur in\n"
+    "            -*) offered=$(_leafctl_options \"$family${name:+ $name}\") ;;\n"
+    "            *) if [ -z \"$family\" ]; then offered=$(_leafctl_words '')\n"
+    "               elif [ -z \"$name\" ]; then offered=$(_leafctl_words \"$family\")\n"
+    "               fi\n"
+    "               [ -n \"$offered\" ] || kind=$(_leafctl_operand \"$family${name:+ $name}\") ;;\n"
+    "        esac\n"
+    "    fi\n";
+
+static void put_bash(commands_t commands, struct buf *out)
+{
+    buf_printf(out, "# leafctl completion for bash; made by leafctl --print-completion bash\n");
+    put_functions(commands, out);
+    buf_printf(out,
+               "_leafctl() {\n"
+               "    local cur=${COMP_WORDS[COMP_CWORD]}\n"
+               "    local before=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
+               "%s"
+               "    if [ \"$kind\" = file ]; then\n"
+               "        compopt -o filenames 2>/dev/null\n"
+               "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+               "    else\n"
+               "        mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$cur\")\n"
+               "    fi\n"
+               "}\n"
+               "complete -F _leafctl leafctl\n",
+               FIND);
+}
+
+static void put_zsh(commands_t commands, struct buf *out)
+{
+    buf_printf(out, "#compdef leafctl\n# made by leafctl --print-completion zsh\n");
+    put_functions(commands, out);
+    buf_printf(out,
+               "_leafctl() {\n"
+               "    local cur=${words[CURRENT]}\n"
+               "    local -a before\n"
+               "    before=(${words[2,CURRENT-1]})\n"
+               "%s"
+               "    if [ \"$kind\" = file ]; then _files\n"
+               "    else compadd -- ${=offered}\n"
+               "    fi\n"
+               "}\n"
+               "_leafctl \"$@\"\n",
+               FIND);
+}
+
+/* --- fish --- */
+
+/* Single quotes within single quotes. */
+static void put_fish_text(const char *text, struct buf *out)
+{
+    buf_put(out, "'", 1);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'' || *text == '\\') {
+            buf_put(out, "\\", 1);
+        }
+        buf_put(out, text, 1);
+    }
+    buf_put(out, "'", 1);
+}
+
+static void put_fish_option(const char *when, const char *name, char letter, const char *value,
+                            const char *text, struct buf *out)
+{
+    buf_printf(out, "complete -c leafctl%s -l %s", when, name);
+    if (letter != 0) {
+        buf_printf(out, " -s %c", letter);
+    }
+    if (value != NULL) {
+        buf_printf(out, " -r%s", is_file(value) ? " -F" : "");
+    }
+    buf_printf(out, " -d ");
+    put_fish_text(text, out);
+    buf_put(out, "\n", 1);
+}
+
+static void put_fish_command(commands_t commands, commands_t at, struct buf *out)
+{
+    const struct command *command = *at;
+    struct buf when = BUF_INIT;
+
+    if (is_first_of_family(commands, at)) {
+        buf_printf(out, "complete -c leafctl -n __fish_use_subcommand -a %s -d ", command->family);
+        put_fish_text(command->name != NULL ? "" : command->summary, out);
+        buf_put(out, "\n", 1);
+    }
+    if (command->name != NULL) {
+        struct buf names = BUF_INIT;
+
+        put_names(commands, command->family, &names);
+        buf_printf(out,
+                   "complete -c leafctl -n '__fish_seen_subcommand_from %s; and not "
+                   "__fish_seen_subcommand_from %.*s' -a %s -d ",
+                   command->family, (int)names.len, (const char *)names.data, command->name);
+        put_fish_text(command->summary, out);
+        buf_put(out, "\n", 1);
+        buf_free(&names);
+    }
+    buf_printf(&when, " -n '__fish_seen_subcommand_from %s", command->family);
+    if (command->name != NULL) {
+        buf_printf(&when, "; and __fish_seen_subcommand_from %s", command->name);
+    }
+    buf_put(&when, "'", 2);
+    for (const struct option_about *option = command->options;
+         option != NULL && option->name != NULL; option++) {
+        put_fish_option((char *)when.data, option->name, option->letter, option->value,
+                        option->text, out);
+    }
+    if (is_file(command->operands)) {
+        buf_printf(out, "complete -c leafctl%s -F\n", (char *)when.data);
+    }
+    buf_free(&when);
+}
+
+static void put_fish(commands_t commands, struct buf *out)
+{
+    buf_printf(out, "# leafctl completion for fish; made by leafctl --print-completion fish\n"
+                    "complete -c leafctl -f\n");
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        const struct setting_about *about = setting_about(setting);
+
+        put_fish_option("", about->name, 0, about->value, about->text, out);
+    }
+    put_fish_option("", "json", 0, NULL, "answers for programs", out);
+    for (commands_t at = commands; *at != NULL; at++) {
+        put_fish_command(commands, at, out);
+    }
+}
+
+bool complete_script(const struct command *const *commands, const char *shell, struct buf *out)
+{
+    if (strcmp(shell, "bash") == 0) {
+        put_bash(commands, out);
+    } else if (strcmp(shell, "zsh") == 0) {
+        put_zsh(commands, out);
+    } else if (strcmp(shell, "fish") == 0) {
+        put_fish(commands, out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* --- the manual page --- */
+
+/* Text in which nothing means anything to scdoc. */
+static void put_scdoc(const char *text, struct buf *out)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("\\*_<>#|[]", *text) != NULL) {
+            buf_put(out, "\\", 1);
+        }
+        buf_put(out, text, 1);
+    }
+}
+
+static void put_manual_option(const char *name, char letter, const char *value, const char *text,
+                              struct buf *out)
+{
+    if (letter != 0) {
+        buf_printf(out, "*-%c*, ", letter);
+    }
+    buf_printf(out, "*--%s*", name);
+    if (value != NULL) {
+        buf_printf(out, " ");
+        put_scdoc(value, out);
+    }
+    buf_printf(out, "\n\t");
+    put_scdoc(text, out);
+    buf_printf(out, "\n\n");
+}
+
+static void put_manual_command(const struct command *command, struct buf *out)
+{
+    struct buf usage = BUF_INIT;
+
+    describe_usage(command, &usage);
+    buf_put(&usage, "", 1);
+    /* A heading is taken as it is. */
+    buf_printf(out, "## %s\n\n", (char *)usage.data + strlen("leafctl "));
+    put_scdoc(command->summary, out);
+    buf_printf(out, ".%s", command->text != NULL ? " " : "");
+    put_scdoc(command->text != NULL ? command->text : "", out);
+    buf_printf(out, "\n\n");
+    for (const struct option_about *option = command->options;
+         option != NULL && option->name != NULL; option++) {
+        put_manual_option(option->name, option->letter, option->value, option->text, out);
+    }
+    buf_free(&usage);
+}
+
+void complete_manual(const struct command *const *commands, struct buf *out)
+{
+    buf_printf(out, "# COMMANDS\n\n");
+    for (; *commands != NULL; commands++) {
+        put_manual_command(*commands, out);
+    }
+    buf_printf(out, "# SETTINGS\n\n");
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        const struct setting_about *about = setting_about(setting);
+
+        put_manual_option(about->name, 0, about->value, about->text, out);
+    }
+    put_manual_option("json", 0, NULL, "answers for programs", out);
+}

@@ -1,0 +1,101 @@
+/*
+ * describe.c - see describe.h. Thread: any.
+ */
+#include "src/ctl/describe.h"
+
+#include <string.h>
+
+#define TEXT_COLUMN 30
+
+void describe_usage(const struct command *command, struct buf *out)
+{
+    buf_printf(out, "leafctl %s", command->family);
+    if (command->name != NULL) {
+        buf_printf(out, command->is_default ? " [%s]" : " %s", command->name);
+    }
+    if (command->operands != NULL) {
+        buf_printf(out, " %s", command->operands);
+    }
+    if (command->options != NULL) {
+        buf_printf(out, " [OPTIONS]");
+    }
+}
+
+static void put_line(const char *what, const char *text, struct buf *out)
+{
+    size_t at = strlen(what) + 2;
+
+    buf_printf(out, "  %s", what);
+    if (at + 2 > TEXT_COLUMN) {
+        buf_printf(out, "\n");
+        at = 0;
+    }
+    buf_printf(out, "%*s%s\n", (int)(TEXT_COLUMN - at), "", text);
+}
+
+static void put_option(const char *name, char letter, const char *value, const char *text,
+                       struct buf *out)
+{
+    struct buf what = BUF_INIT;
+
+    if (letter != 0) {
+        buf_printf(&what, "-%c, ", letter);
+    }
+    buf_printf(&what, "--%s%s%s", name, value != NULL ? " " : "", value != NULL ? value : "");
+    buf_put(&what, "", 1);
+    put_line((char *)what.data, text, out);
+    buf_free(&what);
+}
+
+static void put_settings(struct buf *out)
+{
+    buf_printf(out,
+               "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        const struct setting_about *about = setting_about(setting);
+
+        put_option(about->name, 0, about->value, about->text, out);
+    }
+    put_option("json", 0, NULL, "answers for programs", out);
+}
+
+void describe_all(const struct command *const *commands, struct buf *out)
+{
+    buf_printf(out,
+               "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
+               "COMMAND\n\ncommands:\n");
+    for (; *commands != NULL; commands++) {
+        struct buf what = BUF_INIT;
+
+        buf_printf(&what, "%s", (*commands)->family);
+        if ((*commands)->name != NULL) {
+            buf_printf(&what, (*commands)->is_default ? " [%s]" : " %s", (*commands)->name);
+        }
+        buf_printf(&what, "%s%s", (*commands)->operands != NULL ? " " : "",
+                   (*commands)->operands != NULL ? (*commands)->operands : "");
+        buf_put(&what, "", 1);
+        put_line((char *)what.data, (*commands)->summary, out);
+        buf_free(&what);
+    }
+    put_settings(out);
+    buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "
+                    "program.\n");
+}
+
+void describe_command(const struct command *command, struct buf *out)
+{
+    buf_printf(out, "usage: ");
+    describe_usage(command, out);
+    buf_printf(out, "\n\n  %s\n", command->summary);
+    if (command->text != NULL) {
+        buf_printf(out, "  %s\n", command->text);
+    }
+    if (command->options != NULL) {
+        buf_printf(out, "\noptions:\n");
+    }
+    for (const struct option_about *option = command->options;
+         option != NULL && option->name != NULL; option++) {
+        put_option(option->name, option->letter, option->value, option->text, out);
+    }
+    put_settings(out);
+}

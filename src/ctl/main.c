@@ -1,0 +1,100 @@
+/*
+ * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
+ *
+ * The happy path: the command line says which command (commands.c); the settings say which servers
+ * (net/settings.h); the command runs, and what it has to show is printed.
+ *
+ * Failure modes: out/exit.h. Thread: one.
+ */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/ctl/cmd/args.h"
+#include "src/ctl/cmd/offline.h"
+#include "src/ctl/commands.h"
+#include "src/ctl/complete.h"
+#include "src/ctl/describe.h"
+
+static enum ctl_exit run(struct ctl *ctl)
+{
+    struct buf why = BUF_INIT;
+    enum ctl_exit code;
+
+    if (!ctl->command->is_offline) {
+        if (settings_load(&ctl->settings, &why) == 0) {
+            ctl->cluster = cluster_new(&ctl->settings, &why);
+        }
+        if (ctl->cluster == NULL) {
+            code = ctl_fail(CTL_USAGE, "%.*s", (int)why.len, (char *)why.data);
+            buf_free(&why);
+            return code;
+        }
+    }
+    buf_free(&why);
+    code = ctl->command->run(ctl);
+    cluster_free(ctl->cluster);
+    return code;
+}
+
+static enum ctl_exit act(struct ctl *ctl, enum args_action action)
+{
+    switch (action) {
+    case ARGS_VERSION:
+        buf_printf(&ctl->out, "leafctl %s%s%s\n", LEAFD_VERSION,
+                   LEAFD_COMMIT[0] != '\0' ? " commit " : "", LEAFD_COMMIT);
+        return CTL_DONE;
+    case ARGS_HELP:
+        if (ctl->command != NULL) {
+            describe_command(ctl->command, &ctl->out);
+        } else {
+            describe_all(COMMANDS, &ctl->out);
+        }
+        return CTL_DONE;
+    case ARGS_RUN:
+        return run(ctl);
+    }
+    UNREACHABLE("action of the command line");
+}
+
+/* What the build asks for: `--print-completion SHELL`, `--print-manual`. */
+static bool print_table(int argc, char **argv, struct buf *out)
+{
+    if (argc == 3 && strcmp(argv[1], "--print-completion") == 0) {
+        return complete_script(COMMANDS, argv[2], out);
+    }
+    if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) {
+        complete_manual(COMMANDS, out);
+        return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    static struct ctl ctl;
+    enum args_action action;
+    enum ctl_exit code;
+    enum ctl_exit written;
+
+    if (offline_is_command(argv)) {
+        return (int)offline_run(argv);
+    }
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (print_table(argc, argv, &ctl.out)) {
+        code = ctl_flush(&ctl);
+        buf_free(&ctl.out);
+        return (int)code;
+    }
+    code = args_parse(&ctl, COMMANDS, argc, argv, &action);
+    if (code == CTL_DONE) {
+        code = act(&ctl, action);
+    }
+    written = ctl_flush(&ctl);
+    settings_free(&ctl.settings);
+    buf_free(&ctl.out);
+    return (int)(code == CTL_DONE ? written : code);
+}

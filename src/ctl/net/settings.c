@@ -1,0 +1,312 @@
+/*
+ * settings.c - see settings.h. Thread: one.
+ */
+#include "src/ctl/net/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+
+static const struct setting_about ABOUT[SETTINGS] = {
+    [SETTING_SERVER] = {"server", "HOST:PORT,...",
+                        "addresses of nodes, either door, with https:// before them for TLS; one "
+                        "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
+    [SETTING_CA] = {"ca", "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
+    [SETTING_CERT] = {"cert", "FILE", "certificate to show, in PEM; asks over TLS"},
+    [SETTING_KEY] = {"key", "FILE", "its key, in PEM"},
+    [SETTING_TOKEN_FILE] = {"token-file", "FILE",
+                            "file with the token to show (or the token itself in LEAFCTL_TOKEN)"},
+    [SETTING_TIMEOUT] = {"timeout", "SECONDS",
+                         "how long an answer may take, 1 to 3600 (default 10)"},
+    [SETTING_CONFIG] = {"config", "FILE",
+                        "settings for what no flag and no variable of the "
+                        "environment says (default ~/.config/leafctl/config)"},
+};
+
+const struct setting_about *setting_about(enum setting setting)
+{
+    return &ABOUT[setting];
+}
+
+void settings_set(struct settings *settings, enum setting setting, const char *value)
+{
+    free(settings->values[setting]);
+    settings->values[setting] = strdup(value);
+    ASSERT(settings->values[setting] != NULL);
+}
+
+static void set_unless_set(struct settings *settings, enum setting setting, const char *value)
+{
+    if (settings->values[setting] == NULL && value != NULL && *value != '\0') {
+        settings_set(settings, setting, value);
+    }
+}
+
+static void take_environment(struct settings *settings)
+{
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        char name[32] = "LEAFCTL_";
+        size_t len = strlen(name);
+
+        for (const char *c = ABOUT[setting].name; *c != '\0'; c++) {
+            name[len++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        }
+        set_unless_set(settings, setting, getenv(name));
+    }
+}
+
+/* Who may do what to a file. bad_mode: bits that it must not have. */
+static int check_owner(const char *path, const struct stat *st, mode_t bad_mode, const char *rule,
+                       struct buf *why)
+{
+    if (!S_ISREG(st->st_mode)) {
+        buf_printf(why, "%s is not a regular file", path);
+        return ERR_INVALID;
+    }
+    if (st->st_uid != geteuid() && st->st_uid != 0) {
+        buf_printf(why, "%s belongs to another user (%u)", path, (unsigned)st->st_uid);
+        return ERR_INVALID;
+    }
+    if ((st->st_mode & bad_mode) != 0) {
+        buf_printf(why, "%s has mode %04o: %s; chmod go-%s it", path,
+                   (unsigned)(st->st_mode & 07777), rule, (bad_mode & 044) != 0 ? "rwx" : "w");
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+/* A whole file of bounded size. 0; ERR_NOT_FOUND: there is none; ERR_INVALID. */
+static int read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
+                     struct buf *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st = {0};
+    ssize_t got = 1;
+    int err;
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int seen = errno;
+
+        buf_printf(why, "%s cannot be read: %s", path, strerror(seen));
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return seen == ENOENT || seen == ENOTDIR ? ERR_NOT_FOUND : ERR_INVALID;
+    }
+    err = check_owner(path, &st, bad_mode, rule, why);
+    buf_reserve(out, SETTINGS_FILE_BYTES + 2);
+    while (err == 0 && got > 0 && out->len <= SETTINGS_FILE_BYTES) {
+        got = read(fd, out->data + out->len, SETTINGS_FILE_BYTES + 1 - out->len);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(fd);
+    if (err == 0 && (got < 0 || out->len > SETTINGS_FILE_BYTES)) {
+        buf_printf(why, "%s %s", path, got < 0 ? strerror(errno) : "has more than 65536 bytes");
+        err = ERR_INVALID;
+    }
+    out->data[out->len] = '\0';
+    if (err == 0 && strlen((char *)out->data) != out->len) {
+        buf_printf(why, "%s has a NUL", path);
+        err = ERR_INVALID;
+    }
+    return err;
+}
+
+static char *trim(char *text)
+{
+    char *end = text + strlen(text);
+
+    while (end > text && isspace((unsigned char)end[-1])) {
+        *--end = '\0';
+    }
+    while (isspace((unsigned char)*text)) {
+        text++;
+    }
+    return text;
+}
+
+/* One line of the file. */
+static int take_line(struct settings *settings, const char *path, unsigned number, char *line,
+                     struct buf *why)
+{
+    char *name = trim(line);
+    char *equals = strchr(name, '=');
+    char *value;
+
+    if (*name == '\0' || *name == '#') {
+        return 0;
+    }
+    if (equals == NULL) {
+        buf_printf(why, "%s:%u: not NAME = VALUE", path, number);
+        return ERR_INVALID;
+    }
+    *equals = '\0';
+    name = trim(name);
+    value = trim(equals + 1);
+    for (unsigned setting = 0; setting < SETTING_CONFIG; setting++) {
+        if (strcmp(name, ABOUT[setting].name) == 0) {
+            set_unless_set(settings, setting, value);
+            return 0;
+        }
+    }
+    buf_printf(why, "%s:%u: there is no setting %.64s%s", path, number, name,
+               strcmp(name, "token") == 0 ? "; name a file with it by token-file" : "");
+    return ERR_INVALID;
+}
+
+/* Where the file is unless it was named. False: nowhere. */
+static bool default_path(struct buf *out)
+{
+    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+
+    if (base != NULL && *base == '/') {
+        buf_printf(out, "%s/leafctl/config", base);
+    } else if (home != NULL && *home == '/') {
+        buf_printf(out, "%s/.config/leafctl/config", home);
+    } else {
+        return false;
+    }
+    buf_put(out, "", 1);
+    return true;
+}
+
+static int take_file(struct settings *settings, struct buf *why)
+{
+    const char *named = settings->values[SETTING_CONFIG];
+    struct buf path = BUF_INIT;
+    struct buf text = BUF_INIT;
+    unsigned number = 0;
+    int err = 0;
+
+    if (named != NULL) {
+        buf_printf(&path, "%s", named);
+        buf_put(&path, "", 1);
+    } else if (!default_path(&path)) {
+        return 0;
+    }
+    err = read_file((char *)path.data, 022,
+                    "whoever may write to it could send your token elsewhere", &text, why);
+    if (err == ERR_NOT_FOUND && named == NULL) {
+        why->len = 0;
+        err = 0;
+    } else if (err == 0) {
+        char *rest = (char *)text.data;
+
+        for (char *line; err == 0 && (line = strsep(&rest, "\n")) != NULL;) {
+            err = take_line(settings, (char *)path.data, ++number, line, why);
+        }
+    }
+    buf_free(&path);
+    buf_free(&text);
+    return err == 0 ? 0 : ERR_INVALID;
+}
+
+/* A token goes into a header: it must be one word. */
+static int take_token(struct settings *settings, const char *from, char *text, struct buf *why)
+{
+    const char *token = trim(text);
+    size_t len = strlen(token);
+
+    if (len == 0 || len > SETTINGS_TOKEN_BYTES) {
+        buf_printf(why, "%s has %s", from, len == 0 ? "no token" : "more than a token");
+        return ERR_INVALID;
+    }
+    for (const char *c = token; *c != '\0'; c++) {
+        if (*c <= ' ' || *c > '~') {
+            buf_printf(why, "%s has more than one word, or a character that no token has", from);
+            return ERR_INVALID;
+        }
+    }
+    settings->token = strdup(token);
+    ASSERT(settings->token != NULL);
+    return 0;
+}
+
+static int load_token(struct settings *settings, struct buf *why)
+{
+    const char *path = settings->values[SETTING_TOKEN_FILE];
+    const char *given = getenv("LEAFCTL_TOKEN");
+    struct buf text = BUF_INIT;
+    int err = 0;
+
+    if (path != NULL) {
+        err = read_file(path, 077, "others may read a token in it", &text, why);
+        err = err == 0 ? take_token(settings, path, (char *)text.data, why) : ERR_INVALID;
+        explicit_bzero(text.data, text.capacity);
+    } else if (given != NULL && *given != '\0') {
+        buf_put(&text, given, strlen(given) + 1);
+        err = take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
+    }
+    buf_free(&text);
+    return err;
+}
+
+static int check_key(const struct settings *settings, struct buf *why)
+{
+    const char *key = settings->values[SETTING_KEY];
+    const char *cert = settings->values[SETTING_CERT];
+    struct buf text = BUF_INIT;
+    int err = 0;
+
+    if ((key == NULL) != (cert == NULL)) {
+        buf_printf(why, "cert and key belong together: %s is missing",
+                   key == NULL ? "key" : "cert");
+        return ERR_INVALID;
+    }
+    if (key != NULL) {
+        err = read_file(key, 077, "others may read a key in it", &text, why);
+        explicit_bzero(text.data, text.capacity);
+        buf_free(&text);
+    }
+    return err == 0 ? 0 : ERR_INVALID;
+}
+
+static int check_timeout(struct settings *settings, struct buf *why)
+{
+    const char *text = settings->values[SETTING_TIMEOUT];
+    unsigned long seconds = SETTINGS_TIMEOUT_DEFAULT_MS / 1000;
+    char *end = NULL;
+
+    if (text != NULL) {
+        errno = 0;
+        seconds = strtoul(text, &end, 10);
+        if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || seconds < 1 ||
+            seconds > SETTINGS_TIMEOUT_MAX_S) {
+            buf_printf(why, "timeout: \"%s\" is not a number of seconds from 1 to %d", text,
+                       SETTINGS_TIMEOUT_MAX_S);
+            return ERR_INVALID;
+        }
+    }
+    settings->timeout_ms = (uint32_t)seconds * 1000;
+    return 0;
+}
+
+int settings_load(struct settings *settings, struct buf *why)
+{
+    take_environment(settings);
+    if (take_file(settings, why) != 0 || check_timeout(settings, why) != 0 ||
+        load_token(settings, why) != 0 || check_key(settings, why) != 0) {
+        return ERR_INVALID;
+    }
+    set_unless_set(settings, SETTING_SERVER, SETTINGS_SERVER_DEFAULT);
+    return 0;
+}
+
+void settings_free(struct settings *settings)
+{
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        free(settings->values[setting]);
+    }
+    if (settings->token != NULL) {
+        explicit_bzero(settings->token, strlen(settings->token));
+    }
+    free(settings->token);
+    *settings = (struct settings){0};
+}

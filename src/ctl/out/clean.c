@@ -1,0 +1,65 @@
+/*
+ * clean.c - see clean.h. Thread: any.
+ */
+#include "src/ctl/out/clean.h"
+
+#include <string.h>
+#include <wchar.h>
+
+#include "src/base/utf8.h"
+
+/* Characters that change how what stands around them is shown, or show nothing at all. */
+static bool is_tricky(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0xad || code == 0x61c ||
+           (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+           (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+void clean_put(struct buf *out, const char *text, size_t len)
+{
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t step = utf8_step(text, len, &code);
+
+        if (step == 0) {
+            buf_printf(out, "\\x%02x", (unsigned char)*text);
+            step = 1;
+        } else if (!is_tricky(code)) {
+            buf_put(out, text, step);
+        } else if (code < 0x80) {
+            buf_printf(out, "\\x%02x", (unsigned)code);
+        } else {
+            buf_printf(out, "\\u{%x}", (unsigned)code);
+        }
+        text += step;
+        len -= step;
+    }
+}
+
+void clean_text(struct buf *out, const char *text)
+{
+    if (text == NULL) {
+        buf_put(out, "-", 1);
+    } else {
+        clean_put(out, text, strlen(text));
+    }
+}
+
+size_t clean_width(const char *text, size_t len)
+{
+    size_t width = 0;
+
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t step = utf8_step(text, len, &code);
+        int columns = step == 0 ? 1 : wcwidth((wchar_t)code);
+
+        step = step == 0 ? 1 : step;
+        width += columns < 0 ? 1 : (size_t)columns;
+        text += step;
+        len -= step;
+    }
+    return width;
+}

@@ -1,0 +1,146 @@
+/*
+ * test_commands.c - the table of commands: no two of a name, no option that hides a setting, and
+ * the command lines that it takes.
+ */
+#include "src/ctl/commands.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/ctl/cmd/args.h"
+
+static void test_names_are_their_own(void **state)
+{
+    (void)state;
+    for (const struct command *const *one = COMMANDS; *one != NULL; one++) {
+        assert_non_null((*one)->summary);
+        assert_non_null((*one)->run);
+        assert_true((*one)->operands_max <= COMMAND_OPERANDS_MAX);
+        assert_true(((*one)->operands != NULL) == ((*one)->operands_max > 0));
+        for (const struct command *const *other = one + 1; *other != NULL; other++) {
+            bool same_family = strcmp((*one)->family, (*other)->family) == 0;
+
+            /* A family is one command without a name, or several with one. */
+            assert_true(!same_family || ((*one)->name != NULL && (*other)->name != NULL &&
+                                         strcmp((*one)->name, (*other)->name) != 0));
+        }
+    }
+}
+
+static void test_no_option_hides_a_setting(void **state)
+{
+    (void)state;
+    for (const struct command *const *command = COMMANDS; *command != NULL; command++) {
+        const struct option_about *options = (*command)->options;
+        size_t count = 0;
+
+        for (; options != NULL && options[count].name != NULL; count++) {
+            assert_string_not_equal(options[count].name, "json");
+            assert_string_not_equal(options[count].name, "help");
+            assert_string_not_equal(options[count].name, "version");
+            assert_string_not_equal(options[count].name, "token");
+            assert_true(options[count].letter != 'h');
+            for (unsigned setting = 0; setting < SETTINGS; setting++) {
+                assert_string_not_equal(options[count].name, setting_about(setting)->name);
+            }
+            for (size_t i = 0; i < count; i++) {
+                assert_string_not_equal(options[count].name, options[i].name);
+                assert_true(options[count].letter == 0 ||
+                            options[count].letter != options[i].letter);
+            }
+        }
+        assert_true(count <= COMMAND_OPTIONS_MAX);
+    }
+}
+
+/* The option of this name; NULL: the command has none. */
+static const struct option_about *option_of(const struct command *command, const char *name)
+{
+    const struct option_about *option = command->options;
+
+    while (option != NULL && option->name != NULL && strcmp(option->name, name) != 0) {
+        option++;
+    }
+    return option != NULL && option->name != NULL ? option : NULL;
+}
+
+/* Completions know an option by its name alone. */
+static void test_an_option_has_a_value_everywhere_or_nowhere(void **state)
+{
+    (void)state;
+    for (const struct command *const *one = COMMANDS; *one != NULL; one++) {
+        for (const struct option_about *a = (*one)->options; a != NULL && a->name != NULL; a++) {
+            for (const struct command *const *two = one + 1; *two != NULL; two++) {
+                const struct option_about *b = option_of(*two, a->name);
+
+                assert_true(b == NULL || (a->value != NULL) == (b->value != NULL));
+            }
+        }
+    }
+}
+
+/* Parse words that end with NULL. */
+static enum ctl_exit parse(struct ctl *ctl, const char *const *words, enum args_action *action)
+{
+    char *argv[16] = {(char *)"leafctl"};
+    int argc = 1;
+
+    for (; words[argc - 1] != NULL; argc++) {
+        argv[argc] = (char *)words[argc - 1];
+    }
+    *ctl = (struct ctl){0};
+    return args_parse(ctl, COMMANDS, argc, argv, action);
+}
+
+static void test_command_lines(void **state)
+{
+    enum args_action action;
+    struct ctl ctl;
+
+    (void)state;
+    assert_int_equal(parse(&ctl,
+                           (const char *const[]){"--server=a:1", "next", "-n", "5", "--json", "tag",
+                                                 "--ranges", NULL},
+                           &action),
+                     CTL_DONE);
+    assert_string_equal(ctl.command->family, "next");
+    assert_string_equal(ctl.args.operands[0], "tag");
+    assert_string_equal(ctl_option(&ctl, "count"), "5");
+    assert_string_equal(ctl_option(&ctl, "ranges"), "");
+    assert_null(ctl_option(&ctl, "idempotency-key"));
+    assert_true(ctl.json);
+    assert_string_equal(ctl.settings.values[SETTING_SERVER], "a:1");
+    settings_free(&ctl.settings);
+
+    assert_int_equal(
+        parse(&ctl, (const char *const[]){"next", "-n7", "--", "--json", NULL}, &action), CTL_DONE);
+    assert_string_equal(ctl.args.operands[0], "--json");
+    assert_string_equal(ctl_option(&ctl, "count"), "7");
+    assert_false(ctl.json);
+
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", NULL}, &action), CTL_DONE);
+    assert_string_equal(ctl.command->name, "list");
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "x", NULL}, &action), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "--help", NULL}, &action),
+                     CTL_DONE);
+    assert_int_equal(action, ARGS_HELP);
+    assert_int_equal(parse(&ctl, (const char *const[]){NULL}, &action), CTL_USAGE);
+    assert_int_equal(
+        parse(&ctl, (const char *const[]){"a", "b", "c", "d", "e", "f", "g", NULL}, &action),
+        CTL_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_are_their_own),
+        cmocka_unit_test(test_no_option_hides_a_setting),
+        cmocka_unit_test(test_an_option_has_a_value_everywhere_or_nowhere),
+        cmocka_unit_test(test_command_lines),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/*
+ * segments_page.c - see segments_page.h. Thread: pure functions, any.
+ */
+#include "src/id/alloc/segments_page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/codec/fields.h"
+
+/* The least that an item takes: to allocate no more than what was sent can fill. */
+#define ITEM_BYTES_MIN 68
+
+static const struct field info_fields[] = {
+    FIELD_CHARS(struct id_segment_info, name),
+    FIELD_NUMBER(struct id_segment_info, state),
+    FIELD_NUMBER(struct id_segment_info, slots[0].next_id),
+    FIELD_NUMBER(struct id_segment_info, slots[0].end),
+    FIELD_NUMBER(struct id_segment_info, slots[0].size),
+    FIELD_NUMBER(struct id_segment_info, slots[1].next_id),
+    FIELD_NUMBER(struct id_segment_info, slots[1].end),
+    FIELD_NUMBER(struct id_segment_info, slots[1].size),
+    FIELD_NUMBER(struct id_segment_info, step),
+    FIELD_BOOL(struct id_segment_info, refill_in_flight),
+    FIELD_NUMBER(struct id_segment_info, last_refill_ago_ms),
+    FIELD_NUMBER(struct id_segment_info, rate_per_s),
+};
+static const struct fields info_table = FIELDS(info_fields);
+
+static bool slot_is_sound(const struct segment_slot_view *slot)
+{
+    return slot->next_id <= slot->end && slot->end - slot->next_id <= slot->size;
+}
+
+static bool info_is_sound(const struct id_segment_info *info)
+{
+    const char *why;
+
+    return tag_name_check(info->name, info->name_len, &why) == 0 &&
+           info->state <= ID_TAG_MONOTONIC && slot_is_sound(&info->slots[0]) &&
+           slot_is_sound(&info->slots[1]);
+}
+
+static bool is_behind(const struct id_segment_info *info, const struct id_segment_info *before)
+{
+    return tag_name_compare(info->name, info->name_len, before->name, before->name_len) > 0;
+}
+
+void segments_page_put(struct buf *buf, const struct id_segments_page *page)
+{
+    ASSERT(page->count <= LIMIT_TAGS_PER_PAGE);
+    buf_put_u8(buf, page->more);
+    buf_put_u32(buf, (uint32_t)page->count);
+    for (size_t i = 0; i < page->count; i++) {
+        fields_put(buf, &info_table, &page->items[i]);
+    }
+}
+
+static bool read_items(struct reader *reader, struct id_segments_page *page)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        struct id_segment_info *info = &page->items[i];
+
+        if (!fields_read(reader, &info_table, info) || !info_is_sound(info) ||
+            (i > 0 && !is_behind(info, info - 1))) {
+            return false;
+        }
+    }
+    return reader_done(reader);
+}
+
+int segments_page_read(const void *data, size_t len, struct id_segments_page *ret_page)
+{
+    struct reader reader;
+    struct id_segments_page page = {0};
+    uint8_t more;
+
+    *ret_page = page;
+    reader_init(&reader, data, len);
+    more = reader_u8(&reader);
+    page.more = more == 1;
+    page.count = reader_u32(&reader);
+    if (reader.bad || more > 1 || page.count > LIMIT_TAGS_PER_PAGE ||
+        page.count > len / ITEM_BYTES_MIN) {
+        return ERR_BAD_MESSAGE;
+    }
+    page.items = calloc(page.count + 1, sizeof *page.items);
+    ASSERT(page.items != NULL);
+    if (!read_items(&reader, &page)) {
+        free(page.items);
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_page = page;
+    return 0;
+}

@@ -1,0 +1,358 @@
+/*
+ * shape.c - see shape.h. Thread: pure functions, any.
+ */
+#include "src/id/codec/shape.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define MOD97_DIGITS 2
+
+static const char DIGITS[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/* --- reading a shape --- */
+
+static int refuse(const char **ret_why, const char *why)
+{
+    if (ret_why != NULL) {
+        *ret_why = why;
+    }
+    return ERR_INVALID;
+}
+
+/* Where reading is. */
+struct cursor {
+    const char *at;
+    const char *end;
+};
+
+static bool take(struct cursor *cursor, const char *text)
+{
+    size_t len = strlen(text);
+
+    if ((size_t)(cursor->end - cursor->at) < len || memcmp(cursor->at, text, len) != 0) {
+        return false;
+    }
+    cursor->at += len;
+    return true;
+}
+
+/* A decimal number of one or two digits, without a zero in front. */
+static bool take_number(struct cursor *cursor, unsigned *ret_number)
+{
+    const char *from = cursor->at;
+    unsigned number = 0;
+
+    while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9' &&
+           cursor->at - from < 2) {
+        number = number * 10 + (unsigned)(*cursor->at++ - '0');
+    }
+    *ret_number = number;
+    return cursor->at > from && *from != '0';
+}
+
+static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
+                     const char **ret_why)
+{
+    size_t len = 0;
+
+    while (cursor->at < cursor->end && *cursor->at != '{') {
+        char c = *cursor->at++;
+
+        if (c <= ' ' || c > '~' || c == '}' || c == '"' || c == '\\') {
+            return refuse(ret_why, "a shape has printable ASCII without space, \" and \\, and "
+                                   "braces around {id}, {secret}, {luhn} and {mod97} alone");
+        }
+        if (len == SHAPE_TEXT_BYTES_MAX) {
+            return refuse(ret_why, "a text of a shape is longer than 32 characters");
+        }
+        shape->text[which][len++] = c;
+    }
+    shape->text_len[which] = (uint8_t)len;
+    return 0;
+}
+
+static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_why)
+{
+    unsigned base = 10;
+    unsigned width = 0;
+
+    shape->secret = take(cursor, "{secret");
+    if (!shape->secret && !take(cursor, "{id")) {
+        return refuse(ret_why, "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}");
+    }
+    if (cursor->at < cursor->end && *cursor->at != ':' && *cursor->at != '}' &&
+        (!take_number(cursor, &base) ||
+         (base != 10 && base != 16 && base != 32 && base != 36 && base != 62))) {
+        return refuse(ret_why, "the base of an id is 10, 16, 32, 36 or 62, as in {id36}");
+    }
+    if (take(cursor, ":") && (!take_number(cursor, &width) || width > SHAPE_WIDTH_MAX)) {
+        return refuse(ret_why, "the width of an id is 1 to 32, as in {id:6}");
+    }
+    if (!take(cursor, "}")) {
+        return refuse(ret_why, "{id} or {secret} is followed by a base, : and a width, and }");
+    }
+    if (shape->secret && (width == 0 || ff1_domain(base, width) < FF1_DOMAIN_MIN)) {
+        return refuse(ret_why, "a secret number needs a width that holds a million numbers and "
+                               "fewer than 2^63: {secret:6} to {secret:18}, {secret16:5} to "
+                               "{secret16:15}, {secret32:4} to {secret32:12}, {secret36:4} to "
+                               "{secret36:12}, {secret62:4} to {secret62:10}");
+    }
+    shape->base = (uint8_t)base;
+    shape->width = (uint8_t)width;
+    return 0;
+}
+
+static int take_check(struct cursor *cursor, struct shape *shape, const char **ret_why)
+{
+    if (take(cursor, "{luhn}")) {
+        shape->check = SHAPE_CHECK_LUHN;
+        return shape->base == 10 ? 0 : refuse(ret_why, "{luhn} is for a decimal id");
+    }
+    if (take(cursor, "{mod97}")) {
+        shape->check = SHAPE_CHECK_MOD97;
+        return shape->base != 62
+                   ? 0
+                   : refuse(ret_why, "{mod97} does not tell small letters from capital ones, "
+                                     "which base 62 does");
+    }
+    return refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
+}
+
+int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
+{
+    struct shape shape = {.check = SHAPE_CHECK_NONE};
+    struct cursor cursor = {spec, spec + len};
+    int err;
+
+    if (len == 0 || len > SHAPE_SPEC_BYTES_MAX) {
+        return refuse(ret_why, "a shape has 1 to 128 characters");
+    }
+    err = take_text(&cursor, &shape, 0, ret_why);
+    if (err == 0) {
+        err = take_id(&cursor, &shape, ret_why);
+    }
+    if (err == 0) {
+        err = take_text(&cursor, &shape, 1, ret_why);
+    }
+    if (err == 0 && cursor.at < cursor.end) {
+        err = take_check(&cursor, &shape, ret_why);
+        if (err == 0) {
+            err = take_text(&cursor, &shape, 2, ret_why);
+        }
+        if (err == 0 && cursor.at < cursor.end) {
+            err = refuse(ret_why, "a shape has nothing in braces behind its check");
+        }
+    }
+    if (err == 0) {
+        *ret_shape = shape;
+    }
+    return err;
+}
+
+/* --- lengths --- */
+
+uint64_t shape_capacity(const struct shape *shape)
+{
+    return shape->secret ? ff1_domain(shape->base, shape->width) : INT64_MAX;
+}
+
+/* The digits of an id, and the first id that has one more; 0 if no id below 2^63 has. */
+static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_end)
+{
+    uint64_t end = 1;
+    unsigned digits = 0;
+
+    do {
+        end = end > INT64_MAX / shape->base ? 0 : end * shape->base;
+        digits++;
+    } while (end != 0 && (id >= end || digits < shape->width));
+    *ret_end = end;
+    return digits > shape->width ? digits : shape->width;
+}
+
+static size_t check_bytes(const struct shape *shape)
+{
+    return shape->check == SHAPE_CHECK_LUHN    ? 1
+           : shape->check == SHAPE_CHECK_MOD97 ? MOD97_DIGITS
+                                               : 0;
+}
+
+size_t shape_bytes(const struct shape *shape, uint64_t id)
+{
+    uint64_t end;
+
+    return (size_t)shape->text_len[0] + digits_of(shape, id, &end) + shape->text_len[1] +
+           check_bytes(shape) + shape->text_len[2];
+}
+
+uint64_t shape_alike(const struct shape *shape, uint64_t id)
+{
+    uint64_t end;
+
+    ASSERT(id < shape_capacity(shape));
+    (void)digits_of(shape, id, &end);
+    if (end == 0 || end > shape_capacity(shape)) {
+        end = shape_capacity(shape);
+    }
+    return end - id;
+}
+
+/* --- checks --- */
+
+static char luhn(const char *digits, size_t len)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned digit = (unsigned)(digits[len - 1 - i] - '0');
+        unsigned weighed = i % 2 == 0 ? 2 * digit : digit;
+
+        sum += weighed > 9 ? weighed - 9 : weighed;
+    }
+    return (char)('0' + (10 - sum % 10) % 10);
+}
+
+static void mod97(const char *text, size_t len, char check[MOD97_DIGITS])
+{
+    unsigned rest = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (c >= '0' && c <= '9') {
+            rest = (rest * 10 + (unsigned)(c - '0')) % 97;
+        } else if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) {
+            rest = (rest * 100 + (unsigned)((c | 0x20) - 'a') + 10) % 97;
+        }
+    }
+    rest = 98 - rest * 100 % 97;
+    check[0] = (char)('0' + rest / 10);
+    check[1] = (char)('0' + rest % 10);
+}
+
+/* The check of what stands before it: `number` is where the number stands in that. */
+static size_t put_check(const struct shape *shape, const char *text, size_t len, size_t number_at,
+                        size_t number_len, char *check)
+{
+    if (shape->check == SHAPE_CHECK_LUHN) {
+        *check = luhn(text + number_at, number_len);
+    } else if (shape->check == SHAPE_CHECK_MOD97) {
+        mod97(text, len, check);
+    }
+    return check_bytes(shape);
+}
+
+/* --- ids --- */
+
+void shape_prepare(const struct shape *shape, struct ff1 *ff1)
+{
+    if (shape->secret) {
+        ff1_key(ff1, shape->key, sizeof shape->key, shape->base, shape->width);
+    }
+}
+
+static size_t put_text(const struct shape *shape, unsigned which, char *at)
+{
+    memcpy(at, shape->text[which], shape->text_len[which]);
+    return shape->text_len[which];
+}
+
+static const char *alphabet_of(const struct shape *shape)
+{
+    return shape->base == 32 ? CROCKFORD : DIGITS;
+}
+
+size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text)
+{
+    uint64_t number = id;
+    uint64_t end;
+    size_t digits;
+    size_t len;
+
+    ASSERT(id < shape_capacity(shape));
+    if (shape->secret) {
+        number = ff1_encrypt(ff1, id);
+    }
+    digits = digits_of(shape, number, &end);
+    len = put_text(shape, 0, text);
+    for (size_t i = digits; i > 0; i--) {
+        text[len + i - 1] = alphabet_of(shape)[number % shape->base];
+        number /= shape->base;
+    }
+    ASSERT(number == 0);
+    len += digits;
+    len += put_text(shape, 1, text + len);
+    len += put_check(shape, text, len, shape->text_len[0], digits, text + len);
+    len += put_text(shape, 2, text + len);
+    ASSERT(len <= SHAPE_ID_BYTES_MAX);
+    return len;
+}
+
+/* The value of a digit; -1: none. */
+static int digit_of(const struct shape *shape, char c)
+{
+    const char *alphabet = alphabet_of(shape);
+    const char *at;
+
+    if (shape->base != 62 && c >= 'a' && c <= 'z') {
+        c = (char)(c - 'a' + 'A');
+    }
+    if (shape->base == 32) {
+        c = c == 'I' || c == 'L' ? '1' : c == 'O' ? '0' : c;
+    }
+    at = c != '\0' ? strchr(alphabet, c) : NULL;
+    return at != NULL && at - alphabet < shape->base ? (int)(at - alphabet) : -1;
+}
+
+static bool read_digits(const struct shape *shape, const char *text, size_t len,
+                        uint64_t *ret_number)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        int digit = digit_of(shape, text[i]);
+
+        if (digit < 0 || number > (INT64_MAX - (uint64_t)digit) / shape->base) {
+            return false;
+        }
+        number = number * shape->base + (uint64_t)digit;
+    }
+    *ret_number = number;
+    return len > 0;
+}
+
+static bool has_text(const struct shape *shape, unsigned which, const char *at)
+{
+    return memcmp(at, shape->text[which], shape->text_len[which]) == 0;
+}
+
+bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, size_t len,
+                uint64_t *ret_id)
+{
+    size_t checked = check_bytes(shape);
+    size_t around = (size_t)shape->text_len[0] + shape->text_len[1] + checked + shape->text_len[2];
+    const char *digits = text + shape->text_len[0];
+    char wanted[SHAPE_ID_BYTES_MAX];
+    const char *behind;
+    uint64_t number;
+    size_t count;
+
+    if (len > SHAPE_ID_BYTES_MAX || len <= around) {
+        return false;
+    }
+    count = len - around;
+    behind = digits + count;
+    if (!has_text(shape, 0, text) || !has_text(shape, 1, behind) ||
+        !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
+        !read_digits(shape, digits, count, &number) || number >= shape_capacity(shape)) {
+        return false;
+    }
+    /* What this number has for a text is what it must be, but for small letters; so are the check
+     * and the zeros in front. */
+    *ret_id = shape->secret ? ff1_decrypt(ff1, number) : number;
+    return shape_put(shape, ff1, *ret_id, wanted) == len &&
+           memcmp(behind, wanted + shape->text_len[0] + count, len - (size_t)(behind - text)) == 0;
+}
