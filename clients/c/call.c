@@ -1,0 +1,248 @@
+/* A request from its first try to its answer: nodes, rounds, deadlines (docs/clients.md, Nodes and
+ * retries). The happy path is one attempt at the node that was asked last. Any thread. */
+#include "client.h"
+
+#include "fault.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_ROUND_MS = 20,
+    LONGEST_ROUND_MS = 1000,
+    FAILURE_BYTES = 150,
+    CODE_BYTES = sizeof((struct leafd_error *)0)->code
+};
+
+/* What a call knows of its attempts. */
+struct attempts {
+    unsigned at;     /* the address that is asked */
+    unsigned failed; /* of this round */
+    unsigned sent;
+    uint32_t round_ms;
+    uint32_t retry_after_s;
+    char failures[ENDPOINTS_MAX][FAILURE_BYTES];
+};
+
+/* What an answer means to the call. */
+enum verdict {
+    DONE,
+    REFUSED, /* *error says how */
+    ELSEWHERE,
+    LATER /* here, when it said */
+};
+
+uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms)
+{
+    uint64_t ms = deadline_ms > 0 ? deadline_ms : client->settings.deadline_ms;
+    return now_ns() + ms * NS_PER_MS;
+}
+
+void client_leave_node(struct leafd *client, struct door *door, unsigned from)
+{
+    unsigned count = door->endpoints->count;
+    if (count > 1 && atomic_compare_exchange_strong(&door->current, &from, (from + 1) % count)) {
+        COUNT(client, failovers);
+    }
+}
+
+static bool is_code(const char *code)
+{
+    size_t bytes = code == NULL ? 0 : strlen(code);
+    return bytes > 0 && bytes < CODE_BYTES && strspn(code, "abcdefghijklmnopqrstuvwxyz_") == bytes;
+}
+
+/* The server's error, from its JSON: false if it is none. */
+static bool read_error(const struct answer *answer, struct leafd_error *error)
+{
+    json_t *json = json_loadb(answer->body, answer->body_bytes, 0, NULL);
+    const char *code = json_string_value(json_object_get(json, "code"));
+    const char *message = json_string_value(json_object_get(json, "message"));
+    bool good = is_code(code) && message != NULL;
+    if (good) {
+        bool again = answer->status == 503 || answer->status == 429;
+        (void)fault(error, code, answer->status, again, "%s", message);
+    }
+    json_decref(json);
+    return good;
+}
+
+static enum verdict judge(const struct answer *answer, struct leafd_error *error)
+{
+    if (answer->status >= 200 && answer->status <= 299) {
+        return DONE;
+    }
+    bool known = answer->status >= 400 && read_error(answer, error);
+    if (answer->status == 503) {
+        if (!known) {
+            (void)fault(error, "unreachable", 503, true, "503 without a reason");
+        }
+        return ELSEWHERE;
+    }
+    if (known && answer->status == 429 && strcmp(error->code, "quota") == 0) {
+        return LATER;
+    }
+    if (!known) {
+        (void)fault(error, "bad_answer", answer->status, false,
+                    "an answer with status %d that is none of leafd's", answer->status);
+    }
+    return REFUSED;
+}
+
+static void note(struct attempts *attempts, const char *code, const char *text)
+{
+    char *into = attempts->failures[attempts->at];
+    (void)snprintf(into, FAILURE_BYTES, "%.39s%s%.100s", code, *code != 0 ? ": " : "", text);
+}
+
+/* One attempt at the present address. */
+static enum verdict attempt(const struct call *call, struct attempts *attempts, struct line *line,
+                            struct answer *answer, struct leafd_error *error)
+{
+    struct leafd *client = call->client;
+    uint64_t until_ns = now_ns() + client->settings.attempt_ms * NS_PER_MS;
+    if (until_ns > call->until_ns) {
+        until_ns = call->until_ns;
+    }
+    COUNT(client, requests);
+    if (attempts->sent++ > 0) {
+        COUNT(client, retries);
+    }
+    const char *url = call->door->endpoints->urls[attempts->at];
+    switch (line_ask(line, url, &call->request, until_ns, answer)) {
+    case ASK_CLOSED:
+        (void)fault(error, "closed", 0, false, "the client was closed");
+        return REFUSED;
+    case ASK_TOO_LONG:
+        (void)fault(error, "bad_answer", answer->status, false,
+                    "an answer that is longer than any of leafd's");
+        return REFUSED;
+    case ASK_FAILED:
+        note(attempts, "", answer->why);
+        return ELSEWHERE;
+    case ASK_ANSWERED:
+        break;
+    }
+    enum verdict verdict = judge(answer, error);
+    if (verdict == ELSEWHERE || verdict == LATER) {
+        note(attempts, error->code, error->message);
+        attempts->retry_after_s = answer->retry_after_s;
+    }
+    return verdict;
+}
+
+/* All failures, one behind the other. */
+static void list_failures(const struct call *call, const struct attempts *attempts, char *into,
+                          size_t bytes)
+{
+    const struct endpoints *endpoints = call->door->endpoints;
+    size_t used = 0;
+    into[0] = 0;
+    for (unsigned i = 0; i < endpoints->count && used < bytes; i++) {
+        const char *why = attempts->failures[i][0] != 0 ? attempts->failures[i] : "not asked";
+        /* So that the last ones are in it, too, each has its part alone. */
+        int room = (int)(bytes / endpoints->count);
+        char one[URL_BYTES + FAILURE_BYTES];
+        (void)snprintf(one, sizeof one, "%s%s (%s)", i > 0 ? "; " : "", endpoints->urls[i], why);
+        int wrote = snprintf(into + used, bytes - used, "%.*s", room, one);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static int unreachable(const struct call *call, const struct attempts *attempts,
+                       struct leafd_error *error)
+{
+    char failures[900];
+    list_failures(call, attempts, failures, sizeof failures);
+    return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s", failures);
+}
+
+/* After a round: a random half to all of its time, and what Retry-After says. */
+static void wait_for_round(const struct call *call, struct attempts *attempts)
+{
+    uint64_t now = now_ns();
+    uint32_t half_ms = attempts->round_ms / 2;
+    uint64_t wait_ms = half_ms + (now >> 4) % (half_ms + 1);
+    if (wait_ms < (uint64_t)attempts->retry_after_s * 1000) {
+        wait_ms = (uint64_t)attempts->retry_after_s * 1000;
+    }
+    attempts->round_ms *= 2;
+    if (attempts->round_ms > LONGEST_ROUND_MS) {
+        attempts->round_ms = LONGEST_ROUND_MS;
+    }
+    attempts->retry_after_s = 0;
+    uint64_t until_ns = now + wait_ms * NS_PER_MS;
+    client_pause(call->client, until_ns < call->until_ns ? until_ns : call->until_ns);
+}
+
+/* The time is over, or nobody wants it any more. */
+static bool is_over(const struct call *call, const struct attempts *attempts)
+{
+    char failures[900];
+    if (now_ns() >= call->until_ns) {
+        return true;
+    }
+    if (call->wanted == NULL || attempts->sent == 0) {
+        return false;
+    }
+    list_failures(call, attempts, failures, sizeof failures);
+    return !call->wanted(call->context, failures);
+}
+
+static void try_elsewhere(const struct call *call, struct attempts *attempts)
+{
+    unsigned count = call->door->endpoints->count;
+    client_leave_node(call->client, call->door, attempts->at);
+    attempts->at = (attempts->at + 1) % count;
+    if (++attempts->failed == count) {
+        attempts->failed = 0;
+        wait_for_round(call, attempts);
+    }
+}
+
+static int run(const struct call *call, struct attempts *attempts, struct line *line,
+               struct answer *answer, struct leafd_error *error)
+{
+    while (!is_over(call, attempts)) {
+        if (atomic_load(&call->client->closed) && !call->after_close) {
+            return fault(error, "closed", 0, false, "the client was closed");
+        }
+        switch (attempt(call, attempts, line, answer, error)) {
+        case DONE:
+            return 0;
+        case REFUSED:
+            return -1;
+        case LATER:
+            wait_for_round(call, attempts);
+            break;
+        case ELSEWHERE:
+            try_elsewhere(call, attempts);
+            break;
+        }
+    }
+    return unreachable(call, attempts, error);
+}
+
+int client_call(const struct call *call, struct line **line, struct answer *answer,
+                struct leafd_error *error)
+{
+    struct leafd_error own;
+    error = error != NULL ? error : &own;
+    struct attempts *attempts = calloc(1, sizeof *attempts);
+    *line = attempts != NULL ? line_get(&call->client->lines) : NULL;
+    if (*line == NULL) {
+        free(attempts);
+        return fault(error, "no_memory", 0, true, "there is no memory for a request");
+    }
+    attempts->at = atomic_load(&call->door->current);
+    attempts->round_ms = FIRST_ROUND_MS;
+    int result = run(call, attempts, *line, answer, error);
+    free(attempts);
+    if (result != 0) {
+        line_put(*line);
+        *line = NULL;
+    }
+    return result;
+}

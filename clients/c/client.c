@@ -1,0 +1,289 @@
+/* See client.h and leafd.h. */
+#include "client.h"
+
+#include "fault.h"
+#include "text.h"
+#include "wipe.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACK_BYTES = 512 * 1024 };
+
+/* --- making, and a child of fork --- */
+
+/* What is not there yet, or of no use in a child. */
+static void start_anew(struct leafd *client)
+{
+    pthread_mutex_init(&client->lock, NULL);
+    pthread_mutex_init(&client->closing, NULL);
+    condition_init(&client->changed);
+    client->first_job = NULL;
+    client->last_job = &client->first_job;
+    client->thread_count = client->idle_threads = 0;
+    unsigned char byte[2] = {0};
+    char key[TEXT_OWN_KEY_CHARS + 1];
+    text_make_key(key);
+    memcpy(byte, key, sizeof byte);
+    atomic_store(&client->ids.current, byte[0] * 31u % client->settings.ids.count);
+    atomic_store(&client->admin.current, byte[1] * 31u % client->settings.admin.count);
+}
+
+struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
+{
+    struct leafd *client = calloc(1, sizeof *client);
+    if (client == NULL) {
+        (void)fault(error, "no_memory", 0, false, "there is no memory for a client");
+        return NULL;
+    }
+    if (settings_read(&client->settings, settings, error) != 0) {
+        free(client);
+        return NULL;
+    }
+    client->alive = wipe_new(sizeof *client->alive);
+    if (client->alive == NULL) {
+        (void)fault(error, "no_memory", 0, false,
+                    "there is no memory that a fork wipes (Linux 4.14 has it)");
+        free(client);
+        return NULL;
+    }
+    atomic_store(client->alive, ALIVE);
+    client->ids.endpoints = &client->settings.ids;
+    client->admin.endpoints = &client->settings.admin;
+    lines_init(&client->lines, &client->settings);
+    start_anew(client);
+    return client;
+}
+
+/* The child has one thread, which came here first, or has started others that wait. */
+static void renew(struct leafd *client)
+{
+    memset(&client->counters, 0, sizeof client->counters);
+    lines_forget(&client->lines);
+    start_anew(client);
+    for (struct source *source = client->sources; source != NULL; source = source->next) {
+        source->kind->forget(source);
+    }
+}
+
+int client_enter(struct leafd *client, struct leafd_error *error)
+{
+    while (atomic_load_explicit(client->alive, memory_order_acquire) != ALIVE) {
+        int expected = INHERITED;
+        if (atomic_compare_exchange_strong(client->alive, &expected, RENEWING)) {
+            renew(client);
+            atomic_store_explicit(client->alive, ALIVE, memory_order_release);
+        } else {
+            sched_yield();
+        }
+    }
+    if (atomic_load(&client->closed)) {
+        return fault(error, "closed", 0, false, "the client was closed");
+    }
+    return 0;
+}
+
+/* --- threads and jobs --- */
+
+bool client_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, &attributes, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static struct job *take_job(struct leafd *client)
+{
+    struct job *job = client->first_job;
+    if (job != NULL) {
+        client->first_job = job->next;
+        if (client->first_job == NULL) {
+            client->last_job = &client->first_job;
+        }
+    }
+    return job;
+}
+
+static void *do_jobs(void *context)
+{
+    struct leafd *client = context;
+    pthread_mutex_lock(&client->lock);
+    for (;;) {
+        struct job *job = take_job(client);
+        if (job != NULL) {
+            pthread_mutex_unlock(&client->lock);
+            job->run(job->context);
+            pthread_mutex_lock(&client->lock);
+        } else if (atomic_load(&client->closed)) {
+            break;
+        } else {
+            client->idle_threads++;
+            pthread_cond_wait(&client->changed, &client->lock);
+            client->idle_threads--;
+        }
+    }
+    pthread_mutex_unlock(&client->lock);
+    return NULL;
+}
+
+bool client_start_job(struct leafd *client, struct job *job)
+{
+    pthread_mutex_lock(&client->lock);
+    unsigned waiting = 0;
+    for (struct job *other = client->first_job; other != NULL; other = other->next) {
+        waiting++;
+    }
+    bool good = !atomic_load(&client->closed);
+    if (good && client->idle_threads <= waiting && client->thread_count < JOBS_AT_ONCE &&
+        client_start_thread(&client->threads[client->thread_count], do_jobs, client)) {
+        client->thread_count++;
+    }
+    good = good && client->thread_count > 0;
+    if (good) {
+        job->next = NULL;
+        *client->last_job = job;
+        client->last_job = &job->next;
+        pthread_cond_broadcast(&client->changed);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return good;
+}
+
+void client_pause(struct leafd *client, uint64_t until_ns)
+{
+    pthread_mutex_lock(&client->lock);
+    while (!atomic_load(&client->closed) &&
+           condition_wait(&client->changed, &client->lock, until_ns)) {
+    }
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* --- sources --- */
+
+static struct source *find_source(struct leafd *client, const struct source_kind *kind,
+                                  const char *name)
+{
+    struct source *source = client->sources;
+    while (source != NULL && (source->kind != kind || strcmp(source->name, name) != 0)) {
+        source = source->next;
+    }
+    return source;
+}
+
+static void *make_source(struct leafd *client, const struct source_kind *kind, const char *name,
+                         size_t bytes, bool (*make)(void *), struct leafd_error *error)
+{
+    if (client->source_count == SOURCES_MAX) {
+        (void)fault(error, "bad_setting", 0, false, "a client has %d sources at most", SOURCES_MAX);
+        return NULL;
+    }
+    struct source *source = calloc(1, bytes);
+    if (source != NULL) {
+        source->client = client;
+        source->kind = kind;
+        memcpy(source->name, name, strlen(name) + 1);
+        if (make(source)) {
+            source->next = client->sources;
+            client->sources = source;
+            client->source_count++;
+            return source;
+        }
+        free(source);
+    }
+    (void)fault(error, "no_memory", 0, true, "there is no memory for a source");
+    return NULL;
+}
+
+void *client_source(struct leafd *client, const struct source_kind *kind, const char *name,
+                    size_t bytes, bool (*make)(void *source), struct leafd_error *error)
+{
+    if (client_enter(client, error) != 0) {
+        return NULL;
+    }
+    if (name != NULL && !text_is_name(name)) {
+        (void)fault(error, "bad_setting", 0, false,
+                    "\"%.200s\" must be 1 to 128 bytes of UTF-8 without control characters", name);
+        return NULL;
+    }
+    name = name != NULL ? name : "";
+    pthread_mutex_lock(&client->lock);
+    struct source *source = find_source(client, kind, name);
+    if (source == NULL) {
+        source = make_source(client, kind, name, bytes, make, error);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return source;
+}
+
+/* --- the end --- */
+
+static void end_threads(struct leafd *client)
+{
+    pthread_mutex_lock(&client->lock);
+    atomic_store(&client->closed, true);
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
+    lines_wake(&client->lines);
+    for (struct source *source = client->sources; source != NULL; source = source->next) {
+        source->kind->stop(source);
+    }
+    for (unsigned i = 0; i < client->thread_count; i++) {
+        pthread_join(client->threads[i], NULL);
+    }
+    client->thread_count = 0;
+}
+
+void leafd_close(struct leafd *client)
+{
+    if (client_enter(client, NULL) != 0) {
+        /* Another one closes, or has: be as long as that. */
+        pthread_mutex_lock(&client->closing);
+        pthread_mutex_unlock(&client->closing);
+        return;
+    }
+    pthread_mutex_lock(&client->closing);
+    if (!client->finished) {
+        end_threads(client);
+        atomic_store(&client->lines.closing, false);
+        for (struct source *source = client->sources; source != NULL; source = source->next) {
+            source->kind->finish(source);
+        }
+        client->finished = true;
+    }
+    pthread_mutex_unlock(&client->closing);
+}
+
+void leafd_free(struct leafd *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    leafd_close(client);
+    while (client->sources != NULL) {
+        struct source *source = client->sources;
+        client->sources = source->next;
+        source->kind->free(source);
+        free(source);
+    }
+    lines_destroy(&client->lines);
+    wipe_free((void *)client->alive, sizeof *client->alive);
+    pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->lock);
+    pthread_mutex_destroy(&client->closing);
+    free(client);
+}
+
+const char *leafd_version(void)
+{
+    return LEAFD_VERSION;
+}

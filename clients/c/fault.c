@@ -1,0 +1,54 @@
+/* See fault.h. */
+#include "fault.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+int fault(struct leafd_error *error, const char *code, int status, bool retryable,
+          const char *format, ...)
+{
+    if (error != NULL) {
+        (void)snprintf(error->code, sizeof error->code, "%s", code);
+        error->status = status;
+        error->retryable = retryable;
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return -1;
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 * NS_PER_MS + (uint64_t)now.tv_nsec;
+}
+
+int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
+}
+
+void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    struct timespec until = {
+        .tv_sec = (time_t)(until_ns / 1000 / NS_PER_MS),
+        .tv_nsec = (long)(until_ns % ((uint64_t)1000 * NS_PER_MS)),
+    };
+    return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
+}

@@ -1,0 +1,403 @@
+/* See http.h. Each line has a multi handle of its own with one easy handle in it: the multi handle
+ * keeps the connections, and can be woken from another thread. */
+#include "http.h"
+
+#include "fault.h"
+#include "text.h"
+
+#include <curl/curl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    HEAD_BYTES_MAX = 64 * 1024,
+    SOCKETS_MAX = 2 * ENDPOINTS_MAX + 8,
+    TARGET_BYTES = URL_BYTES + TEXT_ENCODED_BYTES + 256,
+    WAIT_MS_MAX = 1000
+};
+
+struct line {
+    struct lines *lines;
+    struct line *next_idle, *next;
+    CURLM *multi;
+    CURL *easy;
+    int sockets[SOCKETS_MAX]; /* open ones, for a child of fork; -1: none */
+    struct answer answer;
+    size_t head_bytes;
+    bool too_long;
+    char why[CURL_ERROR_SIZE];
+    char target[TARGET_BYTES];
+    char body[ANSWER_BYTES + 1];
+};
+
+/* libcurl does all it can against SIGPIPE, which is not all, and leaves the rest to the thread: it
+ * is blocked there meanwhile, and one that came is taken away. */
+struct held_pipe {
+    sigset_t before;
+    bool was_pending;
+};
+
+static void hold_pipe(struct held_pipe *held)
+{
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    held->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe, &held->before);
+}
+
+static void release_pipe(const struct held_pipe *held)
+{
+    static const struct timespec at_once = {0, 0};
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (!held->was_pending && sigtimedwait(&pipe, NULL, &at_once) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+}
+
+static void start_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+void lines_init(struct lines *lines, const struct settings *settings)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_curl);
+    lines->settings = settings;
+    pthread_mutex_init(&lines->lock, NULL);
+    lines->idle = lines->all = NULL;
+    lines->idle_count = 0;
+    atomic_init(&lines->closing, false);
+}
+
+/* To end a connection of TLS properly would say so to the parent's server. */
+void lines_forget(struct lines *lines)
+{
+    for (struct line *line = lines->all; line != NULL; line = line->next) {
+        for (size_t i = 0; i < SOCKETS_MAX; i++) {
+            if (line->sockets[i] >= 0) {
+                close(line->sockets[i]);
+            }
+        }
+    }
+    bool closing = atomic_load(&lines->closing);
+    lines_init(lines, lines->settings);
+    atomic_store(&lines->closing, closing);
+}
+
+void lines_wake(struct lines *lines)
+{
+    atomic_store(&lines->closing, true);
+    pthread_mutex_lock(&lines->lock);
+    for (struct line *line = lines->all; line != NULL; line = line->next) {
+        curl_multi_wakeup(line->multi);
+    }
+    pthread_mutex_unlock(&lines->lock);
+}
+
+static void line_free(struct line *line)
+{
+    if (line->easy != NULL) {
+        curl_easy_cleanup(line->easy);
+    }
+    if (line->multi != NULL) {
+        curl_multi_cleanup(line->multi);
+    }
+    free(line);
+}
+
+void lines_destroy(struct lines *lines)
+{
+    struct held_pipe held;
+    hold_pipe(&held);
+    while (lines->all != NULL) {
+        struct line *line = lines->all;
+        lines->all = line->next;
+        line_free(line);
+    }
+    release_pipe(&held);
+    pthread_mutex_destroy(&lines->lock);
+}
+
+static void remember_socket(struct line *line, int old, int fresh)
+{
+    for (size_t i = 0; i < SOCKETS_MAX; i++) {
+        if (line->sockets[i] == old) {
+            line->sockets[i] = fresh;
+            return;
+        }
+    }
+}
+
+static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0) {
+        remember_socket(context, -1, fd);
+    }
+    return fd;
+}
+
+static int on_close(void *context, curl_socket_t fd)
+{
+    remember_socket(context, fd, -1);
+    return close(fd);
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *context)
+{
+    struct line *line = context;
+    size_t bytes = size * count;
+    if (bytes > ANSWER_BYTES - line->answer.body_bytes) {
+        line->too_long = true;
+        return 0;
+    }
+    memcpy(line->body + line->answer.body_bytes, data, bytes);
+    line->answer.body_bytes += bytes;
+    return bytes;
+}
+
+/* Is the header of this name? Then its value, without spaces around it, is put into value[16]. */
+static bool header_is(const char *data, size_t bytes, const char *name, char *value)
+{
+    size_t name_bytes = strlen(name);
+    if (bytes <= name_bytes || strncasecmp(data, name, name_bytes) != 0 ||
+        data[name_bytes] != ':') {
+        return false;
+    }
+    const char *at = data + name_bytes + 1;
+    const char *end = data + bytes;
+    while (at < end && (*at == ' ' || *at == '\t')) {
+        at++;
+    }
+    while (end > at && strchr(" \t\r\n", end[-1]) != NULL) {
+        end--;
+    }
+    size_t value_bytes = (size_t)(end - at) < 16 ? (size_t)(end - at) : 15;
+    memcpy(value, at, value_bytes);
+    value[value_bytes] = 0;
+    return true;
+}
+
+static size_t on_head(char *data, size_t size, size_t count, void *context)
+{
+    struct line *line = context;
+    size_t bytes = size * count;
+    char value[16];
+    uint64_t seconds;
+    line->head_bytes += bytes;
+    if (line->head_bytes > HEAD_BYTES_MAX) {
+        line->too_long = true;
+        return 0;
+    }
+    if (header_is(data, bytes, "Retry-After", value) && text_to_number(value, 0, 86400, &seconds)) {
+        line->answer.retry_after_s = (uint32_t)seconds;
+    }
+    if (header_is(data, bytes, "Idempotency-Replayed", value)) {
+        line->answer.replayed = strcmp(value, "true") == 0;
+    }
+    return bytes;
+}
+
+static bool line_set(struct line *line)
+{
+    const struct settings *settings = line->lines->settings;
+    CURL *easy = line->easy;
+    bool good = true;
+#define SET(option, value) good = curl_easy_setopt(easy, option, value) == CURLE_OK && good
+    SET(CURLOPT_ERRORBUFFER, line->why);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_TCP_NODELAY, 1L);
+    SET(CURLOPT_MAXCONNECTS, (long)ENDPOINTS_MAX);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    SET(CURLOPT_OPENSOCKETDATA, line);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    SET(CURLOPT_CLOSESOCKETDATA, line);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, line);
+    SET(CURLOPT_HEADERFUNCTION, on_head);
+    SET(CURLOPT_HEADERDATA, line);
+    SET(CURLOPT_PRIVATE, line);
+    if (settings->ca_file[0] != 0) {
+        SET(CURLOPT_CAINFO, settings->ca_file);
+        SET(CURLOPT_CAPATH, NULL);
+    }
+#undef SET
+    return good;
+}
+
+struct line *line_get(struct lines *lines)
+{
+    pthread_mutex_lock(&lines->lock);
+    struct line *line = lines->idle;
+    if (line != NULL) {
+        lines->idle = line->next_idle;
+        lines->idle_count--;
+    }
+    pthread_mutex_unlock(&lines->lock);
+    if (line != NULL) {
+        return line;
+    }
+    line = calloc(1, sizeof *line);
+    if (line == NULL) {
+        return NULL;
+    }
+    line->lines = lines;
+    memset(line->sockets, -1, sizeof line->sockets);
+    line->multi = curl_multi_init();
+    line->easy = curl_easy_init();
+    if (line->multi == NULL || line->easy == NULL || !line_set(line)) {
+        line_free(line);
+        return NULL;
+    }
+    pthread_mutex_lock(&lines->lock);
+    line->next = lines->all;
+    lines->all = line;
+    pthread_mutex_unlock(&lines->lock);
+    return line;
+}
+
+static void unlink_line(struct lines *lines, struct line *line)
+{
+    struct line **at = &lines->all;
+    while (*at != line) {
+        at = &(*at)->next;
+    }
+    *at = line->next;
+}
+
+void line_put(struct line *line)
+{
+    struct lines *lines = line->lines;
+    pthread_mutex_lock(&lines->lock);
+    bool keep = lines->idle_count < LINES_IDLE_MAX;
+    if (keep) {
+        line->next_idle = lines->idle;
+        lines->idle = line;
+        lines->idle_count++;
+    } else {
+        unlink_line(lines, line);
+    }
+    pthread_mutex_unlock(&lines->lock);
+    if (!keep) {
+        struct held_pipe held;
+        hold_pipe(&held);
+        line_free(line);
+        release_pipe(&held);
+    }
+}
+
+static struct curl_slist *make_headers(const struct line *line, const struct request *request)
+{
+    char text[TOKEN_CHARS + 32];
+    /* libcurl would add these two by itself. */
+    struct curl_slist *headers = curl_slist_append(NULL, "Accept:");
+    headers = curl_slist_append(headers, "Expect:");
+    if (line->lines->settings->token[0] != 0) {
+        (void)snprintf(text, sizeof text, "Authorization: Bearer %s", line->lines->settings->token);
+        headers = curl_slist_append(headers, text);
+    }
+    if (request->key != NULL) {
+        (void)snprintf(text, sizeof text, "Idempotency-Key: %s", request->key);
+        headers = curl_slist_append(headers, text);
+    }
+    if (request->body != NULL) {
+        headers = curl_slist_append(headers, "Content-Type: application/json");
+    }
+    return headers;
+}
+
+static void prepare(struct line *line, const char *url, const struct request *request,
+                    struct curl_slist *headers)
+{
+    CURL *easy = line->easy;
+    (void)snprintf(line->target, sizeof line->target, "%s%s", url, request->path);
+    curl_easy_setopt(easy, CURLOPT_URL, line->target);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    if (request->body != NULL) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(request->body));
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    }
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    memset(&line->answer, 0, sizeof line->answer);
+    line->head_bytes = 0;
+    line->too_long = false;
+    line->why[0] = 0;
+}
+
+/* Turn until the transfer has ended (its result), the time is over or the client closes (-1). */
+static int run(struct line *line, uint64_t until_ns)
+{
+    for (;;) {
+        int running;
+        if (curl_multi_perform(line->multi, &running) != CURLM_OK) {
+            return CURLE_FAILED_INIT;
+        }
+        int left;
+        CURLMsg *message = curl_multi_info_read(line->multi, &left);
+        if (message != NULL && message->msg == CURLMSG_DONE) {
+            return (int)message->data.result;
+        }
+        uint64_t now = now_ns();
+        if (now >= until_ns || atomic_load(&line->lines->closing)) {
+            return -1;
+        }
+        uint64_t wait_ms = (until_ns - now) / NS_PER_MS + 1;
+        (void)curl_multi_poll(line->multi, NULL, 0,
+                              wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)wait_ms, NULL);
+    }
+}
+
+enum ask line_ask(struct line *line, const char *url, const struct request *request,
+                  uint64_t until_ns, struct answer *answer)
+{
+    struct held_pipe held;
+    hold_pipe(&held);
+    struct curl_slist *headers = make_headers(line, request);
+    prepare(line, url, request, headers);
+    int result = CURLE_FAILED_INIT;
+    if (curl_multi_add_handle(line->multi, line->easy) == CURLM_OK) {
+        result = run(line, until_ns);
+        curl_multi_remove_handle(line->multi, line->easy);
+    }
+    curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    release_pipe(&held);
+    if (atomic_load(&line->lines->closing)) {
+        return ASK_CLOSED;
+    }
+    line->body[line->answer.body_bytes] = 0;
+    line->answer.body = line->body;
+    line->answer.why = result == -1        ? "no answer in time"
+                       : line->why[0] != 0 ? line->why
+                                           : curl_easy_strerror((CURLcode)result);
+    long status = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &status);
+    line->answer.status = (int)status;
+    *answer = line->answer;
+    if (result != CURLE_OK) {
+        return line->too_long ? ASK_TOO_LONG : ASK_FAILED;
+    }
+    return ASK_ANSWERED;
+}

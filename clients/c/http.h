@@ -1,0 +1,71 @@
+/* One request to one address, by libcurl, on connections that are kept.
+ *
+ * The happy path: line_get(), line_ask(), line_put(). A line is a handle with its connections, used
+ * by one thread at a time. Failure modes: no connection, no answer in time, an answer that is no
+ * HTTP or too long, the client closed meanwhile (lines_wake()). Threads: any; a line is borrowed by
+ * one thread from line_get() to line_put(). */
+#ifndef LEAFD_CLIENTS_C_HTTP_H
+#define LEAFD_CLIENTS_C_HTTP_H
+
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    ANSWER_BYTES = 64 * 1024, /* more than leafd ever answers to what is asked here */
+    LINES_IDLE_MAX = 32       /* those beyond are not kept */
+};
+
+struct line;
+
+struct lines {
+    const struct settings *settings; /* borrowed */
+    pthread_mutex_t lock;
+    struct line *idle; /* the one used last first */
+    struct line *all;
+    unsigned idle_count;
+    atomic_bool closing;
+};
+
+struct request {
+    const char *method;
+    const char *path; /* with the options */
+    const char *body; /* JSON, or NULL */
+    const char *key;  /* Idempotency-Key, or NULL */
+};
+
+enum ask {
+    ASK_ANSWERED,
+    ASK_FAILED,   /* no connection, or it broke: why says so */
+    ASK_TOO_LONG, /* more than leafd would say */
+    ASK_CLOSED
+};
+
+/* Borrowed from the line until it is used again. */
+struct answer {
+    int status;
+    bool replayed;          /* Idempotency-Replayed */
+    uint32_t retry_after_s; /* 0: not said */
+    const char *body;       /* with a 0 behind it */
+    size_t body_bytes;
+    const char *why;
+};
+
+void lines_init(struct lines *lines, const struct settings *settings);
+
+/* In a child of fork: nothing of the parent's connections is used or disturbed. */
+void lines_forget(struct lines *lines);
+
+/* End what is under way, and all that comes: ASK_CLOSED. */
+void lines_wake(struct lines *lines);
+void lines_destroy(struct lines *lines);
+
+/* NULL: no memory. */
+struct line *line_get(struct lines *lines);
+void line_put(struct line *line);
+
+/* Ask this base URL, until then. */
+enum ask line_ask(struct line *line, const char *url, const struct request *request,
+                  uint64_t until_ns, struct answer *answer);
+#endif

@@ -1,0 +1,174 @@
+/* libleafd: ids of a leafd cluster, for programs in C.
+ *
+ * The happy path: leafd_open(), one source for each kind of id, *_next() from any thread,
+ * leafd_free(). What the library does, and what it promises, is in docs/clients.md of leafd; here
+ * is what that is called in C.
+ *
+ *     const char *settings[] = {"endpoints=http://127.0.0.1:8080,http://127.0.0.1:8081", NULL};
+ *     struct leafd_error error;
+ *     struct leafd *leafd = leafd_open(settings, &error);
+ *     struct leafd_segment *orders = leafd ? leafd_segment(leafd, "orders", &error) : NULL;
+ *     int64_t id = orders ? leafd_segment_next(orders, &error) : -1;
+ *
+ * Failure modes: a function that fails gives -1 or NULL, and fills *error if that is not NULL. It
+ * returns within its deadline and 100 ms. Nothing here prints, ends the process, or touches its
+ * signals, its environment or its locale.
+ *
+ * Threads: all functions may be called from any thread at any time, but for leafd_free(). The
+ * library has threads of its own, with all signals blocked: at most 32 that fetch ranges, and one a
+ * source of snowflake ids.
+ *
+ * Fork: a child drops what it inherited (ranges, connections, worker ids) with its first call, and
+ * fetches its own. The sources stay usable. It needs Linux 4.14 or later (MADV_WIPEONFORK).
+ *
+ * The soname changes when a program that was built with an older libleafd would not run any more.
+ * Structures only ever grow at their end; the caller says how large its own are. */
+#ifndef LEAFD_CLIENTS_C_LEAFD_H
+#define LEAFD_CLIENTS_C_LEAFD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A connection to one cluster, and all that its sources share. */
+struct leafd;
+
+/* Why a call failed. code is the server's ("unknown_tag") or the library's: "bad_setting",
+ * "unreachable", "bad_answer", "window_over", "fenced", "layout_unknown", "closed", "no_memory".
+ * status is HTTP's, 0 where no server answered. retryable: it would make sense to come again. */
+struct leafd_error {
+    char code[40];
+    int status;
+    bool retryable;
+    char message[1024];
+};
+
+/* Ids first to last, both inclusive. */
+struct leafd_range {
+    int64_t first;
+    int64_t last;
+};
+
+/* Make a client. settings: "name=value" texts, ended by NULL; they are copied.
+ *
+ *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port
+ *   admin_endpoints  the same, of the door for worker ids (default: endpoints)
+ *   token            1 to 512 visible ASCII characters (default: none)
+ *   ca_file          certificates of those who may sign the servers' (PEM; default: the system's)
+ *   attempt_ms       1 to 600000 (2000): one request to one node, its connection included
+ *   deadline_ms      1 to 600000 (10000): a call in all
+ *   cover_ms         1 to 600000 (10000): a range is to last so long
+ *   min_count        1 to 100000 (100), max_count (100000): how many ids are asked for at once
+ *   window_ms        1000 to 86400000 (60000): of a worker id
+ *
+ * Nothing is sent yet. NULL: "bad_setting" with the name, the value and the rule, or "no_memory".
+ * The client is the caller's, to be freed by leafd_free(). */
+struct leafd *leafd_open(const char *const *settings, struct leafd_error *error);
+
+/* Release worker ids, end all threads, connections and waiting calls, burn what is held. It takes
+ * as long as one attempt at most for each source of snowflake ids. From then on calls fail with
+ * "closed"; counters can still be read. A second time it does nothing. */
+void leafd_close(struct leafd *leafd);
+
+/* Close, and free the client with its sources. No other call may be under way, or follow. NULL is
+ * nothing. */
+void leafd_free(struct leafd *leafd);
+
+/* --- ids of a segment: nanoseconds each --- */
+
+struct leafd_segment;
+
+/* The source of a tag (1 to 128 bytes of UTF-8 without control characters): the same one each time.
+ * It belongs to the client. At most 4096 a client. NULL: "bad_setting", "closed", "no_memory". */
+struct leafd_segment *leafd_segment(struct leafd *leafd, const char *tag,
+                                    struct leafd_error *error);
+
+/* One id; it waits for the client's deadline at most, where none is held. */
+int64_t leafd_segment_next(struct leafd_segment *segment, struct leafd_error *error);
+
+/* count ids into ids[], by a deadline of its own (0: the client's). 0, or -1: no id was given then,
+ * those that were taken already are skipped. */
+int leafd_segment_take(struct leafd_segment *segment, size_t count, int64_t *ids,
+                       uint32_t deadline_ms, struct leafd_error *error);
+
+/* 1 to 100000 ids in one range, by a request of its own. 0 or -1. */
+int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct leafd_range *range,
+                        uint32_t deadline_ms, struct leafd_error *error);
+
+/* --- strict ids: a request each --- */
+
+struct leafd_strict;
+
+struct leafd_strict *leafd_strict(struct leafd *leafd, const char *tag, struct leafd_error *error);
+
+/* One id, above all that were acknowledged before this call began. */
+int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error);
+
+/* 1 to 100000 ids, which follow each other. key (1 to 128 visible ASCII characters): the same key
+ * gets the same ids, for a day; NULL: one of the call's own. *replayed (may be NULL) tells if an
+ * earlier request with the key had got them, a lost one of this call, say. */
+int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,
+                      struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
+                      struct leafd_error *error);
+
+/* --- snowflake ids, made in this process --- */
+
+struct leafd_snowflake;
+
+/* What a snowflake id is made of. */
+struct leafd_parts {
+    int64_t time_ms; /* since 1970 */
+    uint32_t worker_id;
+    uint32_t sequence;
+};
+
+/* A generator with a worker id of its own. name (as a tag): who holds it; NULL: a name is made,
+ * and the client has one such source. */
+struct leafd_snowflake *leafd_snowflake(struct leafd *leafd, const char *name,
+                                        struct leafd_error *error);
+
+/* One id. The first call, and the first after the worker id was lost, asks for a worker id. */
+int64_t leafd_snowflake_next(struct leafd_snowflake *snowflake, struct leafd_error *error);
+int64_t leafd_snowflake_next_within(struct leafd_snowflake *snowflake, uint32_t deadline_ms,
+                                    struct leafd_error *error);
+
+/* Take an id apart by the cluster's layout; the layout comes with a worker id, so one is asked for
+ * where there is none yet. 0 or -1. */
+int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct leafd_parts *parts,
+                           struct leafd_error *error);
+
+/* --- counters --- */
+
+/* Numbers since the client was made (since the fork, in a child). */
+struct leafd_stats {
+    uint64_t ids_segment;
+    uint64_t ids_strict;
+    uint64_t ids_snowflake;
+    uint64_t requests;    /* that were sent, retries included */
+    uint64_t retries;     /* of these, those of a call that had sent one before */
+    uint64_t failovers;   /* changes to another address */
+    uint64_t errors;      /* calls that failed, and requests in the background */
+    uint64_t waits;       /* calls that had to wait for a request */
+    uint64_t burnt;       /* ids that were dropped unused */
+    uint64_t clock_waits; /* snowflake ids that had to wait for the clock */
+    uint64_t renewals;    /* of worker ids */
+};
+
+/* Fill stats, of stats_bytes = sizeof *stats. */
+void leafd_stats(struct leafd *leafd, struct leafd_stats *stats, size_t stats_bytes);
+
+/* The same as text for Prometheus (leafd_client_..._total), as snprintf() does it: at most
+ * text_bytes with the 0 at its end; returns the length of all of it. */
+size_t leafd_stats_text(struct leafd *leafd, char *text, size_t text_bytes);
+
+/* "0.2.0" */
+const char *leafd_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

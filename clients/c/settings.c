@@ -1,0 +1,161 @@
+/* See settings.h. */
+#include "settings.h"
+
+#include "fault.h"
+#include "text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const struct number_rule {
+    const char *name;
+    size_t offset;
+    uint64_t min, max, value;
+} numbers[] = {
+    {"attempt_ms", offsetof(struct settings, attempt_ms), 1, 600000, 2000},
+    {"deadline_ms", offsetof(struct settings, deadline_ms), 1, 600000, 10000},
+    {"cover_ms", offsetof(struct settings, cover_ms), 1, 600000, 10000},
+    {"min_count", offsetof(struct settings, min_count), 1, TEXT_COUNT_MAX, 100},
+    {"max_count", offsetof(struct settings, max_count), 1, TEXT_COUNT_MAX, TEXT_COUNT_MAX},
+    {"window_ms", offsetof(struct settings, window_ms), 1000, 86400000, 60000},
+};
+enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
+
+static int refuse(struct leafd_error *error, const char *name, const char *value, const char *rule)
+{
+    return fault(error, "bad_setting", 0, false, "%s=%.300s must be %s", name, value, rule);
+}
+
+static uint64_t *number_of(struct settings *settings, const struct number_rule *rule)
+{
+    return (uint64_t *)(void *)((char *)settings + rule->offset);
+}
+
+static int read_number(struct settings *settings, const struct number_rule *rule, const char *value,
+                       struct leafd_error *error)
+{
+    if (text_to_number(value, rule->min, rule->max, number_of(settings, rule))) {
+        return 0;
+    }
+    return fault(error, "bad_setting", 0, false,
+                 "%s=%.300s must be a whole number from %llu to %llu", rule->name, value,
+                 (unsigned long long)rule->min, (unsigned long long)rule->max);
+}
+
+/* scheme://host[:port], with nothing behind it. */
+static bool is_url(const char *url)
+{
+    if (strncmp(url, "http://", 7) == 0) {
+        url += 7;
+    } else if (strncmp(url, "https://", 8) == 0) {
+        url += 8;
+    } else {
+        return false;
+    }
+    return text_is_visible(url, URL_BYTES) && strpbrk(url, "/?#@\\\"'<>{}|^`") == NULL &&
+           *url != ':';
+}
+
+static int read_endpoints(struct endpoints *endpoints, const char *name, const char *value,
+                          struct leafd_error *error)
+{
+    static const char rule[] = "1 to 16 addresses separated by commas, each http:// or https:// "
+                               "with a host and maybe a port";
+    endpoints->count = 0;
+    for (const char *at = value;; at++) {
+        size_t bytes = strcspn(at, ",");
+        size_t end = bytes;
+        while (end > 0 && at[end - 1] == '/') {
+            end--;
+        }
+        if (endpoints->count == ENDPOINTS_MAX || end >= URL_BYTES) {
+            return refuse(error, name, value, rule);
+        }
+        char *url = endpoints->urls[endpoints->count++];
+        memcpy(url, at, end);
+        url[end] = 0;
+        if (!is_url(url)) {
+            return refuse(error, name, value, rule);
+        }
+        at += bytes;
+        if (*at == 0) {
+            return 0;
+        }
+    }
+}
+
+static int read_token(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    if (!text_is_visible(value, TOKEN_CHARS)) {
+        /* Its value is nobody's to see. */
+        return fault(error, "bad_setting", 0, false,
+                     "token must be 1 to 512 visible ASCII characters");
+    }
+    memcpy(settings->token, value, strlen(value) + 1);
+    return 0;
+}
+
+static int read_ca_file(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    size_t bytes = strlen(value);
+    if (bytes == 0 || bytes >= sizeof settings->ca_file || access(value, R_OK) != 0) {
+        return refuse(error, "ca_file", value, "a file that can be read");
+    }
+    memcpy(settings->ca_file, value, bytes + 1);
+    return 0;
+}
+
+static int read_one(struct settings *settings, const char *text, struct leafd_error *error)
+{
+    size_t name_bytes = strcspn(text, "=");
+    const char *value = text[name_bytes] == '=' ? text + name_bytes + 1 : "";
+    char name[40];
+    if (name_bytes >= sizeof name) {
+        name_bytes = sizeof name - 1;
+    }
+    memcpy(name, text, name_bytes);
+    name[name_bytes] = 0;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        if (strcmp(name, numbers[i].name) == 0) {
+            return read_number(settings, &numbers[i], value, error);
+        }
+    }
+    if (strcmp(name, "endpoints") == 0) {
+        return read_endpoints(&settings->ids, name, value, error);
+    }
+    if (strcmp(name, "admin_endpoints") == 0) {
+        return read_endpoints(&settings->admin, name, value, error);
+    }
+    if (strcmp(name, "token") == 0) {
+        return read_token(settings, value, error);
+    }
+    if (strcmp(name, "ca_file") == 0) {
+        return read_ca_file(settings, value, error);
+    }
+    return fault(error, "bad_setting", 0, false, "there is no setting %s", name);
+}
+
+int settings_read(struct settings *settings, const char *const *texts, struct leafd_error *error)
+{
+    memset(settings, 0, sizeof *settings);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        *number_of(settings, &numbers[i]) = numbers[i].value;
+    }
+    for (; *texts != NULL; texts++) {
+        if (read_one(settings, *texts, error) != 0) {
+            return -1;
+        }
+    }
+    if (settings->ids.count == 0) {
+        return refuse(error, "endpoints", "", "given: 1 to 16 addresses separated by commas");
+    }
+    if (settings->admin.count == 0) {
+        settings->admin = settings->ids;
+    }
+    if (settings->min_count > settings->max_count) {
+        return fault(
+            error, "bad_setting", 0, false, "max_count=%llu must be min_count=%llu or more",
+            (unsigned long long)settings->max_count, (unsigned long long)settings->min_count);
+    }
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* What a client is made with: read from texts, checked once, never changed. */
+#ifndef LEAFD_CLIENTS_C_SETTINGS_H
+#define LEAFD_CLIENTS_C_SETTINGS_H
+
+#include "leafd.h"
+
+enum { ENDPOINTS_MAX = 16, URL_BYTES = 512, TOKEN_CHARS = 512 };
+
+/* Base URLs without a slash at the end. */
+struct endpoints {
+    unsigned count;
+    char urls[ENDPOINTS_MAX][URL_BYTES];
+};
+
+struct settings {
+    struct endpoints ids;
+    struct endpoints admin;
+    char token[TOKEN_CHARS + 1]; /* empty: none */
+    char ca_file[4096];          /* empty: the system's */
+    uint64_t attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms;
+};
+
+/* 0, or -1 with "bad_setting". */
+int settings_read(struct settings *settings, const char *const *texts, struct leafd_error *error);
+#endif

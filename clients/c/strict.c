@@ -1,0 +1,120 @@
+/* Strict ids (docs/clients.md, Strict ids): each call is a request with a key, which all its
+ * retries share. The happy path is one answer of one range. Any thread. */
+#include "client.h"
+
+#include "fault.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct leafd_strict {
+    struct source source;
+    char path[TEXT_ENCODED_BYTES + 64];
+};
+
+static int ask(struct leafd_strict *strict, uint32_t count, const char *key,
+               struct leafd_range *range, bool *replayed, uint64_t until_ns,
+               struct leafd_error *error)
+{
+    struct leafd *client = strict->source.client;
+    char path[sizeof strict->path + 64];
+    (void)snprintf(path, sizeof path, "%s?count=%u&format=range", strict->path, count);
+    struct call call = {
+        .client = client,
+        .door = &client->ids,
+        .request = {.method = "GET", .path = path, .key = key},
+        .until_ns = until_ns,
+    };
+    struct line *line;
+    struct answer answer;
+    if (client_call(&call, &line, &answer, error) != 0) {
+        return -1;
+    }
+    struct leafd_range ranges[TEXT_RANGES_MAX];
+    const char *why = "its status";
+    int found = -1;
+    if (answer.status == 200) {
+        found = text_read_ranges(answer.body, answer.body_bytes, count, ranges, &why);
+        why = found > 1 ? "strict ids come in one range" : why;
+    }
+    line_put(line);
+    if (found != 1) {
+        return fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
+                     count, strict->source.name, why);
+    }
+    *range = ranges[0];
+    if (replayed != NULL) {
+        *replayed = answer.replayed;
+    }
+    return 0;
+}
+
+static int check(uint32_t count, const char *key, struct leafd_error *error)
+{
+    if (count < 1 || count > TEXT_COUNT_MAX) {
+        return fault(error, "bad_setting", 0, false, "count=%u must be from 1 to %d", count,
+                     TEXT_COUNT_MAX);
+    }
+    if (key != NULL && !text_is_visible(key, TEXT_KEY_CHARS)) {
+        return fault(error, "bad_setting", 0, false,
+                     "key=\"%.200s\" must be 1 to %d visible ASCII characters", key,
+                     TEXT_KEY_CHARS);
+    }
+    return 0;
+}
+
+int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,
+                      struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
+                      struct leafd_error *error)
+{
+    struct leafd *client = strict->source.client;
+    uint64_t until_ns = client_until_ns(client, deadline_ms);
+    char own[TEXT_OWN_KEY_CHARS + 1];
+    if (client_enter(client, error) != 0) {
+        return -1;
+    }
+    int result = check(count, key, error);
+    if (result == 0) {
+        if (key == NULL) {
+            text_make_key(own);
+            key = own;
+        }
+        COUNT(client, waits);
+        result = ask(strict, count, key, range, replayed, until_ns, error);
+    }
+    if (result == 0) {
+        ADD(client, ids_strict, count);
+    } else {
+        COUNT(client, errors);
+    }
+    return result;
+}
+
+int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error)
+{
+    struct leafd_range range;
+    return leafd_strict_take(strict, 1, NULL, &range, NULL, 0, error) == 0 ? range.first : -1;
+}
+
+/* Nothing is kept, so there is nothing to end. */
+static void nothing(void *source)
+{
+    (void)source;
+}
+
+static const struct source_kind kind = {nothing, nothing, nothing, nothing};
+
+static bool make(void *source)
+{
+    struct leafd_strict *strict = source;
+    memcpy(strict->path, "/api/segment/get/", sizeof "/api/segment/get/");
+    text_encode(strict->source.name, strict->path + strlen(strict->path));
+    return true;
+}
+
+struct leafd_strict *leafd_strict(struct leafd *client, const char *tag, struct leafd_error *error)
+{
+    return client_source(client, &kind, tag != NULL ? tag : "", sizeof(struct leafd_strict), make,
+                         error);
+}

@@ -1,0 +1,165 @@
+/* See text.h. */
+#include "text.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+/* The bytes of the character that begins there, 0 if it is none: UTF-8 in its shortest form,
+ * without surrogates, up to U+10FFFF. */
+static size_t character_bytes(const unsigned char *at)
+{
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+    for (size_t form = 0; form < 4; form++) {
+        if ((at[0] & forms[form].mask) != forms[form].lead) {
+            continue;
+        }
+        uint32_t code = at[0] & (uint32_t)(unsigned char)~forms[form].mask;
+        for (size_t i = 1; i <= form; i++) {
+            if ((at[i] & 0xc0) != 0x80) {
+                return 0;
+            }
+            code = code << 6 | (at[i] & 0x3fu);
+        }
+        bool surrogate = code >= 0xd800 && code <= 0xdfff;
+        return code < forms[form].least || code > 0x10ffff || surrogate ? 0 : form + 1;
+    }
+    return 0;
+}
+
+/* C0, DEL and C1, as the server counts them. */
+static bool is_control(const unsigned char *at)
+{
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
+}
+
+bool text_is_name(const char *text)
+{
+    size_t bytes = strnlen(text, TEXT_NAME_BYTES + 1);
+    if (bytes == 0 || bytes > TEXT_NAME_BYTES) {
+        return false;
+    }
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != 0) {
+        size_t step = character_bytes(at);
+        if (step == 0 || is_control(at)) {
+            return false;
+        }
+        at += step;
+    }
+    return true;
+}
+
+bool text_is_visible(const char *text, size_t max_chars)
+{
+    size_t length = strnlen(text, max_chars + 1);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return length > 0 && length <= max_chars;
+}
+
+void text_encode(const char *name, char *into)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *name != 0; name++) {
+        unsigned char byte = (unsigned char)*name;
+        if (strchr(plain, byte) != NULL) {
+            *into++ = (char)byte;
+        } else {
+            *into++ = '%';
+            *into++ = digits[byte >> 4];
+            *into++ = digits[byte & 15];
+        }
+    }
+    *into = 0;
+}
+
+/* Digits up to the first other byte: their number, 19 of them at most, or -1. */
+static int64_t read_digits(const char **at, const char *end)
+{
+    uint64_t value = 0;
+    const char *from = *at;
+    while (*at < end && **at >= '0' && **at <= '9' && *at - from < 20) {
+        value = value * 10 + (uint64_t)(**at - '0');
+        (*at)++;
+    }
+    bool fits = *at - from >= 1 && *at - from <= 19 && value <= INT64_MAX;
+    return fits ? (int64_t)value : -1;
+}
+
+bool text_to_number(const char *text, uint64_t min, uint64_t max, uint64_t *number)
+{
+    const char *at = text;
+    int64_t value = read_digits(&at, text + strnlen(text, 21));
+    if (value < 0 || *at != 0 || (uint64_t)value < min || (uint64_t)value > max) {
+        return false;
+    }
+    *number = (uint64_t)value;
+    return true;
+}
+
+void text_make_key(char into[static TEXT_OWN_KEY_CHARS + 1])
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    unsigned char bytes[TEXT_OWN_KEY_CHARS];
+    /* Up to 256 bytes come whole, once the system has started. */
+    while (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+    }
+    for (size_t i = 0; i < TEXT_OWN_KEY_CHARS; i++) {
+        into[i] = digits[bytes[i] & 31];
+    }
+    into[TEXT_OWN_KEY_CHARS] = 0;
+}
+
+/* "first last\n" */
+static bool read_line(const char **at, const char *end, struct leafd_range *range)
+{
+    range->first = read_digits(at, end);
+    if (range->first < 0 || *at == end || *(*at)++ != ' ') {
+        return false;
+    }
+    range->last = read_digits(at, end);
+    return range->last >= 0 && *at < end && *(*at)++ == '\n';
+}
+
+int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct leafd_range *into,
+                     const char **why)
+{
+    const char *at = body;
+    const char *end = body + body_bytes;
+    uint64_t left = count;
+    int64_t before = -1;
+    int found = 0;
+    while (at < end) {
+        if (found == TEXT_RANGES_MAX) {
+            *why = "more than 64 ranges";
+            return -1;
+        }
+        struct leafd_range range;
+        if (!read_line(&at, end, &range)) {
+            *why = "a line that is no range of ids";
+            return -1;
+        }
+        if (range.first > range.last || range.first <= before) {
+            *why = "ranges that do not rise";
+            return -1;
+        }
+        uint64_t size = (uint64_t)(range.last - range.first) + 1;
+        if (size > left) {
+            *why = "more ids than were asked for";
+            return -1;
+        }
+        left -= size;
+        before = range.last;
+        into[found++] = range;
+    }
+    *why = left > 0 ? "fewer ids than were asked for" : NULL;
+    return left > 0 ? -1 : found;
+}

@@ -1,0 +1,285 @@
+"""A driver of a client library: one process that is told by lines what to do (docs/clients.md).
+
+The happy path: Driver(language, directory).open(endpoints=...), then ask("segment orders 10"), or
+begin() a long command and finish() it later; end() closes its input and expects exit code 0. An
+answer that does not come in time, and a driver that dies, fail the test, with what the driver wrote
+to its standard error. The process has a session of its own, so that pause() and kill() hold for
+whatever the driver starts, too.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+from node import ROOT
+
+ANSWER_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 20.0
+
+# By the contract a deadline is kept within 100 ms. For a machine that does other things at the same
+# time something is added, LEAFD_SLACK_S; and for how long the driver's threads, and this process,
+# waited for a processor meanwhile does not count: the library was not late then.
+TOLERANCE_S = 0.1
+SLACK_S = float(os.environ.get("LEAFD_SLACK_S", "0.7"))
+
+# What the driver of each library cannot do without, once it is built.
+TOOLS = {
+    "c": ["cc", "curl-config"],
+    "go": ["go"],
+    "java": ["java"],
+    "node": ["node"],
+    "python": ["/usr/bin/python3"],
+}
+LANGUAGES = sorted(TOOLS)
+FORKING = {"c", "python"}
+# Languages that read the clock by the C library, in front of which libfaketime stands.
+CLOCK_CAN_BE_FAKED = {"c", "python", "node", "java"}
+
+
+def chosen():
+    """The languages that are to be tested: LEAFD_CLIENTS=c,go, or all."""
+    names = os.environ.get("LEAFD_CLIENTS")
+    return names.split(",") if names else LANGUAGES
+
+
+def driver_path(language):
+    return os.path.join(ROOT, "clients", language, "driver")
+
+
+def why_not(language):
+    """Why the driver of a language cannot be run here; None: it can."""
+    if not os.access(driver_path(language), os.X_OK):
+        return f"there is no clients/{language}/driver"
+    missing = [tool for tool in TOOLS[language] if shutil.which(tool) is None]
+    if missing:
+        return f"no {', '.join(missing)}: scripts/setup clients installs it"
+    return None
+
+
+class Failed(Exception):
+    """The library answered with an error: code, status, message."""
+
+    def __init__(self, code, status, message):
+        super().__init__(f"{code} {status} {message}")
+        self.code = code
+        self.status = status
+        self.message = message
+
+
+class Ids(list):
+    """[(first, last), ...] in the order they came."""
+
+    replayed = False
+
+    def count(self):
+        return sum(last - first + 1 for first, last in self)
+
+    def each(self):
+        return [number for first, last in self for number in range(first, last + 1)]
+
+
+def parse_ids(text):
+    """The Ids of "F-L F-L ...", which are joined where they follow each other."""
+    found = Ids()
+    for word in text.split(" ") if text else []:
+        first, _, last = word.partition("-")
+        assert first.isdigit() and last.isdigit(), f"no range: {word!r}"
+        pair = (int(first), int(last))
+        assert pair[0] <= pair[1] < 1 << 63, f"no range of ids: {word!r}"
+        assert not found or found[-1][1] + 1 != pair[0], f"not joined: {found[-1]} {pair}"
+        found.append(pair)
+    return found
+
+
+class Driver:
+    def __init__(self, language, directory, prefix=(), env=None):
+        self.language = language
+        self.errors_path = os.path.join(str(directory), f"driver-{language}-{id(self)}.stderr")
+        with open(self.errors_path, "ab") as errors:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *prefix, driver_path(language)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+            )
+        self.unread = b""
+        self.sent_s = 0.0
+        self.took_s = 0.0  # how long the last command took
+        self.waited_s = 0.0  # for how long meanwhile there was no processor for it
+        self.waited_before = {}
+
+    def __repr__(self):
+        return f"the driver of {self.language}"
+
+    # --- lines ---
+
+    def begin(self, line):
+        """Send a command, whose answer is read by finish()."""
+        self.waited_before = self.waited()
+        self.sent_s = time.monotonic()
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"{self} is gone\n{self.errors()}") from None
+
+    def finish(self, timeout=ANSWER_TIMEOUT_S):
+        """The answer as it is."""
+        until = time.monotonic() + timeout
+        while b"\n" not in self.unread:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise AssertionError(f"{self} gave no answer in {timeout} s\n{self.errors()}")
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not data:
+                code = self.process.wait(5)
+                raise AssertionError(f"{self} ended with {code}\n{self.errors()}")
+            self.unread += data
+        line, self.unread = self.unread.split(b"\n", 1)
+        self.took_s = time.monotonic() - self.sent_s
+        self.waited_s = sum(seconds - self.waited_before.get(task, 0)
+                            for task, seconds in self.waited().items())
+        return line.decode()
+
+    def waited(self):
+        """For how long each thread has waited for a processor: seconds by its number."""
+        found = {}
+        for process in self.process.pid, os.getpid():
+            try:
+                for task in os.listdir(f"/proc/{process}/task"):
+                    with open(f"/proc/{process}/task/{task}/schedstat", encoding="ascii") as file:
+                        found[task] = int(file.read().split()[1]) / 1e9
+            except (OSError, IndexError):
+                continue  # it has ended, or this system does not tell
+        return found
+
+    def answered(self):
+        """Has the answer to the command that was begun arrived?"""
+        return b"\n" in self.unread or bool(select.select([self.process.stdout], [], [], 0)[0])
+
+    def ask(self, line, timeout=ANSWER_TIMEOUT_S):
+        """The answer of one command. Failed: it is an error."""
+        self.begin(line)
+        return self.judge(self.finish(timeout))
+
+    def judge(self, answer):
+        if answer.startswith("error "):
+            words = answer.split(" ", 3)
+            assert len(words) == 4 and words[2].isdigit(), f"no error of the protocol: {answer!r}"
+            raise Failed(words[1], int(words[2]), words[3])
+        assert not answer.startswith("fault"), f"{self}: {answer}"
+        return answer
+
+    def refused(self, line, code, timeout=ANSWER_TIMEOUT_S):
+        """The Failed of a command that is to fail with this code (or one of several)."""
+        codes = (code,) if isinstance(code, str) else code
+        try:
+            answer = self.ask(line, timeout)
+        except Failed as error:
+            assert error.code in codes, f"{self}: {line!r}: {error}, where {codes} was expected"
+            return error
+        raise AssertionError(f"{self}: {line!r}: {answer[:200]!r}, where {codes} was expected")
+
+    # --- commands ---
+
+    def open(self, **settings):
+        words = [f"{name}={value}" for name, value in settings.items() if value is not None]
+        answer = self.ask(" ".join(["open", *words]))
+        assert answer == "ok", answer
+        return self
+
+    def ids(self, line, timeout=ANSWER_TIMEOUT_S):
+        """The Ids of a command that answers with them."""
+        return self.parse(self.ask(line, timeout))
+
+    def parse(self, answer):
+        assert answer == "ids" or answer.startswith("ids "), answer[:200]
+        text = answer[4:]
+        replayed = text.endswith(" replayed")
+        found = parse_ids(text[: -len(" replayed")] if replayed else text)
+        found.replayed = replayed
+        return found
+
+    def stats(self):
+        answer = self.ask("stats")
+        assert answer.startswith("stats "), answer
+        pairs = (word.partition("=") for word in answer.split(" ")[1:])
+        return {name: int(value) for name, _, value in pairs}
+
+    # --- life and death ---
+
+    def errors(self):
+        with open(self.errors_path, encoding="utf-8", errors="replace") as errors:
+            return errors.read()[-4000:]
+
+    def pause(self):
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def end(self):
+        """The end of its input: it ends with 0."""
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} did not end with its input\n{self.errors()}") from None
+        assert code == 0, f"{self} ended with {code}\n{self.errors()}"
+
+    def kill(self):
+        """At the end of a test: gone, whatever its state."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        if not self.process.stdin.closed:
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+
+
+def in_time(client, deadline_ms):
+    """The last command, of one call, has kept its deadline."""
+    limit_s = deadline_ms / 1000 + TOLERANCE_S + SLACK_S
+    assert client.took_s - client.waited_s < limit_s, (
+        f"{client.took_s} s, {client.waited_s} of them without a processor")
+
+
+def check_once(*sources):
+    """No id is in two of the ranges of all these sources."""
+    ranges = sorted(pair for source in sources for pair in source)
+    for before, after in zip(ranges, ranges[1:]):
+        assert before[1] < after[0], f"twice: {before} and {after}"
+
+
+def check_rising(ids):
+    """They rise, as those of a source do; of segments while it keeps to one node."""
+    for before, after in zip(ids, ids[1:]):
+        assert before[1] < after[0], f"{after} came after {before}"
+
+
+def parse_loop(answer):
+    found = re.fullmatch(r"loop (\d+) (\d+) (\d+) ids ?(.*)", answer)
+    assert found, answer[:200]
+    return int(found[1]), int(found[2]), int(found[3]), parse_ids(found[4])
+
+
+def parse_mix(answer):
+    """The ids of the three kinds: segment, strict, snowflake."""
+    assert answer.startswith("mix ids"), answer[:200]
+    parts = [parse_ids(part.strip()) for part in answer[len("mix ids") :].split(";")]
+    assert len(parts) == 3, answer[:200]
+    return parts
+
+
+def urls(cluster, *nodes):
+    """These nodes, or all, as a setting has them."""
+    return ",".join(f"http://{node.http_address}" for node in nodes or cluster.nodes)

@@ -1,0 +1,349 @@
+"""Nodes that die, hang, are cut off, refuse or lose their answers, while a client asks.
+
+What is demanded is the contract of docs/clients.md: no error where a living node can be reached,
+none twice, and no call beyond its deadline (in_time()).
+"""
+
+import threading
+import time
+
+import pytest
+
+from driver import check_once, check_rising, in_time, parse_loop, urls
+from fake import error, http
+from ports import take_port
+from wait import wait_until
+
+QUICK = {"attempt_ms": 500, "deadline_ms": 8000}
+
+
+def joined(gates):
+    return ",".join(gate.url for gate in gates)
+
+
+def used(gates):
+    """The gate that the client asks through."""
+    return max(gates, key=lambda gate: len(gate.exchanges))
+
+
+# --- answers that are lost ---
+
+
+def test_a_strict_answer_is_lost(start, gates, strict_tag):
+    """The retry has the same key, and gets the ids of the first try."""
+    client = start().open(endpoints=joined(gates), **QUICK)
+    for gate in gates:
+        gate.lose = 1
+    ids = client.ids(f"strict {strict_tag} 3")
+    assert ids == [(1, 3)] and ids.replayed
+    assert sum(gate.lost for gate in gates) >= 1
+    sent = [e for gate in gates for e in gate.requests("GET /api/segment/get/")]
+    keys = {exchange.headers["idempotency-key"] for exchange in sent}
+    assert len(sent) > 1 and len(keys) == 1
+    key = keys.pop()
+    assert len(key) == 26 and key.isalnum()
+    for gate in gates:
+        gate.lose = 0
+    more = client.ids(f"strict {strict_tag} 2")
+    assert more == [(4, 5)] and not more.replayed
+    stats = client.stats()
+    assert stats["retries"] >= 1 and stats["ids_strict"] == 5
+
+
+def test_each_call_has_a_key_of_its_own(start, gates, strict_tag):
+    client = start().open(endpoints=joined(gates))
+    client.ids(f"strict1 {strict_tag} 20")
+    keys = [e.headers["idempotency-key"] for gate in gates for e in gate.exchanges]
+    assert len(keys) == len(set(keys)) == 20
+
+
+def test_a_strict_call_comes_again_with_its_key(start, gates, strict_tag):
+    """All its answers are lost until the deadline; the caller comes again with the key."""
+    client = start().open(endpoints=joined(gates), **QUICK)
+    for gate in gates:
+        gate.lose = 1000
+    client.refused(f"strict {strict_tag} 2 mine deadline_ms=400", "unreachable")
+    in_time(client, 400)
+    for gate in gates:
+        gate.lose = 0
+    ids = client.ids(f"strict {strict_tag} 2 mine")
+    assert ids == [(1, 2)] and ids.replayed
+
+
+def test_answers_to_a_segment_are_lost(start, gates, tag):
+    """What was granted twice is skipped."""
+    client = start().open(endpoints=joined(gates), **QUICK)
+    before = client.ids(f"segment {tag} 90")
+    for gate in gates:
+        gate.lose = 1
+    after = client.ids(f"segment {tag} 500")
+    assert sum(gate.lost for gate in gates) >= 1
+    assert before.count() == 90 and after.count() == 500
+    check_once(before, after)
+
+
+# --- the form of the requests ---
+
+
+def test_requests(start, gates, tag):
+    """The first request is for min_count, the next ones for at most twice the size before; a range
+    is asked for in one piece; ids that were asked for are handed out before others are."""
+    client = start().open(endpoints=joined(gates), min_count=10, max_count=200)
+    client.ids(f"segment {tag} 1000")
+    asked = used(gates).requests(f"GET /api/segment/get/{tag}?")
+    sizes = [options(exchange)["count"] for exchange in asked]
+    assert {exchange.target.split("?")[0] for exchange in asked} == {f"/api/segment/get/{tag}"}
+    assert all(options(exchange)["format"] == "range" for exchange in asked)
+    sizes = [int(size) for size in sizes]
+    assert sizes[0] == 10 and max(sizes) <= 200
+    for before, after in zip(sizes, sizes[1:]):
+        assert before // 2 <= after <= 2 * before
+    client.ids(f"range {tag} 77")
+    last = [e for gate in gates for e in gate.exchanges if "contiguous=1" in e.target]
+    assert len(last) == 1 and options(last[0])["count"] == "77"
+    assert sum(bool(gate.exchanges) for gate in gates) == 1, "it keeps to one node"
+    assert sum(gate.accepted for gate in gates) <= 3, "and to its connections"
+
+
+def options(exchange):
+    return dict(pair.split("=") for pair in exchange.target.partition("?")[2].split("&"))
+
+
+def test_clients_begin_anywhere(start, fake, language):
+    """With a random node each: that 12 clients all take the same of two is 1 in 2048."""
+    if language == "java":
+        pytest.skip("java: a dozen of its processes take too long; the choice has a unit test")
+    servers = [fake(lambda request: http(200, f"1 {request.count}\n")) for _ in range(2)]
+    for _ in range(12):
+        client = start().open(endpoints=joined(servers))
+        client.ids("segment orders 1")
+        client.end()
+    assert all(server.requests for server in servers)
+
+
+def test_one_request_at_a_time(start, fake):
+    """Whatever number of threads wait for a source."""
+    top = iter(range(0, 10**9, 100000))
+
+    def answer(request):
+        time.sleep(0.02)  # the server's time, in which others could ask
+        first = next(top) + 1
+        return http(200, f"{first} {first + request.count - 1}\n")
+
+    server = fake(answer)
+    client = start().open(endpoints=server.url, max_count=100)
+    assert client.ids("threads 8 orders 100").count() == 800
+    assert server.most_at_once == 1
+    assert len(server.requests) >= 8
+
+
+# --- nodes that are not there ---
+
+
+@pytest.mark.parametrize("kind", ["closed", "deaf", "refusing"])
+def test_all_but_one_are_away(start, shared, fake, gates, tag, strict_tag, kind):
+    """Every kind of call finds the one that serves."""
+    for gate in gates[:2]:
+        gate.shut() if kind == "closed" else gate.deaf()
+    if kind == "refusing":
+        away = [fake(lambda request: error(503, "no_leader", Retry_After="1")) for _ in range(2)]
+    else:
+        away = gates[:2]
+    for _ in range(3):  # another one of them is the first each time
+        client = start().open(endpoints=joined([*away, gates[2]]), attempt_ms=300,
+                              deadline_ms=5000)
+        assert client.ids(f"segment {tag} 20").count() == 20
+        assert client.ids(f"range {tag} 20").count() == 20
+        assert client.ids(f"strict {strict_tag} 1").count() == 1
+        assert client.ids("snowflake 2").count() == 2
+        client.kill()
+
+
+@pytest.mark.parametrize("line", ["segment orders 1", "range orders 1", "strict orders 1",
+                                  "snowflake 1"])
+def test_nobody_listens(start, line):
+    """The message has the last failure of each node, and the deadline is kept."""
+    if line.startswith("range"):
+        deadline_ms, last = 700, ""
+    else:
+        deadline_ms, last = 400, " deadline_ms=400"
+    ports = [take_port() for _ in range(3)]
+    endpoints = ",".join(f"http://127.0.0.1:{port}" for port in ports)
+    client = start().open(endpoints=endpoints, deadline_ms=700)
+    failed = client.refused(line + last, "unreachable")
+    in_time(client, deadline_ms)
+    assert client.took_s > deadline_ms / 1000 - 0.05, "it was given up too early"
+    assert failed.status == 0
+    for port in ports:
+        assert f"127.0.0.1:{port}" in failed.message
+    # By the rounds of the contract some 2 to 7 rounds of three have their turn.
+    assert 3 <= client.stats()["requests"] + client.stats()["retries"] <= 60
+
+
+def test_nobody_answers(start, fake):
+    """They take connections and say nothing: attempt_ms ends an attempt, the deadline the call."""
+    def answer(_):
+        server_gone.wait(10)
+        return None
+
+    server_gone = threading.Event()
+    servers = [fake(answer) for _ in range(2)]
+    client = start().open(endpoints=joined(servers), attempt_ms=300, deadline_ms=800)
+    for line in ("segment orders 1", "strict orders 1"):
+        client.refused(line, "unreachable")
+        in_time(client, 800)
+        assert client.took_s > 0.75
+    server_gone.set()
+    assert all(server.requests for server in servers), "both were asked"
+    # An attempt that is longer than what is left ends with the call.
+    client = start().open(endpoints=joined(servers), attempt_ms=5000, deadline_ms=500)
+    server_gone.clear()
+    client.refused("strict orders 1", "unreachable")
+    in_time(client, 500)
+    server_gone.set()
+
+
+def test_rounds(start, fake):
+    """20 ms, 40, 80, 160, 320, 640 ..., of each a random half to all: in 1.2 s 6 to 8 rounds."""
+    server = fake(lambda request: None)
+    client = start().open(endpoints=server.url, deadline_ms=1200)
+    client.refused("strict orders 1", "unreachable")  # whatever a first call takes to load
+    server.requests.clear()
+    client.refused("strict orders 1", "unreachable")
+    assert len(server.requests) <= 9, len(server.requests)
+    assert len(server.requests) >= 4 or client.waited_s > 0.3, len(server.requests)
+    began = server.requests[0].at_ns
+    assert all(request.at_ns - began < (1.3 + client.waited_s) * 1e9
+               for request in server.requests)
+
+
+def test_retry_after(start, fake):
+    """A node that says when to come again is not asked before, nor beyond the deadline."""
+    server = fake(lambda request: error(503, "overloaded", Retry_After="1"))
+    client = start().open(endpoints=server.url, deadline_ms=1700)
+    client.refused("strict orders 1", "unreachable")  # whatever a first call takes to load
+    server.requests.clear()
+    client.refused("strict orders 1", "unreachable")
+    in_time(client, 1700)
+    times = [request.at_ns for request in server.requests]
+    assert len(times) == 2 or len(times) == 1 and client.waited_s > 0.5
+    assert all(after - before > 0.95e9 for before, after in zip(times, times[1:]))
+
+
+def test_a_quota(start, fake):
+    """429 quota: at the same address, when it says so."""
+    def answer(request):
+        if len(server.requests) == 1:
+            return error(429, "quota", Retry_After="1")
+        return http(200, f"1 {request.count}\n")
+
+    server = fake(answer)
+    client = start().open(endpoints=server.url, deadline_ms=5000)
+    assert client.ids("strict orders 2") == [(1, 2)]
+    assert server.requests[1].at_ns - server.requests[0].at_ns > 0.95e9
+    assert server.requests[0].headers["idempotency-key"] == (
+        server.requests[1].headers["idempotency-key"])
+
+
+@pytest.mark.parametrize("status, code", [
+    (400, "bad_request"), (401, "unauthorized"), (403, "forbidden_tag"), (404, "unknown_tag"),
+    (409, "exhausted"), (413, "body_too_large"), (429, "share"), (507, "state_full"),
+])
+def test_errors_that_are_not_tried_again(start, fake, status, code):
+    servers = [fake(lambda request: error(status, code, "said the server")) for _ in range(2)]
+    client = start().open(endpoints=joined(servers), deadline_ms=3000)
+    for line in ("segment orders 1", "range orders 1", "strict orders 1", "snowflake 1"):
+        failed = client.refused(line, code)
+        assert failed.status == status and "said the server" in failed.message
+        assert client.took_s - client.waited_s < 2
+    assert sum(len(server.requests) for server in servers) == 4
+
+
+def test_connections_that_end_while_idle(start, fake):
+    """They are opened again, which counts for no failure; the request is sent once more."""
+    top = iter(range(0, 10**9, 1000))
+
+    def answer(request):
+        first = next(top) + 1
+        return http(200, f"{first} {first + request.count - 1}\n")
+
+    server = fake(answer)
+    server.close_idle = True
+    client = start().open(endpoints=server.url)
+    for _ in range(10):
+        assert client.ids("strict orders 3").count() == 3
+    stats = client.stats()
+    assert stats["errors"] == stats["failovers"] == 0
+    assert len(server.requests) == 10
+
+
+# --- faults while ids are taken ---
+
+
+@pytest.mark.bound(90)
+@pytest.mark.parametrize("fault", ["leader killed", "node paused", "node cut", "node stopped"])
+def test_while_ids_are_taken(start, faulty, gates, tag, fault):
+    """None of the calls fails, and none takes longer than an attempt and an election."""
+    cluster = faulty
+    client = start().open(endpoints=joined(gates), max_count=1000, **QUICK)
+    client.begin(f"loop {tag} 3")
+    wait_until(lambda: len(used(gates).exchanges) > 10, 20, "the loop is under way")
+    gate = used(gates)
+    if fault == "leader killed":
+        struck = cluster.leader()
+        struck.kill9()
+    else:
+        struck = cluster.nodes[gates.index(gate)]
+        if fault == "node paused":
+            struck.pause()
+        elif fault == "node stopped":
+            struck.stop()
+        else:
+            gate.deaf()
+    at_ns = time.monotonic_ns()
+    wait_until(lambda: any(e.status == 200 and e.at_ns > at_ns for other in gates
+                           for e in other.exchanges), 5, "requests are answered again")
+    count, longest, _, ids = parse_loop(client.judge(client.finish()))
+    assert ids.count() == count
+    check_once(ids)
+    assert longest / 1e9 - client.waited_s < 2.5, f"a call took {longest / 1e9} s"
+    stats = client.stats()
+    assert stats["errors"] == 0
+    struck_gate = gates[cluster.nodes.index(struck)]
+    if struck_gate is gate:
+        assert stats["failovers"] >= 1
+    assert client.ids(f"segment {tag} 10").count() == 10
+
+
+@pytest.mark.bound(90)
+def test_strict_ids_while_leaders_die(start, faulty, strict_tag):
+    """Every call is answered, and what is missing was never acknowledged."""
+    client = start().open(endpoints=urls(faulty), **QUICK)
+    found = client.ids(f"strict1 {strict_tag} 20")
+    client.begin(f"strict1 {strict_tag} 400")
+    faulty.leader().kill9()
+    more = client.parse(client.judge(client.finish()))
+    assert more.count() == 400
+    check_rising(found + more)
+    # One client, one call at a time, with a key: there can be no gap at all.
+    assert found + more == [(1, 20), (21, 420)]
+
+
+@pytest.mark.bound(90)
+def test_all_nodes_down(start, faulty, tag, strict_tag):
+    """Ids that are held are handed out; then the deadline holds; then all is well again."""
+    client = start().open(endpoints=urls(faulty), attempt_ms=500, deadline_ms=600)
+    held = client.ids(f"segment {tag} 20")
+    stamped = client.ids("snowflake 10")
+    faulty.kill_all()
+    held += client.ids(f"segment {tag} 50")
+    stamped += client.ids("snowflake 1000")
+    client.refused(f"strict {strict_tag} 1", "unreachable")
+    in_time(client, 600)
+    client.refused(f"segment {tag} 100000", "unreachable", timeout=60)
+    faulty.start()
+    held += client.ids(f"segment {tag} 500 deadline_ms=8000")
+    stamped += client.ids("snowflake 10")
+    assert client.ids(f"strict {strict_tag} 1 deadline_ms=8000").count() == 1
+    check_once(held)
+    check_rising(stamped)

@@ -1,0 +1,313 @@
+package leafd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A call: one request that is sent to one node after another until it has an answer.
+//
+// It begins at the node that answered last. A node that cannot be reached, is slow or answers 503 is left
+// for the next; after a round in which all failed the call waits. Any other refusal ends it.
+
+const (
+	roundFirst  = 20 * time.Millisecond // the wait after the first round; it doubles
+	roundMost   = time.Second
+	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
+)
+
+// door is the addresses that serve something, and the one that is asked first.
+type door struct {
+	urls  []string
+	first atomic.Uint32
+}
+
+func newDoor(urls []string, r *random) *door {
+	d := &door{urls: urls}
+	d.first.Store(uint32(r.below(uint64(len(urls)))))
+	return d
+}
+
+// left says that a node failed. Of many calls that saw it only one moves on.
+func (d *door) left(at int) {
+	d.first.CompareAndSwap(uint32(at), uint32((at+1)%len(d.urls)))
+}
+
+type request struct {
+	method string
+	path   string // escaped, with its query
+	key    string // Idempotency-Key; empty: none
+	body   []byte
+}
+
+type answer struct {
+	status   int
+	body     []byte
+	replayed bool
+}
+
+// outcome is how one attempt failed.
+type outcome struct {
+	err       *Error
+	elsewhere bool          // the next node may do it
+	again     bool          // the same node will do it, after the wait
+	wait      time.Duration // Retry-After
+}
+
+// trail is what a call met: the last failure of each node. Those who wait for a call of another
+// goroutine read it, too.
+type trail struct {
+	mu       sync.Mutex
+	failures map[string]*Error
+}
+
+// add notes a failure. Of an attempt that the call's deadline cut short the one before says more.
+func (t *trail) add(ctx context.Context, base string, err *Error) {
+	end, has := ctx.Deadline()
+	cut := ctx.Err() != nil || has && !time.Now().Before(end)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if cut && t.failures[base] != nil {
+		return
+	}
+	if t.failures == nil {
+		t.failures = map[string]*Error{}
+	}
+	t.failures[base] = err
+}
+
+func (t *trail) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failures = nil
+}
+
+// end is the error of a call whose context is over.
+func (t *trail) end(ctx context.Context, d *door) *Error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		e := failure(CodeCanceled, true, "the caller's context was cancelled")
+		e.Cause = ctx.Err()
+		return e
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var parts []string
+	for _, base := range d.urls {
+		if err := t.failures[base]; err != nil {
+			code := ""
+			if err.Status != 0 {
+				code = err.Code + ": "
+			}
+			parts = append(parts, base+": "+code+err.Message)
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "no answer yet")
+	}
+	e := failure(CodeUnreachable, true, "no node gave an answer by the deadline: %s", strings.Join(parts, "; "))
+	e.Cause = ctx.Err()
+	return e
+}
+
+// call sends the request until read has taken an answer. goOn is asked before another round: false ends
+// the call with a nil answer; nil is always true. read may be nil.
+func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn func() bool,
+	read func(*answer, string) *outcome) (*answer, *Error) {
+	at := int(d.first.Load())
+	attempts := 0
+	for round := 0; ; round++ {
+		var wait time.Duration
+		for i := 0; i < len(d.urls); i++ {
+			if ctx.Err() != nil {
+				return nil, t.end(ctx, d)
+			}
+			if attempts++; attempts > 1 {
+				c.stats.retries.Add(1)
+			}
+			got, out := c.attempt(ctx, d.urls[at], rq)
+			if out == nil && read != nil {
+				out = read(got, d.urls[at])
+			}
+			if out == nil {
+				return got, nil
+			}
+			if !out.elsewhere && !out.again {
+				return nil, out.err
+			}
+			t.add(ctx, d.urls[at], out.err)
+			if out.again {
+				wait = out.wait
+				break
+			}
+			if out.wait > wait {
+				wait = out.wait
+			}
+			d.left(at)
+			if len(d.urls) > 1 {
+				at = (at + 1) % len(d.urls)
+				c.stats.failovers.Add(1)
+			}
+		}
+		if !c.pause(ctx, round, wait) {
+			return nil, t.end(ctx, d)
+		}
+		if goOn != nil && !goOn() {
+			return nil, nil
+		}
+	}
+}
+
+// pause waits after a round; false: the context was over first.
+func (c *Client) pause(ctx context.Context, round int, least time.Duration) bool {
+	wait := roundMost
+	if round < 6 && roundFirst<<round < roundMost {
+		wait = roundFirst << round
+	}
+	wait = wait/2 + time.Duration(c.random.below(uint64(wait/2)+1))
+	if wait < least {
+		wait = least
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.clock.After(wait):
+		return ctx.Err() == nil
+	}
+}
+
+// attempt sends the request to one node, once.
+func (c *Client) attempt(ctx context.Context, base string, rq *request) (*answer, *outcome) {
+	ctx, cancel := context.WithTimeout(ctx, c.settings.Attempt)
+	defer cancel()
+	h, err := http.NewRequestWithContext(ctx, rq.method, base+rq.path, bytes.NewReader(rq.body))
+	if err != nil {
+		return nil, &outcome{err: badSetting("%s", shown(err.Error(), messageMost))}
+	}
+	if rq.body != nil {
+		h.Header.Set("Content-Type", "application/json")
+	}
+	if rq.key != "" {
+		h.Header.Set("Idempotency-Key", rq.key)
+	} else {
+		// Not sent: it allows the transport to ask again at once when the node closed a connection that
+		// was idle. All that this library asks may be asked twice.
+		h.Header["Idempotency-Key"] = []string{}
+	}
+	if c.settings.Token != "" {
+		h.Header.Set("Authorization", "Bearer "+c.settings.Token)
+	}
+	h.Header.Set("User-Agent", "leafd-go")
+	c.stats.requests.Add(1)
+	response, err := c.trip.RoundTrip(h)
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerMost+1))
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	got := &answer{status: response.StatusCode, body: body}
+	if len(body) > answerMost {
+		return nil, &outcome{err: badAnswer(got.status, "an answer of more than %d bytes", answerMost)}
+	}
+	if got.status >= 200 && got.status < 300 {
+		got.replayed = response.Header.Get("Idempotency-Replayed") == "true"
+		return got, nil
+	}
+	return nil, c.refused(got, response.Header.Get("Retry-After"))
+}
+
+// broken is an attempt that brought no answer.
+func (c *Client) broken(ctx context.Context, err error) *outcome {
+	text := err.Error()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		text = fmt.Sprintf("no answer in time (attempt_ms=%d)", c.settings.Attempt.Milliseconds())
+	}
+	text = c.clean(text)
+	// Bytes came, and were no HTTP; the transport has no type for that.
+	if strings.Contains(text, "malformed ") || strings.Contains(text, "HTTP response to HTTPS") ||
+		strings.Contains(text, "server response headers exceeded") {
+		return &outcome{err: badAnswer(0, "%s", text)}
+	}
+	e := failure(CodeUnreachable, true, "%s", text)
+	e.Cause = err
+	return &outcome{err: e, elsewhere: true}
+}
+
+// clean makes a text fit for a message: no token, one line, not too long.
+func (c *Client) clean(text string) string {
+	if c.settings.Token != "" {
+		text = strings.ReplaceAll(text, c.settings.Token, "(token)")
+	}
+	return shown(text, messageMost)
+}
+
+// excerpt is the beginning of an answer that is none of leafd.
+func (c *Client) excerpt(body []byte) string { return shown(c.clean(string(body)), 100) }
+
+// refused is an answer that is an error.
+func (c *Client) refused(got *answer, retryAfter string) *outcome {
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseInt(retryAfter, 10, 64); err == nil && seconds > 0 {
+		wait = waitLongest
+		if seconds < int64(waitLongest/time.Second) {
+			wait = time.Duration(seconds) * time.Second
+		}
+	}
+	code, message, ok := parseRefusal(got.body)
+	if !ok && got.status != http.StatusServiceUnavailable {
+		return &outcome{err: badAnswer(got.status, "status %d with %q", got.status, c.excerpt(got.body))}
+	}
+	if !ok { // of what stands before the nodes
+		code, message = "unavailable", "status 503"
+	}
+	e := &Error{Code: code, Status: got.status, Message: c.clean(message)}
+	out := &outcome{err: e, wait: wait}
+	switch {
+	case got.status == http.StatusServiceUnavailable:
+		e.Retryable, out.elsewhere = true, true
+	case got.status == http.StatusTooManyRequests && code == "quota":
+		e.Retryable, out.again = true, true
+	case got.status == http.StatusRequestTimeout || code == "no_worker_id" || code == CodeFenced:
+		e.Retryable = true
+	}
+	return out
+}
+
+// counted counts an error on its way to the caller; a nil one stays nil.
+func (c *Client) counted(e *Error) error {
+	if e == nil {
+		return nil
+	}
+	c.stats.errors.Add(1)
+	return e
+}
+
+func idsPath(tag string, count int, options string) string {
+	return "/api/segment/get/" + url.PathEscape(tag) + "?count=" + strconv.Itoa(count) +
+		"&format=range" + options
+}
+
+// readRanges takes an answer that must be count ids.
+func (c *Client) readRanges(count int, into *[]Range) func(*answer, string) *outcome {
+	return func(got *answer, base string) *outcome {
+		ranges, ok := parseRanges(got.body, count)
+		if got.status != http.StatusOK || !ok {
+			return &outcome{err: badAnswer(got.status, "%s: status %d with %q is not %d ids", base,
+				got.status, c.excerpt(got.body), count)}
+		}
+		*into = ranges
+		return nil
+	}
+}

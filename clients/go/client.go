@@ -1,0 +1,187 @@
+package leafd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Client is what sources of one cluster share. Use it from any goroutine.
+type Client struct {
+	settings Settings
+	ids      *door // of ids
+	admin    *door // of worker ids
+	trip     http.RoundTripper
+	clock    clock
+	stats    counters
+	random   *random
+
+	context context.Context // ends with the client: what runs in the background hangs from it
+	cancel  context.CancelFunc
+	workMu  sync.Mutex     // guards ended; taken last
+	ended   bool           // nothing more is begun in the background
+	work    sync.WaitGroup // what runs there
+
+	mu         sync.Mutex // guards what follows; taken before a source's
+	closed     bool
+	segments   map[*Segment]struct{}
+	snowflakes map[string]*Snowflake
+}
+
+// clock is the time; tests have their own. Deadlines of contexts are real ones always.
+type clock interface {
+	Now() time.Time
+	After(time.Duration) <-chan time.Time
+	AfterFunc(time.Duration, func()) stopper
+}
+
+type stopper interface{ Stop() bool }
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                              { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time      { return time.After(d) }
+func (realClock) AfterFunc(d time.Duration, f func()) stopper { return time.AfterFunc(d, f) }
+
+// Open makes a client. It sends nothing. A setting that breaks its rule is a bad_setting.
+func Open(settings Settings) (*Client, error) {
+	settings, err := settings.checked()
+	if err != nil {
+		return nil, err
+	}
+	trip, err := newTransport(&settings)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		settings:   settings,
+		trip:       trip,
+		clock:      realClock{},
+		random:     newRandom(),
+		segments:   map[*Segment]struct{}{},
+		snowflakes: map[string]*Snowflake{},
+	}
+	c.ids = newDoor(settings.Endpoints, c.random)
+	c.admin = newDoor(settings.AdminEndpoints, c.random)
+	c.context, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+const (
+	headMost = 16 * 1024        // bytes of an answer's head
+	idleTime = 50 * time.Second // a node closes idle connections after 60 s
+	idleMost = 32               // connections to a node that are kept
+)
+
+// newTransport knows no proxies, redirects, cookies, compression or HTTP/2.
+func newTransport(settings *Settings) (http.RoundTripper, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if settings.CAFile != "" {
+		pem, err := os.ReadFile(settings.CAFile)
+		if err != nil {
+			return nil, badSetting("ca_file: %v", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, badSetting("ca_file=%q has no certificate in PEM", shown(settings.CAFile, 200))
+		}
+	}
+	return &http.Transport{
+		DialContext:            (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
+		TLSClientConfig:        config,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+		DisableCompression:     true,
+		MaxIdleConns:           idleMost * endpointsMost,
+		MaxIdleConnsPerHost:    idleMost,
+		IdleConnTimeout:        idleTime,
+		MaxResponseHeaderBytes: headMost,
+	}, nil
+}
+
+// deadline is the call's: the context's own, or else that of the settings.
+func (c *Client) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.settings.Deadline)
+}
+
+// background runs f until it is done or the client is closed, which waits for it. Nothing happens when it
+// is closed.
+func (c *Client) background(f func(context.Context)) {
+	c.workMu.Lock()
+	defer c.workMu.Unlock()
+	if c.ended {
+		return
+	}
+	c.work.Add(1)
+	go func() {
+		defer c.work.Done()
+		f(c.context)
+	}()
+}
+
+// Close drops the ids that are held, releases worker ids and closes connections. Calls under way, and
+// those that come, are refused as closed. The error is that of a release: nothing has to be done about
+// it, since the worker id is free when its window is over.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	segments, snowflakes := c.segments, c.snowflakes
+	c.segments, c.snowflakes = nil, nil
+	c.mu.Unlock()
+
+	for s := range segments {
+		s.close()
+	}
+	c.workMu.Lock()
+	c.ended = true
+	c.workMu.Unlock()
+	c.cancel()
+	c.work.Wait()
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	var first error
+	for _, s := range snowflakes {
+		if err := s.close(ctx); err != nil && first == nil {
+			first = err
+		}
+	}
+	if t, ok := c.trip.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+	return first
+}
+
+func (c *Client) isClosed() bool { return c.context.Err() != nil }
+
+func errClosed() *Error {
+	return failure(CodeClosed, false, "the client, or this source of it, was closed")
+}
+
+// until is a context that also ends with the client.
+func (c *Client) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if c.isClosed() {
+		cancel() // at once: an answer could be faster than the goroutine
+		return ctx, cancel
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-c.context.Done():
+			cancel()
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel() }
+}

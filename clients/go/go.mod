@@ -1,0 +1,3 @@
+module leafd
+
+go 1.19

@@ -1,0 +1,163 @@
+package leafd
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/bits"
+)
+
+// What a node sends is read here. All of it is doubted: nothing is used unless it is whole, and is what
+// was asked for. FuzzRanges, FuzzGrant and FuzzRefusal hold these functions to that.
+
+const (
+	rangesMost = 64        // ranges in an answer, by the contract
+	countMost  = 100000    // ids in an answer
+	answerMost = 64 * 1024 // bytes of an answer; ranges have some 2600
+)
+
+// Range is some ids that follow each other, both ends included.
+type Range struct {
+	First, Last int64
+}
+
+// Count is how many ids the range has.
+func (r Range) Count() int64 { return r.Last - r.First + 1 }
+
+// parseNumber reads digits up to a byte that is none. No sign, no zero in front, at most 2^63 - 1.
+func parseNumber(text []byte) (number int64, rest []byte, ok bool) {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		high, low := bits.Mul64(uint64(number), 10)
+		low += uint64(text[n] - '0')
+		if high != 0 || low > math.MaxInt64 {
+			return 0, nil, false
+		}
+		number = int64(low)
+		n++
+	}
+	if n == 0 || n > 1 && text[0] == '0' {
+		return 0, nil, false
+	}
+	return number, text[n:], true
+}
+
+// parseRanges reads "first last" lines: rising, apart, and of count ids in all.
+func parseRanges(body []byte, count int) ([]Range, bool) {
+	var ranges []Range
+	var total int64
+	for len(body) > 0 {
+		var r Range
+		var ok bool
+		if r.First, body, ok = parseNumber(body); !ok || len(body) == 0 || body[0] != ' ' {
+			return nil, false
+		}
+		if r.Last, body, ok = parseNumber(body[1:]); !ok || len(body) == 0 || body[0] != '\n' {
+			return nil, false
+		}
+		body = body[1:]
+		if len(ranges) == rangesMost || r.Last < r.First || r.Last-r.First >= int64(count)-total {
+			return nil, false
+		}
+		if len(ranges) > 0 && r.First <= ranges[len(ranges)-1].Last {
+			return nil, false
+		}
+		total += r.Count()
+		ranges = append(ranges, r)
+	}
+	return ranges, total == int64(count)
+}
+
+// Layout is how the snowflake ids of a cluster are made.
+type Layout struct {
+	EpochMs      int64 // time 0, in Unix milliseconds
+	TimeBits     uint
+	WorkerBits   uint
+	SequenceBits uint
+}
+
+// Parts is what a snowflake id consists of.
+type Parts struct {
+	TimeMs   int64 // Unix milliseconds
+	Worker   int
+	Sequence int
+}
+
+// Decode takes an id apart.
+func (l Layout) Decode(id int64) Parts {
+	return Parts{
+		TimeMs:   l.EpochMs + id>>(l.WorkerBits+l.SequenceBits),
+		Worker:   int(id >> l.SequenceBits & (1<<l.WorkerBits - 1)),
+		Sequence: int(id & (1<<l.SequenceBits - 1)),
+	}
+}
+
+// grant is a worker id that was lent, with the times that may be stamped: fromMs < t <= untilMs.
+type grant struct {
+	worker          int
+	epoch           int64
+	fromMs, untilMs int64
+	layout          *Layout // nil: the node did not tell
+}
+
+// timeMostMs is the end of the year 9999, beyond which a node speaks of no time.
+const timeMostMs = 253402300799999
+
+func within(number *int64, least, most int64) bool {
+	return number != nil && *number >= least && *number <= most
+}
+
+// parseGrant reads the answer of an acquire or a renewal. Members that it does not know are of a newer
+// leafd, and left alone.
+func parseGrant(body []byte) (*grant, bool) {
+	var read struct {
+		Worker *int64 `json:"worker_id"`
+		Epoch  *int64 `json:"epoch"`
+		From   *int64 `json:"from_ms"`
+		Until  *int64 `json:"until_ms"`
+		Layout *struct {
+			Epoch    *int64 `json:"epoch_ms"`
+			Time     *int64 `json:"time_bits"`
+			Worker   *int64 `json:"worker_bits"`
+			Sequence *int64 `json:"sequence_bits"`
+		} `json:"layout"`
+	}
+	if json.Unmarshal(body, &read) != nil || !within(read.Worker, 0, 1023) ||
+		!within(read.Epoch, 1, math.MaxInt64) || !within(read.From, 0, timeMostMs) ||
+		!within(read.Until, *read.From, timeMostMs) {
+		return nil, false
+	}
+	g := &grant{worker: int(*read.Worker), epoch: *read.Epoch, fromMs: *read.From, untilMs: *read.Until}
+	if read.Layout == nil {
+		return g, true
+	}
+	l := read.Layout
+	if !within(l.Epoch, 0, timeMostMs) || !within(l.Time, 39, 45) || !within(l.Worker, 1, 10) ||
+		!within(l.Sequence, 4, 16) || *l.Time+*l.Worker+*l.Sequence > 63 ||
+		*read.Worker >= 1<<uint(*l.Worker) {
+		return nil, false
+	}
+	g.layout = &Layout{
+		EpochMs: *l.Epoch, TimeBits: uint(*l.Time), WorkerBits: uint(*l.Worker),
+		SequenceBits: uint(*l.Sequence),
+	}
+	return g, true
+}
+
+// parseRefusal reads the JSON of an error; ok is false for anything else.
+func parseRefusal(body []byte) (code, message string, ok bool) {
+	var read struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	body = bytes.TrimSpace(body)
+	if json.Unmarshal(body, &read) != nil || read.Code == "" || len(read.Code) > codeMost {
+		return "", "", false
+	}
+	for _, c := range []byte(read.Code) {
+		if (c < 'a' || c > 'z') && c != '_' && (c < '0' || c > '9') {
+			return "", "", false
+		}
+	}
+	return read.Code, shown(read.Message, messageMost), true
+}

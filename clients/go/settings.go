@@ -1,0 +1,183 @@
+package leafd
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Settings of a client. What is zero has the default.
+type Settings struct {
+	Endpoints      []string      // base URLs of the door for ids; needed
+	AdminEndpoints []string      // of the door for worker ids; Endpoints
+	Token          string        // sent as a bearer token; none
+	CAFile         string        // PEM of who signs the servers' certificates; the system's
+	Attempt        time.Duration // one request to one node; 2 s
+	Deadline       time.Duration // a call whose context has none; 10 s
+	Cover          time.Duration // for so long a range is to last; 10 s
+	MinCount       int           // ids asked for at once, at least; 100
+	MaxCount       int           // and at most; 100000
+	Window         time.Duration // of a worker id; 60 s
+}
+
+// The numbers among the settings, by the names that all libraries share: times in milliseconds.
+const (
+	timeMost = 600 * 1000
+	day      = 24 * 3600 * 1000
+)
+
+var numberSettings = []struct {
+	name           string
+	least, most    int64
+	withoutSetting int64
+	time           func(*Settings) *time.Duration
+	count          func(*Settings) *int
+}{
+	{"attempt_ms", 1, timeMost, 2000, func(s *Settings) *time.Duration { return &s.Attempt }, nil},
+	{"deadline_ms", 1, timeMost, 10000, func(s *Settings) *time.Duration { return &s.Deadline }, nil},
+	{"cover_ms", 1, timeMost, 10000, func(s *Settings) *time.Duration { return &s.Cover }, nil},
+	{"min_count", 1, countMost, 100, nil, func(s *Settings) *int { return &s.MinCount }},
+	{"max_count", 1, countMost, countMost, nil, func(s *Settings) *int { return &s.MaxCount }},
+	{"window_ms", 1000, day, 60000, func(s *Settings) *time.Duration { return &s.Window }, nil},
+}
+
+// Set sets what is known by that name in all libraries ("attempt_ms", "endpoints" with commas between),
+// for settings that come as text. A value that breaks its rule is a bad_setting.
+func (s *Settings) Set(name, value string) error {
+	switch name {
+	case "endpoints":
+		s.Endpoints = strings.Split(value, ",")
+		return nil
+	case "admin_endpoints":
+		s.AdminEndpoints = strings.Split(value, ",")
+		return nil
+	case "token":
+		s.Token = value
+		return nil
+	case "ca_file":
+		s.CAFile = value
+		return nil
+	}
+	for _, rule := range numberSettings {
+		if rule.name != name {
+			continue
+		}
+		number, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || number < rule.least || number > rule.most {
+			return badSetting("%s=%q is not a whole number from %d to %d", name, shown(value, 100),
+				rule.least, rule.most)
+		}
+		if rule.time != nil {
+			*rule.time(s) = time.Duration(number) * time.Millisecond
+		} else {
+			*rule.count(s) = int(number)
+		}
+		return nil
+	}
+	return badSetting("there is no setting %q", shown(name, 100))
+}
+
+// checked gives the settings with their defaults, or says which rule is broken.
+func (s Settings) checked() (Settings, error) {
+	for _, rule := range numberSettings {
+		if rule.time != nil {
+			value := rule.time(&s)
+			if *value == 0 {
+				*value = time.Duration(rule.withoutSetting) * time.Millisecond
+			}
+			if *value < time.Duration(rule.least)*time.Millisecond ||
+				*value > time.Duration(rule.most)*time.Millisecond {
+				return s, badSetting("%s=%v is not from %d ms to %d ms", rule.name, *value, rule.least,
+					rule.most)
+			}
+			continue
+		}
+		value := rule.count(&s)
+		if *value == 0 {
+			*value = int(rule.withoutSetting)
+		}
+		if int64(*value) < rule.least || int64(*value) > rule.most {
+			return s, badSetting("%s=%d is not from %d to %d", rule.name, *value, rule.least, rule.most)
+		}
+	}
+	if s.MinCount > s.MaxCount {
+		return s, badSetting("min_count=%d is more than max_count=%d", s.MinCount, s.MaxCount)
+	}
+	for i := 0; i < len(s.Token); i++ {
+		if s.Token[i] <= ' ' || s.Token[i] > '~' {
+			return s, badSetting("token: its byte %d is not a printable ASCII character", i)
+		}
+	}
+	return s, s.checkEndpoints()
+}
+
+func (s *Settings) checkEndpoints() error {
+	var err error
+	if len(s.Endpoints) == 0 {
+		return badSetting("endpoints: none is given")
+	}
+	if len(s.AdminEndpoints) == 0 {
+		s.AdminEndpoints = s.Endpoints
+	}
+	if s.Endpoints, err = checkURLs("endpoints", s.Endpoints); err != nil {
+		return err
+	}
+	s.AdminEndpoints, err = checkURLs("admin_endpoints", s.AdminEndpoints)
+	return err
+}
+
+const endpointsMost = 64
+
+func checkURLs(name string, urls []string) ([]string, error) {
+	var bases []string
+	if len(urls) > endpointsMost {
+		return nil, badSetting("%s: %d URLs are more than %d", name, len(urls), endpointsMost)
+	}
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+			u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
+			return nil, badSetting("%s=%q is not http://HOST:PORT or https://HOST:PORT", name,
+				shown(text, 200))
+		}
+		if u.User != nil { // what stands there is not shown
+			return nil, badSetting("%s: a URL has a user or a password; use token", name)
+		}
+		bases = append(bases, strings.TrimRight(u.String(), "/"))
+	}
+	return bases, nil
+}
+
+// checkName checks the name of a tag or of a holder, by the rule of the server.
+func checkName(what, name string) error {
+	if len(name) < 1 || len(name) > 128 || !utf8.ValidString(name) {
+		return badSetting("%s %q is not 1 to 128 bytes of UTF-8", what, shown(name, 128))
+	}
+	for _, r := range name {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return badSetting("%s %q holds a control character", what, shown(name, 128))
+		}
+	}
+	return nil
+}
+
+func checkCount(count int) error {
+	if count < 1 || count > countMost {
+		return badSetting("count %d is not from 1 to %d", count, countMost)
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	if len(key) < 1 || len(key) > 128 || key[0] == ' ' || key[len(key)-1] == ' ' {
+		return badSetting("key %q is not 1 to 128 characters without a space at an end", shown(key, 128))
+	}
+	for i := 0; i < len(key); i++ {
+		if key[i] < ' ' || key[i] > '~' {
+			return badSetting("key: its byte %d is not a printable ASCII character", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package io.leafd.client;
+
+import io.leafd.client.net.Call;
+import io.leafd.client.net.Outcome;
+import io.leafd.client.net.Response;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.regex.Pattern;
+
+/** Makes ids, or an error, of what a call ended with. */
+final class Answers {
+    private static final Set<Integer> LATER = Set.of(408, 429, 500, 502, 503, 504);
+    private static final Pattern LINE =
+            Pattern.compile("(0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,18})");
+    private static final int RANGES = 64; // the server gives no more
+
+    private Answers() {
+    }
+
+    /** The answer, of any status below 300; else an error. */
+    static Response good(Outcome outcome) {
+        switch (outcome.kind()) {
+            case ANSWER:
+                if (outcome.response().status() < 300) {
+                    return outcome.response();
+                }
+                throw refusal(outcome.response(), outcome.text());
+            case UNREACHABLE:
+                throw late(outcome.response(), outcome.text());
+            case GARBAGE:
+                throw LeafdException.badAnswer(0, outcome.text());
+            default:
+                throw LeafdException.closed();
+        }
+    }
+
+    /** What a server refused, at an address. */
+    static LeafdException refusal(Response response, String address) {
+        int status = response.status();
+        String code = response.code();
+        if (code.isEmpty()) {
+            String what = status < 400 ? "a redirect, which is not followed" : "no error of leafd";
+            return new LeafdException("bad_answer", status, LATER.contains(status),
+                    address + ": status " + status + ", " + what + ": " + response.message(), null);
+        }
+        boolean later = LATER.contains(status) || code.equals("no_worker_id");
+        return new LeafdException(code, status, later, address + ": " + response.message(), null);
+    }
+
+    /** The deadline came first: failures are the last of each node, refused the last 503 or 429. A quota
+     * is the client's own; any other is a node that could not answer. */
+    static LeafdException late(Response refused, String failures) {
+        if (refused != null && refused.status() == 429 && !refused.code().isEmpty()) {
+            return new LeafdException(refused.code(), 429, true,
+                    "no node gave an id in time: " + failures, null);
+        }
+        return new LeafdException("unreachable", 0, true,
+                "no node gave an id in time: " + failures, null);
+    }
+
+    /** The same for a call that is still under way; null: it has not begun. */
+    static LeafdException late(Call call) {
+        return call == null ? late(null, "no request was sent yet")
+                : late(call.lastRefusal(), call.describe());
+    }
+
+    /** The ranges of an answer with format=range: they rise, and have count ids in all. */
+    static List<IdRange> ranges(Outcome outcome, int count) {
+        Response response = good(outcome);
+        String text = response.text();
+        String[] lines = text.split("\n", -1);
+        if (response.status() != 200 || !text.endsWith("\n") || lines.length > RANGES + 1) {
+            throw bad(outcome, "no list of ranges");
+        }
+        List<IdRange> ranges = new ArrayList<>(lines.length - 1);
+        long sum = 0;
+        long above = -1;
+        for (int i = 0; i < lines.length - 1; i++) {
+            IdRange range = range(outcome, lines[i]);
+            if (range.first() <= above) {
+                throw bad(outcome, "ranges that overlap or fall: " + range);
+            }
+            above = range.last();
+            sum += range.last() - range.first() + 1;
+            if (sum > count || sum <= 0) {
+                break;
+            }
+            ranges.add(range);
+        }
+        if (sum != count) {
+            throw bad(outcome, "other than the " + count + " ids that were asked for");
+        }
+        return ranges;
+    }
+
+    private static IdRange range(Outcome outcome, String line) {
+        if (!LINE.matcher(line).matches()) {
+            throw bad(outcome, "no range");
+        }
+        int space = line.indexOf(' ');
+        try {
+            long first = Long.parseLong(line.substring(0, space));
+            long last = Long.parseLong(line.substring(space + 1));
+            if (last < first || last - first == Long.MAX_VALUE) {
+                throw bad(outcome, "a range that ends before it begins");
+            }
+            return new IdRange(first, last);
+        } catch (NumberFormatException e) {
+            throw bad(outcome, "an id beyond 63 bits");
+        }
+    }
+
+    static LeafdException bad(Outcome outcome, String what) {
+        return LeafdException.badAnswer(outcome.response().status(), outcome.text()
+                + ": the answer has " + what + ": \"" + outcome.response().message() + '"');
+    }
+}

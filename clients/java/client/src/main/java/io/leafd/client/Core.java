@@ -1,0 +1,128 @@
+package io.leafd.client;
+
+import io.leafd.client.net.Address;
+import io.leafd.client.net.Cluster;
+import io.leafd.client.net.Counters;
+import io.leafd.client.net.Loop;
+import io.leafd.client.net.Tls;
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/** What the sources of a client share. Any thread. */
+final class Core {
+    /** Calls that may wait at a time, of each source, and of strict ids of the client. */
+    static final int MAX_WAITING = 100_000;
+    /** What a call may take beyond its deadline, where the loop's thread does not get its turn. */
+    private static final long GRACE_NANOS = 60_000_000;
+
+    final Settings settings;
+    final Loop loop;
+    final Counters counters = new Counters();
+    final Cluster ids;
+    final Cluster admin;
+    private volatile boolean closed;
+
+    Core(Settings settings) {
+        this.settings = settings;
+        Tls tls = tls(settings);
+        loop = new Loop();
+        ids = cluster(settings.endpoints, tls);
+        admin = settings.adminEndpoints.equals(settings.endpoints) ? ids
+                : cluster(settings.adminEndpoints, tls);
+    }
+
+    private Cluster cluster(List<Address> addresses, Tls tls) {
+        return new Cluster(loop, addresses, tls, settings.token, counters, settings.attemptMs);
+    }
+
+    /** Null where nobody needs it: to read whom the machine trusts takes its time. */
+    private static Tls tls(Settings settings) {
+        boolean needed = settings.caFile != null
+                || settings.endpoints.stream().anyMatch(Address::isTls)
+                || settings.adminEndpoints.stream().anyMatch(Address::isTls);
+        try {
+            return needed ? Tls.of(settings.caFile) : null;
+        } catch (IOException e) {
+            throw LeafdException.badSetting("ca_file=" + Names.show("" + settings.caFile)
+                    + " must be a file with certificates in PEM: " + e.getMessage());
+        }
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    void markClosed() {
+        closed = true;
+    }
+
+    long defaultDeadline() {
+        return System.nanoTime() + settings.deadlineMs * 1_000_000;
+    }
+
+    /** Counts an error that a caller is about to be given. */
+    LeafdException counted(LeafdException error) {
+        counters.errors.increment();
+        return error;
+    }
+
+    /** Runs the task on the loop's thread; the future ends with the client at the latest. */
+    void submit(CompletableFuture<?> future, Runnable task) {
+        if (closed) {
+            future.completeExceptionally(LeafdException.closed());
+            return;
+        }
+        loop.execute(task);
+        if (closed) {
+            future.completeExceptionally(LeafdException.closed());
+        }
+    }
+
+    /** The value of a future that ends by the deadline by itself, or the error it ended with. */
+    <T> T await(Asked<T> future, long deadlineNanos) {
+        try {
+            long nanos = deadlineNanos - System.nanoTime() + GRACE_NANOS;
+            return future.get(nanos, TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw counted(LeafdException.interrupted());
+        } catch (TimeoutException e) {
+            throw counted(closed ? LeafdException.closed() : Answers.late(future.call));
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof LeafdException) {
+                throw counted(((LeafdException) e.getCause()).again());
+            }
+            throw new IllegalStateException(e.getCause());
+        }
+    }
+
+    /**
+     * A future for callers, who may go on in it with whatever they like: never on our thread, and
+     * in the common pool also where a CompletableFuture by itself would take a new thread for each.
+     */
+    <T> CompletableFuture<T> handOut(CompletableFuture<T> inner) {
+        CompletableFuture<T> outer = new CompletableFuture<>();
+        inner.whenComplete((value, error) -> callbacks().execute(() -> {
+            if (error == null) {
+                outer.complete(value);
+            } else {
+                if (error instanceof LeafdException) {
+                    counted((LeafdException) error);
+                }
+                outer.completeExceptionally(error);
+            }
+        }));
+        return outer;
+    }
+
+    private static Executor callbacks() {
+        return ForkJoinPool.getCommonPoolParallelism() > 0 ? ForkJoinPool.commonPool()
+                : task -> new Thread(task, "leafd-client-callback").start();
+    }
+}

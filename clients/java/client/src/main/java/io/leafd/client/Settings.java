@@ -1,0 +1,303 @@
+package io.leafd.client;
+
+import io.leafd.client.net.Address;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * What a client is made with. Immutable; made by {@link #builder}, or with addresses alone by
+ * {@link LeafdClient#open(String...)}.
+ */
+public final class Settings {
+    static final int MAX_ENDPOINTS = 64;
+    private static final int MAX_TOKEN = 4096;
+
+    final List<Address> endpoints;
+    final List<Address> adminEndpoints;
+    final String token;
+    final Path caFile;
+    final long attemptMs;
+    final long deadlineMs;
+    final long coverMs;
+    final int minCount;
+    final int maxCount;
+    final long windowMs;
+    final Clock clock;
+
+    private Settings(Builder from) {
+        endpoints = List.copyOf(from.endpoints);
+        adminEndpoints = from.adminEndpoints.isEmpty() ? endpoints
+                : List.copyOf(from.adminEndpoints);
+        token = from.token;
+        caFile = from.caFile;
+        attemptMs = from.attemptMs;
+        deadlineMs = from.deadlineMs;
+        coverMs = from.coverMs;
+        minCount = from.minCount;
+        maxCount = from.maxCount;
+        windowMs = from.windowMs;
+        clock = from.clock;
+    }
+
+    /**
+     * Settings to be changed.
+     *
+     * @return the defaults, without an address
+     */
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    /** All of them but the token. */
+    @Override
+    public String toString() {
+        return "endpoints=" + endpoints + " admin_endpoints=" + adminEndpoints + " token="
+                + (token == null ? "none" : "given") + " ca_file=" + caFile + " attempt_ms="
+                + attemptMs + " deadline_ms=" + deadlineMs + " cover_ms=" + coverMs + " min_count="
+                + minCount + " max_count=" + maxCount + " window_ms=" + windowMs;
+    }
+
+    /**
+     * Collects settings. A setting that breaks its rule is refused at once, as
+     * {@code bad_setting}, with its name, the value and the rule. Not for several threads.
+     */
+    public static final class Builder {
+        private List<Address> endpoints = new ArrayList<>();
+        private List<Address> adminEndpoints = new ArrayList<>();
+        private String token;
+        private Path caFile;
+        private long attemptMs = 2000;
+        private long deadlineMs = 10_000;
+        private long coverMs = 10_000;
+        private int minCount = 100;
+        private int maxCount = 100_000;
+        private long windowMs = 60_000;
+        private Clock clock = Clock.systemUTC();
+
+        private Builder() {
+        }
+
+        /**
+         * The nodes, by base URLs of the door for ids.
+         *
+         * @param urls 1 to 64, {@code http://} or {@code https://}
+         * @return this
+         */
+        public Builder endpoints(String... urls) {
+            endpoints = addresses("endpoints", urls);
+            return this;
+        }
+
+        /**
+         * The nodes, by base URLs of the door for worker ids; without it {@link #endpoints}.
+         *
+         * @param urls 1 to 64, {@code http://} or {@code https://}
+         * @return this
+         */
+        public Builder adminEndpoints(String... urls) {
+            adminEndpoints = addresses("admin_endpoints", urls);
+            return this;
+        }
+
+        /**
+         * What the client shows to say who it is; it is in no message.
+         *
+         * @param value up to 4096 printable ASCII characters without blanks
+         * @return this
+         */
+        public Builder token(String value) {
+            boolean good = value != null && !value.isEmpty() && value.length() <= MAX_TOKEN
+                    && value.chars().allMatch(c -> c > 0x20 && c < 0x7f);
+            if (!good) {
+                throw LeafdException.badSetting("token: what was given (it is not shown) is not 1"
+                        + " to " + MAX_TOKEN + " printable ASCII characters without blanks");
+            }
+            token = value;
+            return this;
+        }
+
+        /**
+         * Who signs the servers' certificates; without it those whom the Java machine trusts.
+         *
+         * @param pem a file with certificates in PEM
+         * @return this
+         */
+        public Builder caFile(Path pem) {
+            caFile = Objects.requireNonNull(pem, "pem");
+            return this;
+        }
+
+        /**
+         * How long one request to one node may take, its connection included.
+         *
+         * @param ms 1 to 600000; 2000 without it
+         * @return this
+         */
+        public Builder attemptMs(long ms) {
+            attemptMs = within("attempt_ms", ms, 1, 600_000);
+            return this;
+        }
+
+        /**
+         * How long a call may take in all, unless it says otherwise.
+         *
+         * @param ms 1 to 3600000; 10000 without it
+         * @return this
+         */
+        public Builder deadlineMs(long ms) {
+            deadlineMs = within("deadline_ms", ms, 1, 3_600_000);
+            return this;
+        }
+
+        /**
+         * A range is to last so long at the measured rate.
+         *
+         * @param ms 1 to 3600000; 10000 without it
+         * @return this
+         */
+        public Builder coverMs(long ms) {
+            coverMs = within("cover_ms", ms, 1, 3_600_000);
+            return this;
+        }
+
+        /**
+         * The least ids asked for at once.
+         *
+         * @param count 1 to 100000, and not above max_count; 100 without it
+         * @return this
+         */
+        public Builder minCount(int count) {
+            minCount = (int) within("min_count", count, 1, Names.MAX_COUNT);
+            return this;
+        }
+
+        /**
+         * The most ids asked for at once.
+         *
+         * @param count 1 to 100000; 100000 without it
+         * @return this
+         */
+        public Builder maxCount(int count) {
+            maxCount = (int) within("max_count", count, 1, Names.MAX_COUNT);
+            return this;
+        }
+
+        /**
+         * The window of a worker id.
+         *
+         * @param ms 1000 to 86400000; 60000 without it
+         * @return this
+         */
+        public Builder windowMs(long ms) {
+            windowMs = within("window_ms", ms, 1000, 86_400_000);
+            return this;
+        }
+
+        /**
+         * Where snowflake ids take the time from; for tests.
+         *
+         * @param value instead of the system's
+         * @return this
+         */
+        public Builder clock(Clock value) {
+            clock = Objects.requireNonNull(value, "value");
+            return this;
+        }
+
+        /**
+         * A setting by its name in docs/clients.md, from a configuration file say; several
+         * addresses are separated by commas.
+         *
+         * @param name such as {@code attempt_ms}
+         * @param value as text
+         * @return this
+         */
+        public Builder set(String name, String value) {
+            switch (name) {
+                case "endpoints":
+                    return endpoints(value.split(",", -1));
+                case "admin_endpoints":
+                    return adminEndpoints(value.split(",", -1));
+                case "token":
+                    return token(value);
+                case "ca_file":
+                    return caFile(path(value));
+                case "attempt_ms":
+                    return attemptMs(number(name, value));
+                case "deadline_ms":
+                    return deadlineMs(number(name, value));
+                case "cover_ms":
+                    return coverMs(number(name, value));
+                case "min_count":
+                    return minCount((int) number(name, value));
+                case "max_count":
+                    return maxCount((int) number(name, value));
+                case "window_ms":
+                    return windowMs(number(name, value));
+                default:
+                    throw LeafdException.badSetting("no setting is called " + Names.show(name));
+            }
+        }
+
+        /**
+         * The settings, checked against each other.
+         *
+         * @return what {@link LeafdClient#open(Settings)} takes
+         */
+        public Settings build() {
+            if (endpoints.isEmpty()) {
+                throw LeafdException.badSetting("endpoints: none is given, and there must be one");
+            }
+            if (minCount > maxCount) {
+                throw LeafdException.badSetting("min_count=" + minCount
+                        + " must not be above max_count=" + maxCount);
+            }
+            return new Settings(this);
+        }
+
+        private static List<Address> addresses(String name, String... urls) {
+            if (urls.length < 1 || urls.length > MAX_ENDPOINTS) {
+                throw LeafdException.badSetting(name + ": " + urls.length
+                        + " addresses are not 1 to " + MAX_ENDPOINTS);
+            }
+            List<Address> list = new ArrayList<>();
+            for (String url : urls) {
+                try {
+                    list.add(Address.parse(url));
+                } catch (IllegalArgumentException e) {
+                    String shown = url.replaceAll("//[^/]*@", "//***@"); // there may be a password
+                    throw LeafdException.badSetting(name + "=" + Names.show(shown) + ": "
+                            + e.getMessage());
+                }
+            }
+            return list;
+        }
+
+        private static long within(String name, long value, long least, long most) {
+            if (value < least || value > most) {
+                throw LeafdException.badSetting(name + "=" + value + " is not " + least + " to "
+                        + most);
+            }
+            return value;
+        }
+
+        private static long number(String name, String value) {
+            if (!value.matches("[0-9]{1,9}")) {
+                throw LeafdException.badSetting(name + "=" + Names.show(value)
+                        + " is not a whole number of at most 9 digits");
+            }
+            return Long.parseLong(value);
+        }
+
+        private static Path path(String value) {
+            try {
+                return Path.of(value);
+            } catch (IllegalArgumentException e) {
+                throw LeafdException.badSetting("ca_file=" + Names.show(value) + " is no path");
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+package io.leafd.client;
+
+import io.leafd.client.net.Call;
+import io.leafd.client.net.Outcome;
+import io.leafd.client.net.Request;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * Ids of a strict tag: each is larger than all that any client was given before it was asked for.
+ *
+ * <p>Happy path: each call is one request, sent with an {@code Idempotency-Key}, so that a retry
+ * gets the ids of the first try, also where that one's answer was lost. Failure modes: an error by
+ * the deadline, which has the key ({@link LeafdException#idempotencyKey}); with it the caller may
+ * come again, for a day. Any thread, in any number.
+ */
+public final class StrictSource {
+    private final Core core;
+    private final AtomicInteger underWay;
+    private final String tag;
+    private final String target;
+
+    StrictSource(Core core, AtomicInteger underWay, String tag) {
+        this.core = core;
+        this.underWay = underWay;
+        this.tag = Names.check("the tag", tag);
+        target = "/api/segment/get/" + Names.encode(tag) + "?count=";
+    }
+
+    /**
+     * The tag.
+     *
+     * @return as it was given
+     */
+    public String tag() {
+        return tag;
+    }
+
+    /**
+     * A key for a call that is to be repeated after its deadline, by this process or the next one.
+     *
+     * @return 26 random characters of base 32
+     */
+    public static String newKey() {
+        return Names.newKey();
+    }
+
+    /**
+     * The next id.
+     *
+     * @return 0 or more
+     * @throws LeafdException none came by the client's deadline
+     */
+    public long next() {
+        return next(1).first();
+    }
+
+    /**
+     * The next id, by a deadline of its own.
+     *
+     * @param deadline 1 ms to a day
+     * @return 0 or more
+     * @throws LeafdException none came by then
+     */
+    public long next(Duration deadline) {
+        return next(1, Names.newKey(), deadline).first();
+    }
+
+    /**
+     * The next n ids.
+     *
+     * @param n 1 to 100000
+     * @return one range, and the key
+     * @throws LeafdException they did not come by the client's deadline
+     */
+    public StrictIds next(int n) {
+        return next(n, Names.newKey());
+    }
+
+    /**
+     * The next n ids, or those of an earlier call with the same key.
+     *
+     * @param n 1 to 100000
+     * @param key 1 to 128 printable ASCII characters
+     * @return one range, and whether it is an earlier call's
+     * @throws LeafdException they did not come by the client's deadline
+     */
+    public StrictIds next(int n, String key) {
+        return next(n, key, Duration.ofMillis(core.settings.deadlineMs));
+    }
+
+    /**
+     * The next n ids, or those of an earlier call with the same key, by a deadline of their own.
+     *
+     * @param n 1 to 100000
+     * @param key 1 to 128 printable ASCII characters
+     * @param deadline 1 ms to a day
+     * @return one range, and whether it is an earlier call's
+     * @throws LeafdException they did not come by then
+     */
+    public StrictIds next(int n, String key, Duration deadline) {
+        long deadlineNanos = Names.deadlineNanos(deadline);
+        try {
+            return core.await(ask(n, key, deadlineNanos), deadlineNanos);
+        } catch (LeafdException e) {
+            throw e.withKey(key);
+        }
+    }
+
+    /**
+     * The next id, without waiting for it.
+     *
+     * @return ends with the id, or with a {@link LeafdException} by the client's deadline
+     */
+    public CompletableFuture<Long> nextAsync() {
+        return nextAsync(1, Names.newKey()).thenApply(StrictIds::first);
+    }
+
+    /**
+     * The next n ids, or those of an earlier call with the same key, without waiting for them.
+     *
+     * @param n 1 to 100000
+     * @param key 1 to 128 printable ASCII characters
+     * @return ends with the ids, or with a {@link LeafdException} by the client's deadline
+     */
+    public CompletableFuture<StrictIds> nextAsync(int n, String key) {
+        return core.handOut(ask(n, key, core.defaultDeadline()));
+    }
+
+    private Asked<StrictIds> ask(int n, String key, long deadlineNanos) {
+        Names.checkCount(n);
+        Names.checkKey(key);
+        Asked<StrictIds> future = new Asked<>();
+        if (underWay.incrementAndGet() > Core.MAX_WAITING) {
+            underWay.decrementAndGet();
+            future.completeExceptionally(
+                    LeafdException.overloaded(Core.MAX_WAITING).withKey(key));
+            return future;
+        }
+        future.whenComplete((ids, error) -> underWay.decrementAndGet());
+        core.counters.waits.increment();
+        Request request = Request.get(target + n + "&format=range", key);
+        core.submit(future, () -> future.call = Call.start(core.ids, () -> request, deadlineNanos,
+                () -> true, outcome -> finish(future, outcome, n, key)));
+        return future;
+    }
+
+    private void finish(CompletableFuture<StrictIds> future, Outcome outcome, int n, String key) {
+        try {
+            List<IdRange> ranges = Answers.ranges(outcome, n);
+            if (ranges.size() != 1) {
+                throw Answers.bad(outcome, "several ranges, as no strict tag has");
+            }
+            core.counters.strictIds.add(n);
+            boolean replayed = "true".equals(outcome.response().header("Idempotency-Replayed"));
+            future.complete(new StrictIds(ranges.get(0), key, replayed));
+        } catch (LeafdException e) {
+            future.completeExceptionally(e.withKey(key));
+        }
+    }
+}

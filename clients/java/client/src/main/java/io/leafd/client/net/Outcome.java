@@ -1,0 +1,50 @@
+package io.leafd.client.net;
+
+/** How a call ended: with an answer, or without one and a text that says why. Immutable. */
+public final class Outcome {
+    /** What came in the end. */
+    public enum Kind {
+        /** An answer, whatever its status; not one that is retried. */
+        ANSWER,
+        /** No node gave one by the deadline; the last answer, if any, says try later. */
+        UNREACHABLE,
+        /** What came is no answer of HTTP. */
+        GARBAGE,
+        /** Nobody wants it any more. */
+        UNWANTED,
+        /** The client was closed. */
+        CLOSED
+    }
+
+    private final Kind kind;
+    private final Response response;
+    private final int node;
+    private final String text;
+
+    Outcome(Kind kind, Response response, int node, String text) {
+        this.kind = kind;
+        this.response = response;
+        this.node = node;
+        this.text = text;
+    }
+
+    /** Which end it was. */
+    public Kind kind() {
+        return kind;
+    }
+
+    /** The answer; of one that was unreachable the last 503 or 429, or null. */
+    public Response response() {
+        return response;
+    }
+
+    /** The place of the node that answered. */
+    public int node() {
+        return node;
+    }
+
+    /** From which address it came, or the last failure of each. */
+    public String text() {
+        return text;
+    }
+}

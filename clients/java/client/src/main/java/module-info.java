@@ -1,0 +1,4 @@
+/** Client library of leafd: unique 64-bit ids. Begin with {@link io.leafd.client.LeafdClient}. */
+module io.leafd.client {
+    exports io.leafd.client;
+}

@@ -1,0 +1,122 @@
+// Types of leafd for Node. What settings, errors and counters mean: docs/clients.md.
+
+export interface Settings {
+    /** One or more base URLs of the door for ids. */
+    endpoints: string | readonly string[];
+    /** Base URLs of the door for worker ids (snowflake ids alone); default: endpoints. */
+    adminEndpoints?: string | readonly string[] | undefined;
+    token?: string | undefined;
+    /** Who signs the servers' certificates, in PEM; default: whom the system trusts. */
+    caFile?: string | undefined;
+    /** How long one request to one node may take (2000). */
+    attemptMs?: number | undefined;
+    /** How long a call may take in all, unless it says otherwise (10000). */
+    deadlineMs?: number | undefined;
+    /** A range is to last so long at the measured rate (10000). */
+    coverMs?: number | undefined;
+    /** Bounds of the ids asked for at once (100, 100000). */
+    minCount?: number | undefined;
+    maxCount?: number | undefined;
+    /** Of a worker id (60000). */
+    windowMs?: number | undefined;
+}
+
+export interface CallOptions {
+    deadlineMs?: number | undefined;
+}
+
+export interface StrictOptions extends CallOptions {
+    /** An Idempotency-Key: the same key, tag and count give the same ids for a day. */
+    key?: string | undefined;
+}
+
+/** Both bounds are included. */
+export interface IdRange {
+    readonly first: bigint;
+    readonly last: bigint;
+}
+
+export interface StrictRange extends IdRange {
+    /** Another request with the same key had been given these ids before. */
+    readonly replayed: boolean;
+}
+
+export interface Decoded {
+    readonly timestampMs: number;
+    readonly workerId: number;
+    readonly sequence: number;
+}
+
+export interface Stats {
+    ids_segment: number;
+    ids_strict: number;
+    ids_snowflake: number;
+    requests: number;
+    retries: number;
+    failovers: number;
+    errors: number;
+    waits: number;
+    burnt: number;
+    clock_waits: number;
+    renewals: number;
+}
+
+/** What calls throw, or reject with. */
+export class LeafdError extends Error {
+    constructor(code: string, message: string, status?: number, key?: string);
+    /** The server's, such as "unknown_tag", or one of the library's. */
+    readonly code: string;
+    /** Of HTTP; 0 where no server answered. */
+    readonly status: number;
+    /** Of a strict call: the key under which to come again. */
+    readonly key: string | undefined;
+    /** Whether it makes sense to come again with the same call. */
+    get retryable(): boolean;
+}
+
+/** A cluster of leafd. Belongs to the thread that made it. */
+export class Client {
+    /** Throws bad_setting for a setting that breaks its rule. */
+    constructor(settings: Settings);
+    /** A source of ids of a tag. Make it once and keep it: each has ranges of its own. */
+    segment(tag: string): Segment;
+    /** A source of ids of a strict tag, each of which is a request. */
+    strict(tag: string): Strict;
+    /** A source of snowflake ids. name: one name, one running source; made up if it is missing. */
+    snowflake(name?: string): Snowflake;
+    /** Take a snowflake id apart. The layout is known from the first worker id on. */
+    decode(id: bigint | string): Decoded;
+    stats(): Stats;
+    /** The same for Prometheus. */
+    statsText(): string;
+    /** Give back worker ids, drop what was not used, and end what is under way. */
+    close(): Promise<void>;
+}
+
+/** Not to be made by programs: see Client. */
+export interface Segment extends AsyncIterable<bigint> {
+    readonly tag: string;
+    next(options?: CallOptions): Promise<bigint>;
+    /** The next id if one is here, without a promise; else undefined, and it asks for more. */
+    tryNext(): bigint | undefined;
+    nextMany(count: number, options?: CallOptions): Promise<bigint[]>;
+    /** In one range, by a request of its own. */
+    nextRange(count: number, options?: CallOptions): Promise<IdRange>;
+    close(): Promise<void>;
+}
+
+export interface Strict {
+    readonly tag: string;
+    next(options?: StrictOptions): Promise<bigint>;
+    nextMany(count: number, options?: StrictOptions): Promise<bigint[]>;
+    request(count?: number, options?: StrictOptions): Promise<StrictRange>;
+}
+
+export interface Snowflake extends AsyncIterable<bigint> {
+    next(options?: CallOptions): Promise<bigint>;
+    /** The next id if one can be made now; else undefined, and it acquires or renews. */
+    tryNext(): bigint | undefined;
+    nextMany(count: number, options?: CallOptions): Promise<bigint[]>;
+    decode(id: bigint): Decoded;
+    close(): Promise<void>;
+}

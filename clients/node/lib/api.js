@@ -1,0 +1,149 @@
+// What is asked of leafd, and what its answers mean (docs/http-api.md). A request is
+// {method, target, headers, body, success}, where success has the status of an answer that
+// is no error (200 if it is missing); a reply is {status, headers, body} with its body as text.
+
+import { randomInt } from "node:crypto";
+import { LeafdError } from "./errors.js";
+
+export const ID_MAX = (1n << 63n) - 1n;
+const RANGES_MAX = 64;
+const WORKER_MAX = 1023;
+const RETRY_AFTER_MAX_S = 86400;
+const KEY_LETTERS = "abcdefghijklmnopqrstuvwxyz234567";
+
+export function segmentRequest(tag, count, { contiguous = false, key = undefined } = {}) {
+    const target = `/api/segment/get/${encodeURIComponent(tag)}?count=${count}&format=range` +
+        (contiguous ? "&contiguous=1" : "");
+    return { method: "GET", target, headers: key === undefined ? {} : { "Idempotency-Key": key } };
+}
+
+/** 26 random characters of base 32: 130 bits. */
+export function newKey() {
+    return Array.from({ length: 26 }, () => KEY_LETTERS[randomInt(32)]).join("");
+}
+
+export function acquireRequest(name, windowMs) {
+    return { method: "POST", target: "/api/workers", headers: {}, success: [201],
+        body: JSON.stringify({ name, window_ms: windowMs }) };
+}
+
+/** lastMs: the highest time used; undefined: none yet */
+export function renewRequest(workerId, epoch, windowMs, lastMs) {
+    return { method: "PUT", target: `/api/workers/${workerId}`, headers: {}, success: [200, 201],
+        body: JSON.stringify({ epoch, window_ms: windowMs, last_timestamp_ms: lastMs }) };
+}
+
+export function releaseRequest(workerId, epoch, lastMs) {
+    return { method: "DELETE", headers: {}, success: [204],
+        target: `/api/workers/${workerId}?epoch=${epoch}&last_timestamp_ms=${lastMs}` };
+}
+
+export function badAnswer(reply, what) {
+    return new LeafdError("bad_answer",
+        `status ${reply.status}, ${what}: ${JSON.stringify(reply.body.slice(0, 100))}`,
+        reply.status);
+}
+
+/** undefined for what succeeded. */
+export function errorOf(reply, success = [200]) {
+    if (success.includes(reply.status)) {
+        return undefined;
+    }
+    let body;
+    try {
+        body = JSON.parse(reply.body);
+    } catch {
+        body = null;
+    }
+    const { code, message } = body ?? {};
+    if (reply.status < 400 || typeof code !== "string" || !/^[a-z0-9_]{1,64}$/.test(code) ||
+        typeof message !== "string") {
+        return badAnswer(reply, "and no error of leafd");
+    }
+    return new LeafdError(code, message.slice(0, 1000), reply.status);
+}
+
+/** In milliseconds; undefined: it says nothing that can be read. */
+export function retryAfterMs(reply) {
+    const text = reply.headers["retry-after"] ?? "";
+    return /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), RETRY_AFTER_MAX_S) * 1000 : undefined;
+}
+
+/** The ranges {first, size} of an answer, which must have exactly the ids asked for, rising. */
+export function rangesOf(reply, count) {
+    const lines = reply.body.split("\n");
+    if (lines.at(-1) === "") {
+        lines.pop();
+    }
+    const ranges = [];
+    let before = -1n;
+    let total = 0;
+    for (const line of lines) {
+        const match = /^([0-9]{1,19}) ([0-9]{1,19})$/.exec(line);
+        if (match === null || ranges.length === RANGES_MAX) {
+            throw badAnswer(reply, "and no ranges");
+        }
+        const [first, last] = [BigInt(match[1]), BigInt(match[2])];
+        if (first <= before || last < first || last > ID_MAX) {
+            throw badAnswer(reply, "and ranges that do not rise");
+        }
+        const size = Number(last - first + 1n);
+        ranges.push({ first, size });
+        total += size;
+        before = last;
+    }
+    if (total !== count) {
+        throw badAnswer(reply, `and not the ${count} ids asked for`);
+    }
+    return ranges;
+}
+
+export function oneRangeOf(reply, count) {
+    const ranges = rangesOf(reply, count);
+    if (ranges.length !== 1) {
+        throw badAnswer(reply, "and not one range");
+    }
+    return ranges[0];
+}
+
+function number(value, low, high = Number.MAX_SAFE_INTEGER) {
+    if (!Number.isSafeInteger(value) || value < low || value > high) {
+        throw new Error("no number");
+    }
+    return value;
+}
+
+function layoutOf(row) {
+    const layout = {
+        epochMs: number(row.epoch_ms, 0), timeBits: number(row.time_bits, 1, 62),
+        workerBits: number(row.worker_bits, 1, 10), sequenceBits: number(row.sequence_bits, 1, 20),
+    };
+    number(layout.timeBits + layout.workerBits + layout.sequenceBits, 1, 63);
+    return layout;
+}
+
+/** {workerId, epoch, fromMs, untilMs, layout}; layout: null where the node does not know it */
+export function grantOf(reply) {
+    try {
+        const row = JSON.parse(reply.body);
+        const layout = row.layout === null ? null : layoutOf(row.layout);
+        const workers = layout === null ? WORKER_MAX : 2 ** layout.workerBits - 1;
+        const fromMs = number(row.from_ms, 0);
+        const lowest = Math.max(fromMs, layout === null ? 0 : layout.epochMs + 1);
+        return { workerId: number(row.worker_id, 0, workers), epoch: number(row.epoch, 1), fromMs,
+            untilMs: number(row.until_ms, lowest), layout };
+    } catch {
+        throw badAnswer(reply, "and no worker id");
+    }
+}
+
+/** Take a snowflake id apart, without asking anybody. */
+export function decode(layout, id) {
+    const sequenceBits = BigInt(layout.sequenceBits);
+    const workerBits = BigInt(layout.workerBits);
+    return {
+        timestampMs: Number(id >> (sequenceBits + workerBits)) + layout.epochMs,
+        workerId: Number((id >> sequenceBits) & ((1n << workerBits) - 1n)),
+        sequence: Number(id & ((1n << sequenceBits) - 1n)),
+    };
+}

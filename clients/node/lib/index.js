@@ -1,0 +1,4 @@
+// Ids of leafd: from ranges held in the process, strictly rising, or snowflakes (README.md).
+
+export { Client } from "./client.js";
+export { LeafdError } from "./errors.js";

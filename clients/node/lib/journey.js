@@ -1,0 +1,93 @@
+// The way of one call from node to node: which is asked next, and after which wait. It decides, and
+// does nothing.
+//
+// The happy path: move() says try node 0, it answers. Failure modes: failed() goes to the next
+// node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
+// move() throws unreachable, or the quota's error.
+
+import { LeafdError } from "./errors.js";
+
+const FIRST_WAIT_MS = 20;
+const LONGEST_WAIT_MS = 1000;
+const QUOTA_WAIT_MS = 1000; // where the server does not say
+
+/** The nodes' addresses for one kind of requests, and the one that is kept to. */
+export class Door {
+    constructor(addresses, count) {
+        this.addresses = addresses;
+        this.count = count;
+        this.current = Math.floor(Math.random() * addresses.length);
+    }
+
+    /** This node failed: whoever comes next begins with the one behind it. */
+    leave(index) {
+        if (this.current === index && this.addresses.length > 1) {
+            this.current = (index + 1) % this.addresses.length;
+            this.count("failovers");
+        }
+    }
+}
+
+export class Journey {
+    /** deadline: asked each time; of a segment's request it lasts as long as somebody waits */
+    constructor(door, deadline, random = Math.random) {
+        this.door = door;
+        this.deadline = deadline;
+        this.tries = 0;
+        this.random = random;
+        this.index = door.current;
+        this.failedNow = 0; // in this round
+        this.roundWaitMs = FIRST_WAIT_MS;
+        this.leastMs = 0; // what Retry-After said in this round
+        this.waitMs = 0;
+        this.failures = new Map();
+        this.quotaError = undefined;
+    }
+
+    /** {waitMs, index}: wait if waitMs > 0, else try the node. */
+    move(now) {
+        const left = this.deadline() - now;
+        if (!(left > 0)) {
+            throw this.unreachable();
+        }
+        if (this.waitMs > 0) {
+            const waitMs = Math.min(this.waitMs, left);
+            this.waitMs = 0;
+            return { waitMs, index: this.index };
+        }
+        this.tries++;
+        return { waitMs: 0, index: this.index };
+    }
+
+    /** The node of the last move could not be reached, or answered 503. */
+    failed(why, retryAfterMs = 0) {
+        this.failures.set(this.index, why);
+        this.quotaError = undefined;
+        this.door.leave(this.index);
+        this.index = (this.index + 1) % this.door.addresses.length;
+        this.leastMs = Math.max(this.leastMs, retryAfterMs);
+        if (++this.failedNow === this.door.addresses.length) {
+            const random = this.roundWaitMs * (1 + this.random()) / 2;
+            this.waitMs = Math.max(random, this.leastMs);
+            this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
+            this.failedNow = 0;
+            this.leastMs = 0;
+        }
+    }
+
+    /** The node of the last move answered 429 quota: it is asked again. */
+    quota(error, retryAfterMs = QUOTA_WAIT_MS) {
+        this.quotaError = error;
+        this.waitMs = Math.max(retryAfterMs, FIRST_WAIT_MS);
+    }
+
+    unreachable() {
+        if (this.quotaError !== undefined) {
+            return this.quotaError;
+        }
+        const told = [...this.failures].sort(([a], [b]) => a - b)
+            .map(([index, why]) => `${this.door.addresses[index].url}: ${why}`);
+        return new LeafdError("unreachable", "no node answered by the deadline; " +
+            (told.length > 0 ? told.join("; ") : "none was asked in time"));
+    }
+}

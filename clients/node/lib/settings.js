@@ -1,0 +1,180 @@
+// Settings of a client, checked when it is made.
+
+import { readFileSync } from "node:fs";
+import tls from "node:tls";
+import { LeafdError, badSetting } from "./errors.js";
+
+export const COUNT_MAX = 100000; // of the server (docs/http-api.md)
+export const MS_MAX = 600000;
+const WINDOW_MAX_MS = 86400000;
+const NAME_MAX_BYTES = 128;
+const ENDPOINTS_MAX = 64;
+const HOST_MAX = 253;
+const HOST = /^[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?$/;
+const SYSTEM_CA_FILES = [
+    "/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt", // Fedora
+    "/etc/ssl/cert.pem", // BSD, macOS
+];
+const DEFAULTS = {
+    endpoints: undefined,
+    adminEndpoints: undefined,
+    token: undefined,
+    caFile: undefined,
+    attemptMs: 2000,
+    deadlineMs: 10000,
+    coverMs: 10000,
+    minCount: 100,
+    maxCount: 100000,
+    windowMs: 60000,
+};
+
+/** A whole number from low to high. */
+export function whole(name, value, low, high) {
+    if (!Number.isInteger(value) || value < low || value > high) {
+        throw badSetting(name, value, `a whole number from ${low} to ${high}`);
+    }
+    return value;
+}
+
+/** A tag or the name of a holder. */
+export function textName(what, value) {
+    const good = typeof value === "string" && !/[\x00-\x1f\x7f]/.test(value) &&
+        !/[\ud800-\udfff]/u.test(value) && value !== "" &&
+        Buffer.byteLength(value) <= NAME_MAX_BYTES;
+    if (!good) {
+        throw badSetting(what, value,
+            `1 to ${NAME_MAX_BYTES} bytes of UTF-8 without control characters`);
+    }
+    return value;
+}
+
+export function idempotencyKey(value) {
+    if (typeof value !== "string" || !/^[\x21-\x7e]([\x20-\x7e]{0,126}[\x21-\x7e])?$/.test(value)) {
+        throw badSetting("key", value,
+            "1 to 128 printable ASCII characters, with no space at its ends");
+    }
+    return value;
+}
+
+/** Options of a call: those that are known, and no others. */
+export function options(given, ...known) {
+    if (given === undefined) {
+        return {};
+    }
+    if (typeof given !== "object" || given === null) {
+        throw badSetting("options", given, `an object of ${known.join(", ")}`);
+    }
+    for (const name of Object.keys(given)) {
+        if (!known.includes(name)) {
+            throw badSetting(name, given[name], `none but ${known.join(", ")}`);
+        }
+    }
+    return given;
+}
+
+function address(name, url) {
+    const refusal = badSetting(name, url,
+        "a base URL like http://10.0.0.1:8080 or https://leafd.example");
+    if (typeof url !== "string" || !/^https?:\/\/[^\s/?#@\\]+\/?$/i.test(url)) {
+        throw refusal;
+    }
+    let parts;
+    try {
+        parts = new URL(url);
+    } catch {
+        throw refusal;
+    }
+    const { hostname } = parts;
+    if (!hostname.startsWith("[") && (hostname.length > HOST_MAX || !HOST.test(hostname))) {
+        throw refusal;
+    }
+    if (parts.port === "0") {
+        throw refusal;
+    }
+    const secure = parts.protocol === "https:";
+    const port = parts.port === "" ? (secure ? 443 : 80) : Number(parts.port);
+    const host = parts.hostname.replace(/^\[|\]$/g, "");
+    return { secure, host, port, authority: `${parts.hostname}:${port}`,
+        url: `${parts.protocol}//${parts.hostname}:${port}` };
+}
+
+function addresses(name, urls) {
+    const list = typeof urls === "string" ? [urls] : urls;
+    if (!Array.isArray(list) || list.length < 1 || list.length > ENDPOINTS_MAX) {
+        throw badSetting(name, urls, `1 to ${ENDPOINTS_MAX} base URLs`);
+    }
+    const found = new Map();
+    for (const url of list) {
+        const one = address(name, url);
+        found.set(one.url, one);
+    }
+    return [...found.values()];
+}
+
+/** Those whom the system trusts; undefined: those whom Node does. */
+function systemAuthorities() {
+    if (typeof tls.getCACertificates === "function") {
+        return tls.getCACertificates("system");
+    }
+    for (const file of SYSTEM_CA_FILES) {
+        try {
+            return readFileSync(file);
+        } catch {
+            // not this system's
+        }
+    }
+    return undefined;
+}
+
+function authorities(file) {
+    if (file === undefined) {
+        return systemAuthorities();
+    }
+    const rule = "a file of certificates in PEM";
+    if (typeof file !== "string") {
+        throw badSetting("caFile", file, rule);
+    }
+    try {
+        const text = readFileSync(file);
+        if (!text.includes("-----BEGIN CERTIFICATE-----")) {
+            throw new Error("it has none");
+        }
+        tls.createSecureContext({ ca: text });
+        return text;
+    } catch (error) {
+        throw badSetting("caFile", file, `${rule} (${error.message})`);
+    }
+}
+
+export function makeSettings(given) {
+    if (typeof given !== "object" || given === null || Array.isArray(given)) {
+        throw badSetting("settings", given, "an object");
+    }
+    const set = { ...DEFAULTS };
+    for (const [name, value] of Object.entries(given)) {
+        if (!Object.hasOwn(DEFAULTS, name)) {
+            throw new LeafdError("bad_setting", `${name}: there is no such setting`);
+        }
+        if (value !== undefined) {
+            set[name] = value;
+        }
+    }
+    set.endpoints = addresses("endpoints", set.endpoints);
+    set.adminEndpoints = set.adminEndpoints === undefined
+        ? set.endpoints : addresses("adminEndpoints", set.adminEndpoints);
+    if (set.token !== undefined &&
+        (typeof set.token !== "string" || !/^[\x21-\x7e]{1,1024}$/.test(set.token))) {
+        throw badSetting("token", set.token,
+            "1 to 1024 printable ASCII characters without a space");
+    }
+    const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);
+    set.ca = secure || set.caFile !== undefined ? authorities(set.caFile) : undefined;
+    whole("attemptMs", set.attemptMs, 1, MS_MAX);
+    whole("deadlineMs", set.deadlineMs, 1, MS_MAX);
+    whole("coverMs", set.coverMs, 1, MS_MAX);
+    whole("minCount", set.minCount, 1, COUNT_MAX);
+    whole("maxCount", set.maxCount, set.minCount, COUNT_MAX);
+    whole("windowMs", set.windowMs, 1000, WINDOW_MAX_MS);
+    return Object.freeze(set);
+}

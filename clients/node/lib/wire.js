@@ -1,0 +1,137 @@
+// Requests over Node's own http and https, each within a time that holds for all of it. The happy
+// path: exchange() sends, and gives the whole reply. Failure modes: Failed for whatever breaks, a
+// time that is over included; LeafdError bad_answer for what is no reply. A connection that the
+// server closed while it was idle is opened again at once: nobody has seen that request.
+
+import http from "node:http";
+import https from "node:https";
+import { LeafdError } from "./errors.js";
+
+const IDLE_MAX = 8; // open connections that wait for a request, for each node
+const HEAD_MAX_BYTES = 16384;
+const BODY_MAX_BYTES = 1 << 20; // leafd's answers to what is asked here have some 4 KiB at most
+
+/** The node could not be reached, or its answer broke off. */
+export class Failed extends Error {}
+
+class Stale extends Error {}
+
+export class Wire {
+    #settings;
+    #agents;
+    #running = new Set();
+    #closed = false;
+
+    constructor(settings) {
+        this.#settings = settings;
+        const shared = { keepAlive: true, maxFreeSockets: IDLE_MAX, autoSelectFamily: true,
+            scheduling: "lifo" };
+        this.#agents = {
+            plain: new http.Agent(shared),
+            secure: new https.Agent({ ...shared, ca: settings.ca, rejectUnauthorized: true,
+                minVersion: "TLSv1.2", ALPNProtocols: ["http/1.1"] }),
+        };
+    }
+
+    /** {status, headers, body} */
+    async exchange(address, request, withinMs) {
+        const end = performance.now() + withinMs;
+        for (;;) {
+            try {
+                return await this.#once(address, request, end - performance.now());
+            } catch (error) {
+                if (!(error instanceof Stale)) {
+                    throw error;
+                }
+            }
+        }
+    }
+
+    close() {
+        this.#closed = true;
+        for (const abort of this.#running) {
+            abort();
+        }
+        this.#agents.plain.destroy();
+        this.#agents.secure.destroy();
+    }
+
+    #once(address, request, withinMs) {
+        return new Promise((resolve, reject) => {
+            if (this.#closed) {
+                reject(new Failed("the client was closed"));
+                return;
+            }
+            const sent = this.#send(address, request);
+            const abort = () => settle(new Failed("the client was closed"));
+            const timer = setTimeout(
+                () => settle(new Failed(`no answer within ${Math.round(withinMs)} ms`)),
+                Math.max(0, withinMs));
+            const settle = (error, reply) => {
+                clearTimeout(timer);
+                this.#running.delete(abort);
+                if (error === undefined) {
+                    resolve(reply);
+                } else {
+                    sent.destroy();
+                    reject(error);
+                }
+            };
+            this.#running.add(abort);
+            let begun = false;
+            sent.on("error", (error) => settle(this.#judge(address, sent, begun, error)));
+            sent.on("upgrade", () => settle(new LeafdError("bad_answer",
+                `${address.url}: a protocol that nobody asked for`)));
+            sent.on("response", (got) => {
+                begun = true;
+                read(got, settle, address);
+            });
+        });
+    }
+
+    #send(address, request) {
+        const headers = { Host: address.authority, ...request.headers };
+        if (this.#settings.token !== undefined) {
+            headers.Authorization = `Bearer ${this.#settings.token}`;
+        }
+        if (request.body !== undefined) {
+            headers["Content-Type"] = "application/json";
+            headers["Content-Length"] = Buffer.byteLength(request.body);
+        }
+        const sent = (address.secure ? https : http).request({
+            host: address.host, port: address.port, method: request.method, path: request.target,
+            headers, maxHeaderSize: HEAD_MAX_BYTES,
+            agent: address.secure ? this.#agents.secure : this.#agents.plain,
+        });
+        sent.end(request.body);
+        return sent;
+    }
+
+    #judge(address, sent, begun, error) {
+        if (sent.reusedSocket && !begun && ["ECONNRESET", "EPIPE"].includes(error.code)) {
+            return new Stale();
+        }
+        // An end within the head is a parser's error, too; but a broken connection, and no garbage.
+        if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE") {
+            return new LeafdError("bad_answer", `${address.url}: ${error.message}`);
+        }
+        return new Failed(error.message || error.code);
+    }
+}
+
+function read(got, settle, address) {
+    const parts = [];
+    let size = 0;
+    got.on("data", (part) => {
+        size += part.length;
+        if (size > BODY_MAX_BYTES) {
+            settle(new LeafdError("bad_answer",
+                `${address.url}: a body of more than ${BODY_MAX_BYTES} bytes`, got.statusCode));
+        } else {
+            parts.push(part);
+        }
+    });
+    got.on("error", () => settle(new Failed("the connection ended within the answer")));
+    got.on("end", () => settle(undefined, { status: got.statusCode, headers: got.headers,
+        body: Buffer.concat(parts).toString("utf8") }));
+}

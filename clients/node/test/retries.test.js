@@ -1,0 +1,63 @@
+// What is tried again, what is not, and what is waited for in between.
+
+import assert from "node:assert/strict";
+import { answers, closes, ends, halves, loses, refusal, reply } from "./fake.js";
+import { Stopwatch, clusterTest, failure, take, waitFor } from "./help.js";
+
+const RETRIED = { closes, loses, halves, "503": ends(refusal(503, "no_leader")),
+    "an end within the head": ends("HTTP/1.1 200 OK\r\nContent-Le"), "no bytes": ends("") };
+for (const [what, fault] of Object.entries(RETRIED)) {
+    clusterTest(`tried again: ${what}`, 1, async (cluster, open) => {
+        cluster.nodes[0].faults = [fault, fault];
+        const ids = await take(open({ attemptMs: 1000 }).segment("order"), 100);
+        assert.equal(new Set(ids).size, 100);
+        assert.ok(cluster.log.length >= 3);
+    });
+}
+
+const FINAL = [["garbage\r\n\r\n", "bad_answer", 0], [reply(200, "1 x\n"), "bad_answer", 200],
+    [reply(200, "1 99\n"), "bad_answer", 200],
+    [reply(302, "", "Location: http://127.0.0.1:1/"), "bad_answer", 302],
+    [reply(502, "<html>"), "bad_answer", 502],
+    [reply(200, "x".repeat((1 << 20) + 1)), "bad_answer", 200],
+    [refusal(404, "unknown_tag"), "unknown_tag", 404],
+    [refusal(401, "unauthorized"), "unauthorized", 401],
+    [refusal(409, "exhausted"), "exhausted", 409], [refusal(429, "share"), "share", 429],
+    [refusal(507, "state_full"), "state_full", 507]];
+for (const [data, code, status] of FINAL) {
+    clusterTest(`not tried again, and forgotten after a second: ${code} ${status}`,
+        3, async (cluster, open) => {
+            cluster.nodes.forEach((node) => (node.always = answers(data)));
+            const source = open().segment("order");
+            const first = new Stopwatch();
+            for (let n = 0; n < 3; n++) {
+                const error = await failure(() => source.next());
+                assert.deepEqual([error.code, error.status], [code, status]);
+            }
+            const asked = cluster.log.length;
+            assert.ok(asked <= 1 + first.tookMs() / 1000, "one within a second");
+            cluster.nodes.forEach((node) => (node.always = undefined));
+            const watch = new Stopwatch();
+            await waitFor(() => source.tryNext() !== undefined);
+            watch.checkBelow(3000);
+            assert.equal(cluster.log.length, asked + 1);
+            const [last, again] = cluster.log.slice(-2);
+            assert.equal(again.node, last.node);
+            assert.ok(again.request.at - last.request.at > 900);
+        });
+}
+
+clusterTest("a quota is waited for", 3, async (cluster, open) => {
+    cluster.faultAll(answers(refusal(429, "quota", "Retry-After: 1")));
+    assert.equal(await open().segment("order").next(), 1n);
+    const [one, two] = cluster.log;
+    assert.ok(one.node === two.node && two.request.at - one.request.at >= 990);
+});
+
+clusterTest("Retry-After is kept", 3, async (cluster, open) => {
+    cluster.faultAll(answers(refusal(503, "overloaded", "Retry-After: 1")));
+    assert.equal(await open().segment("order").next(), 1n);
+    assert.equal(new Set(cluster.log.slice(0, 3).map(({ node }) => node)).size, 3);
+    assert.equal(cluster.log.length, 4);
+    assert.ok(cluster.log[3].request.at - cluster.log[2].request.at >= 990);
+});

@@ -1,0 +1,43 @@
+// What must compile by index.d.ts, and what must not: `make types`.
+
+import { Client, LeafdError } from "leafd";
+import type { Decoded, IdRange, Stats, StrictRange } from "leafd";
+
+const client = new Client({ endpoints: "http://a", token: undefined, windowMs: 1000 });
+const segment = client.segment("order");
+const id: bigint = await segment.next({ deadlineMs: 5 });
+const maybe: bigint | undefined = segment.tryNext();
+const many: bigint[] = await segment.nextMany(5);
+const range: IdRange = await segment.nextRange(5);
+const strict: StrictRange = await client.strict("invoice").request(1, { key: "k" });
+const parts: Decoded = client.decode(await client.snowflake().next());
+const stats: Stats = client.stats();
+for await (const one of segment) {
+    const same: bigint = one;
+    console.log(same);
+    break;
+}
+try {
+    await client.close();
+} catch (error) {
+    if (error instanceof LeafdError) {
+        const told: [string, number, boolean, string | undefined] =
+            [error.code, error.status, error.retryable, error.key];
+        console.log(told);
+    }
+}
+console.log(id, maybe, many, range, strict.replayed, parts.workerId, stats.burnt);
+
+// @ts-expect-error endpoints are needed
+new Client({});
+// @ts-expect-error no such setting
+new Client({ endpoints: "http://a", dedlineMs: 5 });
+// @ts-expect-error ids are no numbers
+const number: number = await segment.next();
+// @ts-expect-error tryNext may have none
+const sure: bigint = segment.tryNext();
+// @ts-expect-error a count is a number
+await segment.nextMany(5n);
+// @ts-expect-error segments have no keys
+await segment.next({ key: "k" });
+console.log(number, sure);

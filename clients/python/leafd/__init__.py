@@ -1,0 +1,17 @@
+"""Ids of leafd: from ranges held in the process, strictly rising, or snowflakes.
+
+    import leafd
+
+    with leafd.Client("http://127.0.0.1:8080") as client:
+        orders = client.segment("order")
+        print(orders.next())
+
+leafd.aio has the same for asyncio. What the settings and errors mean is in docs/clients.md.
+"""
+from ._api import Decoded, Layout
+from ._client import Client, Segment, Snowflake, Strict, StrictIds
+from ._errors import LeafdError
+
+__all__ = ["Client", "Decoded", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",
+           "StrictIds"]
+__version__ = "0.2.0"

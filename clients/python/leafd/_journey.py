@@ -1,0 +1,128 @@
+"""The way of one call from node to node: which is asked next, and after which wait.
+
+It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: move() says
+try node 0, it answers. Failure modes: failed() and cut() go to the next node, and after all of them to a
+wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
+quota's error.
+"""
+from __future__ import annotations
+
+import random
+from typing import Callable, Dict, List, NamedTuple, Optional
+
+from . import _api
+from ._errors import LeafdError
+from ._http import Reply, Request
+from ._settings import Address
+from ._stats import Stats
+
+FIRST_WAIT_S = 0.020
+LONGEST_WAIT_S = 1.0
+QUOTA_WAIT_S = 1.0  # where the server does not say
+
+
+class Door:
+    """The nodes' addresses for one kind of requests, and the one that is kept to."""
+
+    def __init__(self, addresses: List[Address], stats: Stats) -> None:
+        self.addresses = addresses
+        self.stats = stats
+        self.current = random.randrange(len(addresses))
+
+    def leave(self, index: int) -> None:
+        """This node failed: whoever comes next begins with the one behind it."""
+        if self.current == index and len(self.addresses) > 1:
+            self.current = (index + 1) % len(self.addresses)
+            self.stats.add("failovers")
+
+
+class Move(NamedTuple):
+    """What to do next: wait if wait_s > 0, else try the node."""
+
+    wait_s: float
+    node: int
+
+
+class Journey:
+    """deadline: asked each time, by the same clock as move()'s now; the one of a segment's request
+    lasts as long as somebody waits."""
+
+    def __init__(self, door: Door, deadline: Callable[[], float],
+                 uniform: Callable[[float, float], float] = random.uniform) -> None:
+        self.door = door
+        self.deadline = deadline
+        self.tries = 0
+        self._uniform = uniform
+        self._index = door.current
+        self._failed = 0  # in this round
+        self._round_wait_s = FIRST_WAIT_S
+        self._least_s = 0.0  # what Retry-After said in this round
+        self._wait_s = 0.0
+        self._failures: Dict[int, str] = {}
+        self._quota: Optional[LeafdError] = None
+
+    @property
+    def is_new(self) -> bool:
+        """No try of it has ended."""
+        return not self._failures and self._quota is None
+
+    def move(self, now: float) -> Move:
+        left = self.deadline() - now
+        if left <= 0:
+            raise self.unreachable()
+        if self._wait_s > 0:
+            wait_s, self._wait_s = min(self._wait_s, left), 0.0
+            return Move(wait_s, self._index)
+        self.tries += 1
+        return Move(0.0, self._index)
+
+    def cut(self, now: float, began: float) -> None:
+        """The node of the last move did not answer in time. Where it was the deadline that left it
+        none, the failure before says more."""
+        why = f"no answer within {round((now - began) * 1000)} ms"
+        if now >= self.deadline():
+            why = self._failures.get(self._index, why)
+        self.failed(why)
+
+    def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
+        """The node of the last move could not be reached, or answered 503."""
+        self._failures[self._index] = why
+        self._quota = None
+        self.door.leave(self._index)
+        self._index = (self._index + 1) % len(self.door.addresses)
+        self._least_s = max(self._least_s, retry_after_s or 0.0)
+        self._failed += 1
+        if self._failed == len(self.door.addresses):
+            self._wait_s = max(self._uniform(self._round_wait_s / 2, self._round_wait_s),
+                               self._least_s)
+            self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
+            self._failed = 0
+            self._least_s = 0.0
+
+    def quota(self, error: LeafdError, retry_after_s: Optional[float]) -> None:
+        """The node of the last move answered 429 quota: it is asked again."""
+        self._quota = error
+        self._wait_s = QUOTA_WAIT_S if retry_after_s is None else max(retry_after_s, FIRST_WAIT_S)
+
+    def unreachable(self) -> LeafdError:
+        if self._quota is not None:
+            return self._quota
+        told = [f"{self.door.addresses[index]}: {why}"
+                for index, why in sorted(self._failures.items())]
+        return LeafdError("unreachable", "no node answered by the deadline; "
+                          + ("; ".join(told) if told else "none was asked in time"))
+
+
+def settled(journey: Journey, request: Request, reply: Reply) -> bool:
+    """Whether the reply ends the call with success. False: the journey goes on; LeafdError: it
+    ends."""
+    error = _api.error_of(reply, request.success)
+    if error is None:
+        return True
+    if error.status == 503:
+        journey.failed(str(error), _api.retry_after(reply))
+    elif error.code == "quota" and error.status == 429:
+        journey.quota(error, _api.retry_after(reply))
+    else:
+        raise error
+    return False

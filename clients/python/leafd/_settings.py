@@ -1,0 +1,145 @@
+"""Settings of a client, checked when it is made."""
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+from typing import List, NamedTuple, Optional, Sequence, Union
+from urllib.parse import urlsplit
+
+from ._errors import bad_setting
+
+COUNT_MAX = 100000  # of the server (docs/http-api.md)
+NAME_MAX_BYTES = 128
+KEY_MAX = 128
+ENDPOINTS_MAX = 64
+MS_MAX = 600000
+WINDOW_MAX_MS = 86400000
+
+HOST_MAX = 253
+
+_HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+class Address(NamedTuple):
+    """One base URL."""
+
+    secure: bool
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """What Host says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{'https' if self.secure else 'http'}://{self.authority}"
+
+
+class Settings(NamedTuple):
+    """All of them, valid."""
+
+    endpoints: List[Address]
+    admin_endpoints: List[Address]
+    token: Optional[str]
+    tls: Optional[ssl.SSLContext]
+    attempt_ms: int
+    deadline_ms: int
+    cover_ms: int
+    min_count: int
+    max_count: int
+    window_ms: int
+
+
+def whole(name: str, value: object, low: int, high: int) -> int:
+    """A whole number from low to high, or bad_setting."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise bad_setting(name, value, f"a whole number from {low} to {high}")
+    return value
+
+
+def text_name(what: str, value: object) -> str:
+    """A tag or the name of a holder: 1 to 128 bytes of UTF-8 without control characters."""
+    rule = f"1 to {NAME_MAX_BYTES} bytes of UTF-8 without control characters"
+    if not isinstance(value, str) or _CONTROL.search(value):
+        raise bad_setting(what, value, rule)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise bad_setting(what, value, rule) from None
+    if not 1 <= size <= NAME_MAX_BYTES:
+        raise bad_setting(what, value, rule)
+    return value
+
+
+def idempotency_key(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\x20-\x7e]{1,128}", value) \
+            or value != value.strip(" "):
+        raise bad_setting("key", value, f"1 to {KEY_MAX} printable ASCII characters, with no "
+                                        "space at its ends")
+    return value
+
+
+def address(name: str, url: object) -> Address:
+    """Of one base URL."""
+    rule = "a base URL like http://10.0.0.1:8080 or https://leafd.example"
+    if not isinstance(url, str) or re.search(r"[^\x21-\x7e]", url):
+        raise bad_setting(name, url, rule)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise bad_setting(name, url, rule) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") \
+            or parts.query or parts.fragment or "@" in parts.netloc or "?" in url or "#" in url \
+            or port == 0:
+        raise bad_setting(name, url, rule)
+    if ":" in parts.hostname:
+        try:
+            ipaddress.ip_address(parts.hostname)
+        except ValueError:
+            raise bad_setting(name, url, rule) from None
+    elif not _HOST.fullmatch(parts.hostname) or len(parts.hostname) > HOST_MAX:
+        raise bad_setting(name, url, rule)
+    secure = parts.scheme == "https"
+    return Address(secure, parts.hostname, port or (443 if secure else 80))
+
+
+def addresses(name: str, urls: Union[str, Sequence[str]]) -> List[Address]:
+    if isinstance(urls, str):
+        urls = [urls]
+    if not isinstance(urls, (list, tuple)) or not 1 <= len(urls) <= ENDPOINTS_MAX:
+        raise bad_setting(name, urls, f"1 to {ENDPOINTS_MAX} base URLs")
+    return list(dict.fromkeys(address(name, url) for url in urls))
+
+
+def tls_context(ca_file: Optional[str]) -> ssl.SSLContext:
+    """Names are checked, always."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, TypeError) as error:
+        raise bad_setting("ca_file", ca_file, f"a file of certificates in PEM ({error})") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def make(endpoints: Union[str, Sequence[str]], admin_endpoints: Union[str, Sequence[str], None],
+         token: Optional[str], ca_file: Optional[str], attempt_ms: int, deadline_ms: int,
+         cover_ms: int, min_count: int, max_count: int, window_ms: int) -> Settings:
+    ids = addresses("endpoints", endpoints)
+    admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
+    if token is not None and (not isinstance(token, str)
+                              or not re.fullmatch(r"[\x21-\x7e]{1,1024}", token)):
+        raise bad_setting("token", token, "1 to 1024 printable ASCII characters without a space")
+    secure = ca_file is not None or any(one.secure for one in ids + admin)
+    tls = tls_context(ca_file) if secure else None
+    low = whole("min_count", min_count, 1, COUNT_MAX)
+    return Settings(
+        ids, admin, token, tls,
+        whole("attempt_ms", attempt_ms, 1, MS_MAX), whole("deadline_ms", deadline_ms, 1, MS_MAX),
+        whole("cover_ms", cover_ms, 1, MS_MAX), low, whole("max_count", max_count, low, COUNT_MAX),
+        whole("window_ms", window_ms, 1000, WINDOW_MAX_MS))

@@ -1,0 +1,239 @@
+"""Connections of the client for threads: one request at a time each, within a time that holds for
+all of it. The happy path: exchange() sends, reads, and the connection can take another request.
+Failure modes: OSError for whatever breaks, a time that is over included; Stale where the server had
+closed the connection before the request; BadAnswer for what is no reply.
+"""
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ._http import Reader, Reply
+from ._settings import Address
+
+READ_BYTES = 65536
+IDLE_MAX = 8  # open connections that wait for a request, for each node
+
+_ENDED = (BrokenPipeError, ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)
+_Found = Sequence[Tuple[Any, ...]]
+
+
+class Stale(Exception):
+    """The server closed the connection while it was idle: nobody has seen the request."""
+
+
+def start(thread: threading.Thread) -> None:
+    """OSError if there can be no more threads, or the interpreter ends."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(f"no thread: {error}") from None
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("no answer in time")
+    return left
+
+
+class Resolver:
+    """Names of hosts. The system's call knows no limit of time, so it has a thread; one at a time
+    for each name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Dict[Address, "_Lookup"] = {}
+
+    def find(self, address: Address, until: float) -> _Found:
+        try:
+            return socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM, 0,
+                                      socket.AI_NUMERICHOST)
+        except (socket.gaierror, UnicodeError):
+            pass  # a name
+        with self._lock:
+            lookup = self._running.get(address)
+            if lookup is None or lookup.done.is_set():
+                lookup = self._running[address] = _Lookup(address)
+                start(threading.Thread(target=lookup.run, name="leafd-resolve", daemon=True))
+        if not lookup.done.wait(_left(until)):
+            raise TimeoutError("the name was not resolved in time")
+        if lookup.error is not None:
+            raise OSError(f"the name was not resolved: {lookup.error}")
+        return lookup.found
+
+
+class _Lookup:
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.done = threading.Event()
+        self.found: _Found = []
+        self.error: Optional[OSError] = None
+
+    def run(self) -> None:
+        try:
+            self.found = socket.getaddrinfo(self.address.host, self.address.port, 0,
+                                            socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            self.error = error if isinstance(error, OSError) else OSError(str(error))
+        self.done.set()
+
+
+class Connection:
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._used = False
+
+    def exchange(self, data: bytes, until: float) -> Reply:
+        reader = Reader()
+        try:
+            self._sock.settimeout(_left(until))
+            self._sock.sendall(data)
+        except _ENDED:
+            if self._used:
+                raise Stale from None
+            raise
+        while True:
+            self._sock.settimeout(_left(until))
+            try:
+                got = self._sock.recv(READ_BYTES)
+            except _ENDED:
+                if self._used and not reader.begun:
+                    raise Stale from None
+                raise
+            if not got:
+                if self._used and not reader.begun:
+                    raise Stale
+                raise ConnectionError("the connection ended within the answer" if reader.begun
+                                      else "the connection ended before an answer")
+            reply = reader.feed(got)
+            if reply is not None:
+                self._used = True
+                return reply
+
+    def idle(self) -> bool:
+        """Whether it is as it was left: the server has neither closed it nor said anything."""
+        try:
+            if not hasattr(select, "poll"):
+                return not select.select([self._sock], [], [], 0)[0]
+            poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
+            return not poll.poll(0)
+        except (OSError, ValueError):
+            return False
+
+    def abort(self) -> None:
+        """Wake whoever waits for this connection, in another thread."""
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """The descriptor alone: a parent of this process may still use the connection."""
+        try:
+            self._sock.close()
+        except OSError:
+            pass
+
+
+def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
+            until: float) -> Connection:
+    found = resolver.find(address, until)
+    error: Optional[OSError] = None
+    for at, (family, kind, protocol, _, where) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            # An address that is silent leaves time for the ones behind it.
+            sock.settimeout(_left(until) / (len(found) - at))
+            sock.connect(where)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address.secure:
+                assert tls is not None
+                sock.settimeout(_left(until))
+                sock = tls.wrap_socket(sock, server_hostname=address.host)
+            return Connection(sock)
+        except OSError as failure:
+            sock.close()
+            error = failure
+    raise error or OSError("the name has no address")
+
+
+class Pool:
+    """The connections of a client."""
+
+    def __init__(self, tls: Optional[ssl.SSLContext]) -> None:
+        self._tls = tls
+        self._resolver = Resolver()
+        self.reset()
+
+    def reset(self) -> None:
+        """As new; in a child of fork, where no lock of the parent's may be waited for."""
+        self._lock = threading.Lock()
+        self._resolver = Resolver()
+        self._idle: Dict[Address, List[Connection]] = {}
+        self._busy: Dict[int, Connection] = {}
+        self._closed = False
+
+    def inherited(self) -> None:
+        """In a child of fork: the parent's connections are closed here, and stay open there."""
+        held = [one for many in list(self._idle.values()) for one in many]
+        held += list(self._busy.values())
+        self.reset()
+        for connection in held:
+            connection.close()
+
+    def exchange(self, address: Address, data: bytes, until: float) -> Reply:
+        while True:
+            connection, fresh = self._open(address, until)
+            reply = None
+            try:
+                reply = connection.exchange(data, until)
+                return reply
+            except Stale:
+                if fresh:
+                    raise ConnectionError("the connection ended before an answer") from None
+            finally:
+                self._put_back(address, connection, reply is not None and reply.keep)
+
+    def _open(self, address: Address, until: float) -> Tuple[Connection, bool]:
+        with self._lock:
+            if self._closed:
+                raise ConnectionError("the client was closed")
+            waiting = self._idle.get(address, [])
+            while waiting:
+                connection = waiting.pop()
+                if connection.idle():
+                    self._busy[id(connection)] = connection
+                    return connection, False
+                connection.close()
+        connection = connect(address, self._resolver, self._tls, until)
+        with self._lock:
+            if self._closed:
+                connection.close()
+                raise ConnectionError("the client was closed")
+            self._busy[id(connection)] = connection
+        return connection, True
+
+    def _put_back(self, address: Address, connection: Connection, keep: bool) -> None:
+        with self._lock:
+            self._busy.pop(id(connection), None)
+            waiting = self._idle.setdefault(address, [])
+            if keep and not self._closed and len(waiting) < IDLE_MAX:
+                waiting.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for waiting in self._idle.values():
+                for connection in waiting:
+                    connection.close()
+            self._idle.clear()
+            for connection in self._busy.values():
+                connection.abort()

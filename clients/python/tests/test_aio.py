@@ -1,0 +1,279 @@
+"""leafd.aio: what is its own; what both clients share is tested with the other one."""
+import asyncio
+import json
+import re
+import time
+
+import fake
+import leafd.aio
+import pytest
+from test_segment import in_child, self_closing
+from test_snowflake import LAYOUT, Clock, asked
+
+
+def run(cluster, work, **settings):
+    """work(client), in an event loop of its own."""
+    async def whole():
+        async with leafd.aio.Client(cluster.urls, **settings) as client:
+            return await work(client)
+
+    return asyncio.run(whole(), debug=False)
+
+
+async def take(source, count):
+    return [await source.next() for _ in range(count)]
+
+
+async def wait_for(condition, limit_s=10):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        await asyncio.sleep(0.002)
+
+
+async def failure(call):
+    with pytest.raises(leafd.LeafdError) as caught:
+        await call
+    return caught.value
+
+
+def test_ids_come_from_a_range_and_the_next_one_is_asked_for_at_the_half(cluster):
+    async def work(client):
+        source = client.segment("order")
+        assert await take(source, 50) == list(range(1, 51))
+        assert len(cluster.log) == 1
+        assert await source.next() == 51
+        await wait_for(lambda: len(cluster.log) == 2)
+        assert await take(source, 249) == list(range(52, 301))
+        assert await source.next_many(1000) == list(range(301, 1301))
+        assert len(await source.next_range(77)) == 77
+        async for id in source:
+            assert id > 1300
+            break
+        return client.stats()
+
+    assert run(cluster, work)["ids_segment"] == 1300 + 77 + 1
+
+
+def test_many_tasks(cluster):
+    async def work(client):
+        source = client.segment("order")
+        got = await asyncio.gather(*(take(source, 500) for _ in range(40)))
+        assert all(mine == sorted(mine) for mine in got)
+        assert sorted(id for mine in got for id in mine) == list(range(1, 20001))
+
+    run(cluster, work, max_count=700)
+
+
+def test_try_next(cluster):
+    async def work(client):
+        source = client.segment("order")
+        assert source.try_next() is None
+        await wait_for(lambda: source.try_next() is not None)
+        assert len(cluster.log) == 1
+
+    run(cluster, work)
+
+
+def test_a_call_that_is_cancelled_loses_no_id_twice(cluster):
+    async def work(client):
+        source, strict = client.segment("order"), client.strict("invoice")
+        cluster.nodes[0].faults = [fake.hangs, fake.hangs]
+        for call in (source.next(), strict.next(), source.next_many(300)):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(call, 0.1)
+        assert len(client._tasks) <= 1
+        cluster.nodes[0].drop_connections()
+        ids = await take(source, 500)
+        assert len(set(ids)) == 500
+        assert await strict.next() > 0
+
+    run(cluster, work)
+
+
+@pytest.mark.parametrize("fault", [fake.closes, fake.loses, fake.halves, fake.hangs,
+                                   fake.answers(fake.refusal(503, "no_leader"))])
+def test_what_is_tried_again(three, fault):
+    three.fault_all(self_closing(fault))
+
+    async def work(client):
+        assert len(set(await take(client.segment("order"), 100))) == 100
+        three.fault_all(self_closing(fault))
+        got = await client.strict("invoice").request(5)
+        assert got.ids == range(1, 6)
+        assert client.stats()["errors"] == 0
+
+    run(three, work, attempt_ms=1000)
+
+
+@pytest.mark.parametrize("data, code, status", [
+    (b"garbage\r\n\r\n", "bad_answer", 0), (fake.reply(200, b"1 x\n"), "bad_answer", 200),
+    (fake.refusal(404, "unknown_tag"), "unknown_tag", 404)])
+def test_what_is_not_tried_again(three, data, code, status):
+    for node in three.nodes:
+        node.always = fake.answers(data)
+
+    async def work(client):
+        source = client.segment("order")
+        for call in (source.next, source.next, lambda: source.next_range(5),
+                     client.strict("invoice").next):
+            error = await failure(call())
+            assert (error.code, error.status) == (code, status)
+        assert len(three.log) == 3
+
+    run(three, work)
+
+
+@pytest.mark.parametrize("fault", [fake.hangs, fake.drips, fake.closes])
+def test_the_deadline_holds(three, fault):
+    for node in three.nodes:
+        node.always = fault
+
+    async def work(client):
+        for source in (client.segment("order"), client.strict("invoice"), client.snowflake()):
+            watch = fake.Stopwatch()
+            error = await failure(source.next(deadline_ms=1000))
+            assert 0.9 < watch.took_s()
+            watch.check_below(5)
+            assert error.code == "unreachable"
+            assert all(url in error.message for url in three.urls)
+
+    run(three, work, attempt_ms=100)
+
+
+def test_a_connection_that_was_closed_while_idle_is_no_failure(cluster):
+    async def work(client):
+        strict = client.strict("invoice")
+        assert [await strict.next(), await strict.next()] == [1, 2]
+        assert cluster.nodes[0].connections == 1
+        cluster.nodes[0].drop_connections()
+        assert await strict.next() == 3
+        cluster.nodes[0].faults = [fake.closes]
+        assert await strict.next() == 4
+        stats = client.stats()
+        assert (stats["retries"], stats["requests"]) == (0, 4)
+
+    run(cluster, work)
+
+
+def test_closing_ends_calls(cluster):
+    async def work(client):
+        kept = client.segment("order")
+        await kept.next()
+        cluster.nodes[0].always = fake.hangs
+        calls = [asyncio.ensure_future(call) for call in (
+            client.segment("other").next(), client.strict("invoice").next(),
+            kept.next_range(3), client.snowflake().next())]
+        await wait_for(lambda: len(cluster.log) == 5)
+        watch = fake.Stopwatch()
+        await client.close()
+        assert [(await failure(call)).code for call in calls] == ["closed"] * 4
+        watch.check_below(1.5)
+        assert (await failure(kept.next())).code == "closed"
+        with pytest.raises(leafd.LeafdError, match="closed"):
+            client.segment("order")
+        assert client.stats()["burnt"] == 99
+
+    run(cluster, work)
+
+
+def test_snowflake_ids(cluster):
+    async def work(client):
+        source = client.snowflake()
+        got = await asyncio.gather(*(take(source, 2000) for _ in range(5)))
+        assert all(mine == sorted(mine) for mine in got)
+        ids = sorted(id for mine in got for id in mine)
+        assert len(set(ids)) == 10000 and len(asked(cluster, "POST")) == 1
+        before = client.stats()["renewals"]
+        # Of two the second was sent when all ids were there.
+        await wait_for(lambda: client.stats()["renewals"] >= before + 2)
+        await client.close()
+        last = json.loads(asked(cluster, "PUT")[-1].body)["last_timestamp_ms"]
+        assert last == LAYOUT.decode(ids[-1]).timestamp_ms
+        assert asked(cluster, "DELETE")[0].options["last_timestamp_ms"] == str(last)
+        assert client.decode(ids[0]).worker_id == 0
+
+    run(cluster, work, window_ms=1000)
+
+
+@pytest.mark.parametrize("fault, code", [
+    (None, None), (fake.answers(fake.refusal(409, "fenced")), "fenced"),
+    (fake.answers(fake.refusal(403, "forbidden")), "forbidden")])
+def test_a_window_that_is_over(cluster, fault, code):
+    clock = Clock(cluster)
+
+    async def work(client):
+        source = client.snowflake()
+        await source.next()
+        clock.ms += 3600000
+        if fault:
+            cluster.nodes[0].faults = [fault]
+            assert (await failure(source.next())).code == code
+        assert LAYOUT.decode(await source.next()).timestamp_ms == clock.ms
+        assert len(cluster.workers) == (2 if code == "fenced" else 1)
+
+    run(cluster, work, _wall_ns=clock.ns)
+
+
+def test_a_clock_that_goes_back(cluster):
+    clock = Clock(cluster)
+
+    async def work(client):
+        source = client.snowflake()
+        first = await source.next()
+        clock.ms -= 4
+        assert (await failure(source.next(50))).code == "window_over"
+        clock.ms -= 10000
+        rest = await source.next_many(4095 - LAYOUT.decode(first).sequence)
+        assert rest == list(range(first + 1, first + 1 + len(rest)))
+        assert (await failure(source.next(50))).code == "window_over"
+        clock.ms += 10005
+        assert LAYOUT.decode(await source.next()) == (clock.ms, 0, 0)
+
+    run(cluster, work, _wall_ns=clock.ns)
+
+
+def test_nodes_that_do_not_know_the_layout(three):
+    three.nodes[0].layout = three.nodes[1].layout = None
+
+    async def work(client):
+        client._admin.current = 0
+        await client.snowflake().next()
+        assert [request.method for _, request in three.log] == ["POST", "PUT", "PUT"]
+        three.nodes[2].layout = None
+        assert (await failure(client.snowflake().next())).code == "layout_unknown"
+
+    run(three, work)
+
+
+def test_a_child_of_fork(cluster):
+    async def work(client):
+        source, flakes = client.segment("order"), client.snowflake()
+        mine = await take(source, 60) + await take(flakes, 5)
+        await wait_for(lambda: source._journey is None)
+
+        def child():
+            async def inside():
+                return await take(source, 50) + await take(flakes, 5)
+            return asyncio.run(inside())
+
+        theirs = eval(in_child(child), {})
+        assert len(theirs) == 55 and not set(theirs) & set(mine)
+        more = await take(source, 300) + await take(flakes, 5)
+        assert not set(more) & set(mine + theirs)
+        # The parent's connections are as they were.
+        assert await client.strict("invoice").next() == 1
+        assert not asked(cluster, "DELETE")
+
+    run(cluster, work)
+
+
+def test_the_example(cluster):
+    text = leafd.aio.__doc__
+    lines = re.findall(r"^    (.*)$", text, re.M)
+    assert len(lines) == 3
+    code = "async def main():\n" + "\n".join("    " + line for line in lines)
+    names = {"leafd": leafd}
+    exec(code.replace("http://127.0.0.1:8080", cluster.urls[0]), names)
+    asyncio.run(names["main"]())
+    assert len(cluster.log) == 1

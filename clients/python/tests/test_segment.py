@@ -1,0 +1,503 @@
+"""Segment and strict sources against a cluster that misbehaves."""
+import gc
+import os
+import signal
+import socket
+import threading
+import time
+import weakref
+
+import fake
+import leafd
+import pytest
+
+
+def take(source, count):
+    return [source.next() for _ in range(count)]
+
+
+def wait_for(condition, limit_s=10):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.002)
+
+
+def counts(cluster):
+    return [int(request.options["count"]) for _, request in cluster.log]
+
+
+def test_ids_come_from_a_range_and_the_next_one_is_asked_for_at_the_half(cluster, open_client):
+    source = open_client(cluster).segment("order")
+    assert take(source, 50) == list(range(1, 51))
+    assert counts(cluster) == [100]
+    assert source.next() == 51
+    wait_for(lambda: len(cluster.log) == 2)
+    assert cluster.log[0][1].target == "/api/segment/get/order?count=100&format=range"
+    assert counts(cluster) == [100, 200]
+    assert take(source, 249) == list(range(52, 301))
+
+
+def test_a_request_is_sent_though_all_ids_were_taken_before_it_began(
+        cluster, open_client, monkeypatch):
+    """And nobody waits just then: else the size would double for a request that never was."""
+    held = []
+    source = open_client(cluster).segment("order")
+    source.next()
+    wait_for(lambda: source._journey is None)
+    monkeypatch.setattr("leafd._client.start", held.append)
+    assert take(source, 99) == list(range(2, 101))
+    assert len(held) == 1 and counts(cluster) == [100]
+    monkeypatch.undo()
+    held[0].start()
+    wait_for(lambda: counts(cluster) == [100, 200])
+    wait_for(lambda: source._journey is None)
+    assert take(source, 200) == list(range(101, 301))
+
+
+def test_sizes_stay_within_their_bounds(cluster, open_client):
+    source = open_client(cluster, min_count=7, max_count=30, cover_ms=60000).segment("order")
+    assert take(source, 500) == list(range(1, 501))
+    assert counts(cluster)[:4] == [7, 14, 28, 30] and set(counts(cluster)[4:]) == {30}
+
+
+def test_a_slow_taker_asks_for_less(cluster, open_client):
+    source = open_client(cluster, min_count=2, cover_ms=1000).segment("order")
+    take(source, 2000)
+    assert max(counts(cluster)) > 16
+    while counts(cluster)[-1] > 4:
+        # As if it had been slow: the time since the last request is long.
+        wait_for(lambda: source._journey is None)
+        source._size_at -= 1000
+        take(source, source._buffer._piece_size)
+    assert len(counts(cluster)) < 100
+
+
+def test_answers_of_many_ranges(cluster, open_client):
+    cluster.split = 7
+    source = open_client(cluster).segment("order")
+    ids = take(source, 1000)
+    assert ids == sorted(set(ids)) and ids[-1] > 1000
+
+
+def test_many_at_once_and_one_range(cluster, open_client):
+    client = open_client(cluster)
+    source = client.segment("order")
+    assert source.next_many(1000) == list(range(1, 1001))
+    wait_for(lambda: source._journey is None)
+    assert len(source.next_range(10)) == 10
+    assert "contiguous" in cluster.log[-1][1].options
+    ids = iter(source)
+    assert next(ids) == 1001
+    for count in (0, 100001, "1"):
+        for call in (source.next_many, source.next_range, client.strict("invoice").request):
+            with pytest.raises(leafd.LeafdError, match="bad_setting"):
+                call(count)
+    assert len(source.next_range(100000)) == 100000
+
+
+def test_try_next_never_waits_and_asks_for_ids(cluster, open_client):
+    source = open_client(cluster, attempt_ms=2000).segment("order")
+    cluster.nodes[0].faults = [fake.hangs]
+    watch = fake.Stopwatch()
+    assert [source.try_next() for _ in range(5)] == [None] * 5
+    watch.check_below(1)
+    cluster.nodes[0].drop_connections()
+    ids = []
+    wait_for(lambda: ids.append(source.try_next()) or ids[-1] is not None)
+    assert ids[-1] == 101
+    assert len(cluster.log) == 2
+
+
+def test_one_request_at_a_time_and_unique_ids_for_many_threads(cluster, open_client):
+    under_way, most = [0], [0]
+
+    def slow(node, request, answer):
+        with cluster.lock:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+        time.sleep(0.002)
+        data = answer()
+        with cluster.lock:
+            under_way[0] -= 1
+        return data
+
+    cluster.nodes[0].always = slow
+    source = open_client(cluster, max_count=2000).segment("order")
+    got = [[] for _ in range(8)]
+
+    def run(mine):
+        for _ in range(5000):
+            mine.append(source.next())
+
+    threads = [threading.Thread(target=run, args=(mine,)) for mine in got]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(mine == sorted(mine) for mine in got)
+    assert sorted(id for mine in got for id in mine) == list(range(1, 40001))
+    assert most[0] == 1
+    assert source._client.stats()["ids_segment"] == 40000
+
+
+def test_the_next_node_is_asked_when_one_fails(three, open_client):
+    client = open_client(three)
+    source = client.segment("order")
+    source.next()
+    first = three.log[0][0]
+    first.always = fake.closes
+    ids = take(source, 1000)
+    assert len(set(ids)) == 1000
+    assert {node for node, _ in three.log[3:]} <= set(three.nodes) - {first}
+    stats = client.stats()
+    assert stats["failovers"] == 1 and stats["retries"] == 1 and stats["errors"] == 0
+
+
+@pytest.mark.parametrize("fault", [
+    fake.closes, fake.loses, fake.halves, fake.answers(fake.refusal(503, "no_leader")),
+    fake.answers(b"HTTP/1.1 200 OK\r\nContent-Le")],
+    ids=["closes", "loses", "halves", "503", "a cut head"])
+def test_what_is_tried_again(cluster, open_client, fault):
+    cluster.nodes[0].faults = [self_closing(fault), self_closing(fault)]
+    source = open_client(cluster, attempt_ms=1000).segment("order")
+    ids = take(source, 100)
+    assert len(set(ids)) == 100
+    assert len(cluster.log) >= 3
+
+
+def self_closing(fault):
+    """A fault that sends too little does not leave the connection open behind it."""
+    def closing(node, request, answer):
+        data = fault(node, request, answer)
+        node.after = "close"
+        return data
+    return closing
+
+
+@pytest.mark.parametrize("data, code, status", [
+    (b"garbage\r\n\r\n", "bad_answer", 0),
+    (fake.reply(200, b"1 x\n"), "bad_answer", 200),
+    (fake.reply(200, b"1 99\n"), "bad_answer", 200),
+    (fake.reply(302, b"", "Location: http://127.0.0.1:1/"), "bad_answer", 302),
+    (fake.reply(502, b"<html>"), "bad_answer", 502),
+    (fake.refusal(404, "unknown_tag"), "unknown_tag", 404),
+    (fake.refusal(401, "unauthorized"), "unauthorized", 401),
+    (fake.refusal(409, "exhausted"), "exhausted", 409),
+    (fake.refusal(429, "share"), "share", 429),
+    (fake.refusal(507, "state_full"), "state_full", 507)])
+def test_what_is_not_tried_again_and_forgotten_after_a_second(three, open_client, data, code,
+                                                              status):
+    for node in three.nodes:
+        node.always = fake.answers(data)
+    client = open_client(three)
+    source = client.segment("order")
+    watch = fake.Stopwatch()
+    for _ in range(3):
+        with pytest.raises(leafd.LeafdError) as caught:
+            source.next()
+        assert (caught.value.code, caught.value.status) == (code, status)
+    asked = len(three.log)
+    assert asked <= 1 + int(watch.took_s()), "one within a second"
+    for node in three.nodes:
+        node.always = None
+    watch = fake.Stopwatch()
+    while True:
+        try:
+            assert source.next() == 1
+            break
+        except leafd.LeafdError:
+            watch.check_below(3)
+            time.sleep(0.01)
+    assert len(three.log) == asked + 1
+    (last, before), (again, request) = three.log[-2:]
+    assert again is last and request.at - before.at > 0.9
+
+
+def test_a_quota_is_waited_for(three, open_client):
+    three.fault_all(fake.answers(fake.refusal(429, "quota", "Retry-After: 1")))
+    source = open_client(three).segment("order")
+    assert source.next() == 1
+    (first, one), (second, two) = three.log
+    assert first is second and two.at - one.at >= 0.99
+
+
+def test_retry_after_is_kept(three, open_client):
+    three.fault_all(fake.answers(fake.refusal(503, "overloaded", "Retry-After: 1")))
+    source = open_client(three).segment("order")
+    assert source.next() == 1
+    assert len(three.log) == 4
+    assert len({node for node, _ in three.log[:3]}) == 3
+    assert three.log[3][1].at - three.log[2][1].at >= 0.99
+
+
+@pytest.mark.parametrize("fault", [fake.hangs, fake.drips, fake.closes,
+                                   fake.answers(fake.refusal(503, "no_leader", "Retry-After: 9"))])
+def test_the_deadline_holds(three, open_client, fault):
+    for node in three.nodes:
+        node.always = fault
+    client = open_client(three, attempt_ms=100)
+    for call in (client.segment("order").next, client.strict("invoice").next,
+                 client.snowflake().next):
+        watch = fake.Stopwatch()
+        with pytest.raises(leafd.LeafdError) as caught:
+            call(deadline_ms=1000)
+        assert 0.9 < watch.took_s()
+        watch.check_below(5)
+        assert caught.value.code == "unreachable" and caught.value.retryable
+        for node in three.nodes:
+            assert node.url in caught.value.message
+    sent, seen = client.stats()["requests"], None
+    end = time.monotonic() + 10
+    while seen != len(three.log):  # what was sent just before the deadline may arrive behind it
+        assert time.monotonic() < end, "requests go on arriving"
+        seen = len(three.log)
+        time.sleep(0.3)
+    assert client.stats()["requests"] == sent
+
+
+def test_no_server_at_all(open_client):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with leafd.Client(url) as client, pytest.raises(leafd.LeafdError) as caught:
+        client.segment("order").next(500)
+    assert (caught.value.code, caught.value.status) == ("unreachable", 0)
+    assert url in caught.value.message and "refused" in caught.value.message
+
+
+def test_ids_go_on_while_no_node_answers(three, open_client):
+    source = open_client(three).segment("order")
+    source.next()
+    for node in three.nodes:
+        node.always = fake.closes
+    assert take(source, 99) == list(range(2, 101))
+    with pytest.raises(leafd.LeafdError, match="unreachable"):
+        source.next(100)
+    for node in three.nodes:
+        node.always = None
+    assert len(set(take(source, 500))) == 500
+
+
+def test_a_connection_that_was_closed_while_idle_is_no_failure(cluster, open_client):
+    client = open_client(cluster)
+    strict = client.strict("invoice")
+    assert strict.next() == 1
+    assert cluster.nodes[0].connections == 1
+    cluster.nodes[0].drop_connections()
+    assert strict.next() == 2
+    # Also where the end comes together with the request.
+    cluster.nodes[0].faults = [fake.closes]
+    assert strict.next() == 3
+    stats = client.stats()
+    assert (stats["retries"], stats["failovers"], stats["requests"]) == (0, 0, 3)
+
+
+def test_connections_are_kept_and_bounded(cluster, open_client):
+    client = open_client(cluster)
+    strict = client.strict("invoice")
+    for _ in range(20):
+        strict.next()
+    assert cluster.nodes[0].connections == 1
+    threads = [threading.Thread(target=strict.next) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_for(lambda: sum(map(len, client._pool._idle.values())) <= 8)
+    assert not client._pool._busy
+
+
+def test_a_connection_that_says_close_is_not_used_again(cluster, open_client):
+    cluster.nodes[0].faults = [fake.answers(fake.reply(200, b"7 7\n", "Connection: close"))]
+    strict = open_client(cluster).strict("invoice")
+    assert [strict.next(), strict.next()] == [7, 1]
+    assert cluster.nodes[0].connections == 2
+
+
+@pytest.mark.parametrize("fault", [fake.loses, fake.halves, fake.hangs])
+def test_a_strict_request_whose_answer_was_lost_gets_the_same_ids(three, open_client, fault):
+    attempt_ms = 1000 if fault is fake.hangs else 20000
+    strict = open_client(three, attempt_ms=attempt_ms, deadline_ms=60000).strict("invoice")
+    three.fault_all(fault)
+    got = strict.request(5)
+    assert (got.first, got.last, got.replayed) == (1, 5, True)
+    keys = [request.headers["idempotency-key"] for _, request in three.log]
+    assert len(keys) == 4 and len(set(keys)) == 1 and len(keys[0]) == 26
+    assert strict.request(1)[1:] == (6, False)
+
+
+def test_a_strict_call_is_asked_again_by_its_key(cluster, open_client):
+    cluster.nodes[0].always = fake.loses
+    strict = open_client(cluster).strict("invoice")
+    with pytest.raises(leafd.LeafdError) as caught:
+        strict.next_many(3, deadline_ms=1000)
+    assert caught.value.code == "unreachable"
+    cluster.nodes[0].always = None
+    again = strict.request(3, caught.value.key)
+    assert (list(again.ids), again.replayed) == ([1, 2, 3], True)
+    assert strict.next("mine") == strict.next("mine") == 4
+    with pytest.raises(leafd.LeafdError, match="idempotency_conflict"):
+        strict.next_many(2, "mine")
+    for key in ("", "x" * 129, "é", "a\nb", " a"):
+        with pytest.raises(leafd.LeafdError, match="bad_setting"):
+            strict.next(key)
+    assert strict.next("x" * 128) == 5
+
+
+def test_a_segment_source_of_a_strict_tag(cluster, open_client):
+    assert take(open_client(cluster).segment("invoice"), 300) == list(range(1, 301))
+
+
+def test_names_and_tokens_are_sent_as_they_are(cluster, open_client):
+    tag = "ä/b c;d%+?#"
+    cluster.tags[tag] = 5
+    client = open_client(cluster, token="secret-token")
+    assert client.segment(tag).next() == 5
+    assert cluster.log[0][1].headers["authorization"] == "Bearer secret-token"
+    cluster.nodes[0].always = fake.closes
+    with pytest.raises(leafd.LeafdError) as caught:
+        client.strict("invoice").next(deadline_ms=100)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_proxy_of_the_environment_is_not_used(cluster, open_client, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert open_client(cluster).segment("order").next() == 1
+
+
+def test_names_of_hosts_are_resolved_within_the_deadline(cluster, monkeypatch):
+    with leafd.Client(cluster.urls[0].replace("127.0.0.1", "localhost")) as client:
+        assert client.segment("order").next() == 1
+    real, release = socket.getaddrinfo, threading.Event()
+
+    def stuck(host, *rest):
+        if host == "stuck.example":
+            release.wait(10)
+            raise socket.gaierror(-3, "no such name")
+        return real(host, *rest)
+
+    def numeric(host, port, *rest):
+        if rest and rest[-1] == socket.AI_NUMERICHOST and host == "stuck.example":
+            raise socket.gaierror(-2, "no number")
+        return stuck(host, port, *rest)
+
+    monkeypatch.setattr(socket, "getaddrinfo", numeric)
+    with leafd.Client("http://stuck.example") as client:
+        watch = fake.Stopwatch()
+        with pytest.raises(leafd.LeafdError, match="unreachable"):
+            client.strict("invoice").next(deadline_ms=300)
+        watch.check_below(1)
+        release.set()
+
+
+def test_closing_ends_calls_and_burns(cluster, open_client):
+    client = open_client(cluster)
+    kept = client.segment("order")
+    kept.next()
+    cluster.nodes[0].always = fake.hangs
+    failed = []
+
+    def run(call):
+        try:
+            call()
+        except leafd.LeafdError as error:
+            failed.append(error.code)
+
+    calls = [client.segment("other").next, client.strict("invoice").next,
+             lambda: client.segment("order").next_range(3)]
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(cluster.log) == 4)
+    watch = fake.Stopwatch()
+    client.close()
+    client.close()
+    for thread in threads:
+        thread.join()
+    watch.check_below(1)
+    assert failed == ["closed"] * 3
+    for call in (kept.next, kept.try_next, lambda: client.strict("invoice"),
+                 lambda: client.segment("a"), client.snowflake, lambda: kept.next_range(1)):
+        with pytest.raises(leafd.LeafdError, match="closed"):
+            call()
+    stats = client.stats()
+    assert (stats["burnt"], stats["ids_segment"]) == (99, 1)
+
+
+def in_child(work):
+    """The text that work() gives in a child of fork."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # that ends it, whatever it hangs in
+        try:
+            os.write(writer, repr(work()).encode())
+        except BaseException as error:
+            os.write(writer, f"failed: {error!r}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as read:
+        text = read.read().decode()
+    os.waitpid(pid, 0)
+    assert text, "the child died, or was not done in a minute"
+    return text
+
+
+def test_a_child_of_fork_has_nothing_of_its_parent(cluster, open_client):
+    client = open_client(cluster)
+    source, strict = client.segment("order"), client.strict("invoice")
+    mine = take(source, 60)
+    strict.next()
+    wait_for(lambda: source._journey is None)
+    asked = len(cluster.log)
+    text = in_child(lambda: (take(source, 50), strict.next(), client.stats()["ids_segment"]))
+    ids, number, counted = eval(text, {})
+    assert number == 2 and counted == 50
+    assert not set(ids) & set(mine + take(source, 300))
+    assert len({request.who for _, request in cluster.log[:asked]}
+               & {request.who for _, request in cluster.log[asked:asked + 2]}) == 0
+    assert strict.next() == 3
+
+
+def test_a_child_of_fork_in_the_midst_of_what_other_threads_do(cluster, open_client):
+    client = open_client(cluster, max_count=300)
+    source = client.segment("order")
+    stop = threading.Event()
+    mine = [[] for _ in range(3)]
+
+    def run(ids):
+        while not stop.is_set():
+            ids.append(source.next())
+
+    threads = [threading.Thread(target=run, args=(ids,)) for ids in mine]
+    for thread in threads:
+        thread.start()
+    children = []
+    try:
+        for _ in range(15):
+            children += eval(in_child(lambda: take(source, 30)), {})
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    everything = children + [id for ids in mine for id in ids]
+    assert len(children) == 450 and len(set(everything)) == len(everything)
+
+
+def test_a_piece_in_hand_is_empty_behind_a_fork(cluster, open_client):
+    source = open_client(cluster).segment("order")
+    source.next()
+    piece = source._buffer.piece
+    assert in_child(lambda: next(piece, None)) == "None"
+    assert next(piece) == 2
+
+
+def test_a_client_that_nobody_holds_is_no_burden(cluster):
+    client = leafd.Client(cluster.urls)
+    client.segment("order").next()
+    client.close()
+    left = weakref.ref(client)
+    del client
+    gc.collect()
+    assert left() is None
