@@ -248,3 +248,10 @@ class Node:
             for line in fresh.splitlines()
             if BAD_LOG.search(line) and not any(p.search(line) for p in self.expected_log)
         ]
+
+
+def take(node, tag):
+    """One id of the tag."""
+    answer = node.get(f"/api/segment/get/{tag}")
+    assert answer.status == 200, f"{node}: {answer}"
+    return int(answer.body)

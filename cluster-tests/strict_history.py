@@ -2,7 +2,8 @@
 answered, written to files, and checked by the program that is built beside leafd.
 
 checker.py sees ids given twice and keeps little; it is enough for trend tags. This one is for what
-depends on time: strict tags are to rise over all clients and nodes, and to have no gaps.
+depends on time: strict tags are to rise over all clients and nodes, and to have no gaps; monotonic
+ones to rise.
 
     recorder = Recorder(tmp_path / "history")
     recorder.declare("orders", "strict", start=1)
@@ -102,14 +103,14 @@ class Operation:
         self.client.end(self, [("-", "-", self.count)])
 
     def answered(self, ranges, received_ns=None):
-        """The reply has these ranges, [(first, last), ...]; a strict tag's must be one. It was
-        received now, unless its time is given."""
+        """The reply has these ranges, [(first, last), ...]; a tag's that rises must be
+        one. It was received now, unless its time is given."""
         received_ns = time.monotonic_ns() if received_ns is None else received_ns
         got = [(received_ns, first, last - first + 1) for first, last in ranges]
         total = sum(count for _, _, count in got)
-        strict = self.client.recorder.modes[self.tag] == "strict"
+        rises = self.client.recorder.modes[self.tag] != "trend"
         assert total == self.count, f"{self.count} ids of {self.tag} wanted, given were {ranges}"
-        assert len(got) == 1 or not strict, f"ids of {self.tag} in several ranges: {ranges}"
+        assert len(got) == 1 or not rises, f"ids of {self.tag} in several ranges: {ranges}"
         self.client.end(self, got)
 
     def refused(self):
@@ -195,9 +196,10 @@ class Recorder:
         self.tags = open(tags, "w", encoding="utf-8", newline="\n")
 
     def declare(self, tag, mode, start=None):
-        """Say what is demanded of a tag, before its first operation: "strict" (from start on, if
-        that is known) or "trend". A tag that begins anew needs a name of its own."""
-        assert mode in ("strict", "trend"), mode
+        """Say what is demanded of a tag, before its first operation: "strict" or "monotonic"
+        (from start on, if that is known), or "trend". A tag that begins anew needs a name of its
+        own."""
+        assert mode in ("strict", "monotonic", "trend"), mode
         with self.lock:
             self.modes[checked(tag)] = mode
             begin = "" if start is None else f"\t{start}"

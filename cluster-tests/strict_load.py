@@ -366,28 +366,35 @@ class Axes:
 
     A change says where the tag's ids stood (max_id of the PUT's answer): those of a strict time lie
     from there to where the next change found it. Over all times no id may come twice. Within a
-    strict time everything demanded of a strict tag must hold; and once an id of it was
-    acknowledged, nothing below it may be handed out: an operation sent afterwards belongs to that
-    axis whatever its ids are."""
+    strict time, or a monotonic one, everything demanded of such a tag must hold; and once an id of
+    it was acknowledged, nothing below it may be handed out: an operation sent afterwards belongs to
+    that axis whatever its ids are."""
 
     def __init__(self, directory, tag):
         self.directory = str(directory)
         self.tag = tag
         self.clients = []
-        self.times = []  # of strict times: [start, end), end None while it lasts
+        self.times = []  # of those: [start, end, mode], end None while it lasts
 
     def client(self, name):
         client = AxisClient(name)
         self.clients.append(client)
         return client
 
+    def became(self, row):
+        begin = int(row["max_id"])
+        if self.times and self.times[-1][1] is None:
+            self.times[-1][1] = begin
+        if row["mode"] != "trend":
+            self.times.append([begin, None, row["mode"]])
+
     def became_strict(self, row):
         assert row["mode"] == "strict", row
-        self.times.append([int(row["max_id"]), None])
+        self.became(row)
 
     def became_trend(self, row):
         assert row["mode"] == "trend", row
-        self.times[-1][1] = int(row["max_id"])
+        self.became(row)
 
     def notes(self):
         return [note for client in self.clients for note in list(client.notes)]
@@ -404,16 +411,14 @@ class Axes:
         """Fail on any violation; returns the Verdict."""
         recorder = Recorder(self.directory)
         self.write(recorder, self.tag, "trend", None, [n for n in self.notes() if n.ranges])
-        for number, (start, end) in enumerate(self.times):
+        for number, (start, end, mode) in enumerate(self.times):
             end = end if end is not None else 1 << 63
             inside = self.acknowledged(start, end)
             assert inside, f"no id of [{start}, {end}) was acknowledged"
             first_ack = min(note.received_ns for note in inside)
             below = [n for n in self.acknowledged(0, start) if n.sent_ns > first_ack]
             unknown = [n for n in self.notes() if n.ranges is None]
-            self.write(
-                recorder, f"{self.tag}#{number}", "strict", start, inside + below + unknown
-            )
+            self.write(recorder, f"{self.tag}#{number}", mode, start, inside + below + unknown)
         return recorder.check()
 
     @staticmethod

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from client import request_bytes
+from node import take
 from wait import wait_until
 
 SLOW = {"raft-election-ms": 2000, "raft-heartbeat-ms": 400, "http-loops": 2}
@@ -23,12 +24,6 @@ def slow(make_cluster):
 
 def put(node, tag, query="", **fields):
     return node.http("PUT", f"/api/tags/{tag}{query}", fields)
-
-
-def take(node, tag):
-    answer = node.get(f"/api/segment/get/{tag}")
-    assert answer.status == 200, f"{node}: {answer}"
-    return int(answer.body)
 
 
 def code_of(response):

@@ -2,9 +2,12 @@
 
 import os
 import random
+import re
 import shutil
 import socket
+import subprocess
 import threading
+import time
 
 import pytest
 
@@ -12,7 +15,8 @@ from checker import History
 from clockfile import own_clocks
 from cluster import FAST, Cluster
 from load import mixed_load, wait_taken
-from recovery import done, join_the_rest, place, refused, tags_of, take_backup
+from node import leafd_path
+from recovery import done, join_the_rest, place, refused, tags_of, take_backup, tool
 from snowflakes import SPACE, wait_served
 from snowflakes import take as take_snowflakes
 from wait import wait_until
@@ -202,11 +206,17 @@ def test_a_lost_majority_is_recovered_from_the_one_that_is_left(make_cluster, ta
     kept = survivor.data_dir
     made = str(tmp_path / "made")
     arguments = ["recover", "--data-dir", kept, "--out", made, "--raise-ids", MARGIN]
-    assert "was not typed" in refused(CONFIG, *arguments, typed="wrong\n")
+    dead = [node.id for node in cluster.nodes if node is not survivor]
+    assert f"member {min(dead)} is neither here nor lost" in refused(CONFIG, *arguments, "--yes")
+    for node_id in dead:
+        arguments[1:1] = ["--lost", node_id]
+    assert "was not typed" in refused(CONFIG, *arguments, typed="leafd\n")
     assert "was not typed" in refused(CONFIG, *arguments)
     assert not os.path.exists(made)
-    said = done(*arguments, typed="leafd\n")
+    uid = re.search(r"\(uid ([0-9a-f-]{36})\)", tool(*arguments, "--dry-run").stdout)[1]
+    said = done(*arguments, typed=f"{uid}\n")
     assert "What may be lost" in said
+    assert all(f"Node {node_id} is taken for lost" in said for node_id in dead)
     assert tags_of(said)[tag][0] == tags_of(said)[tag][1] + MARGIN
     assert "is not empty" in refused(DATA, *arguments, "--yes")
     survivor.data_dir = made
@@ -250,22 +260,131 @@ def test_old_nodes_that_come_back_change_nothing(make_cluster, tag, tmp_path):
     assert old_leader.get_json(f"/api/tags/{tag}")["description"] == ""
 
 
-def test_a_survivor_that_knows_less_is_refused(make_cluster, tag, tmp_path):
+def test_a_node_taken_for_lost_that_lives_changes_nothing(make_cluster, tag, tmp_path):
+    """The operator was wrong: of the two that were named as lost one runs. It hands out what it
+    holds, which the raise has left below, and no more; the new cluster does not know it."""
     cluster = make_cluster()
-    early, late = cluster.followers()
+    cluster.create_tag(tag, step=500, max_step=500)
+    history = History()
+    tracks = Tracks(history)
+    for node in cluster.nodes:
+        take(node, tag, 10, tracks)
+    cluster.wait_applied()
+    dead = cluster.leader()
+    survivor, alive = cluster.followers()
+    alive.expect_log("no leader is known|a peer refuses this node")
+    dead.kill9()
+    shutil.rmtree(dead.data_dir)
+    survivor.kill9()
+    wait_until(alive.sees_no_leader, 10, "it is alone")
+    made = str(tmp_path / "made")
+    said = done("recover", "--data-dir", survivor.data_dir, "--out", made, "--raise-ids", MARGIN,
+                "--lost", dead.id, "--lost", alive.id, "--yes")
+    assert f"Node {alive.id} is taken for lost: it must never start again" in said
+    survivor.data_dir = made
+    survivor.start().wait_ready()
+    refusal = r'"a peer refuses this node" .*code=other_birth'
+    alive.wait_log(refusal, timeout=20)
+    # What it holds is its own, and ends.
+    taken = 0
+    while (answer := alive.get(f"/api/segment/get/{tag}?timeout_ms=300")).status == 200:
+        tracks.of(alive, tag).add(int(answer.text), int(answer.text), answer)
+        taken += 1
+        take(survivor, tag, 1, tracks)
+    assert answer.code == "no_leader" and 0 < taken <= 2 * 500, (answer, taken)
+    refused_put = alive.http("PUT", f"/api/tags/{tag}?timeout_ms=300", {"step": 7})
+    assert (refused_put.status, refused_put.code) == (503, "no_leader"), refused_put
+    # Started again it is no other than before.
+    alive.kill9()
+    start = len(alive.log())
+    alive.start()
+    alive.wait_log(refusal, timeout=20, start=start)
+    wait_until(alive.serves, 10, "it is up")
+    assert alive.get(f"/api/segment/get/{tag}?timeout_ms=300").status == 503
+    status = survivor.cluster_status()
+    assert status["leader_id"] == survivor.id
+    assert [member["id"] for member in status["members"]] == [survivor.id]
+    # It is put right as the tool says: with empty directories both join.
+    alive.kill9()
+    shutil.rmtree(alive.data_dir)
+    survivor.stop()
+    join_the_rest(cluster, survivor)
+    for node in cluster.nodes:
+        take(node, tag, 1000, tracks)
+    history.check()
+
+
+def test_a_survivor_that_knows_less_is_refused(make_cluster, tag, tmp_path):
+    cluster = make_cluster(size=5)
+    early, late, *rest = cluster.followers()
+    rest.append(cluster.leader())
     early.kill9()
     cluster.create_tag(tag)
     cluster.wait_applied()
     late.kill9()
     cluster.kill_all()
 
-    def recover(node, other):
-        return ["recover", "--data-dir", node.data_dir, "--compare", other.data_dir, "--raise-ids",
-                1, "--yes", "--out", str(tmp_path / f"made{node.id}")]
+    def recover(node, *others, lost=rest):
+        arguments = ["recover", "--data-dir", node.data_dir, "--raise-ids", 1, "--yes",
+                     "--out", str(tmp_path / f"made{node.id}")]
+        for other in others:
+            arguments += ["--compare", other.data_dir]
+        for other in lost:
+            arguments += ["--lost", other.id]
+        return arguments
 
     assert "knows more" in refused(DATA, *recover(early, late))
+    assert f"--lost {early.id}: its directory" in refused(
+        CONFIG, *recover(late, early, lost=[early, *rest])
+    )
+    assert "--lost 9: no member" in refused(CONFIG, *recover(late, early), "--lost", 9)
+    assert "is neither here nor lost" in refused(CONFIG, *recover(late, early, lost=rest[1:]))
+    assert "of 3 of 5 voters are here, which is a majority" in refused(
+        CONFIG, *recover(rest[0], early, late, lost=rest[1:])
+    )
     assert not os.path.exists(tmp_path / f"made{early.id}")
     assert tag in tags_of(done(*recover(late, early)))
+
+
+def test_a_directory_of_another_cluster_of_that_name_is_not_compared(make_cluster, tmp_path):
+    one, other = make_cluster(), make_cluster()
+    survivor = one.followers()[0]
+    stranger = next(node for node in other.nodes if node.id != survivor.id)
+    lost = [word for node in one.others(survivor) if node.id != stranger.id
+            for word in ("--lost", node.id)]
+    for node in (survivor, stranger):  # a directory that knows no birth tells nothing
+        wait_until(lambda node=node: node.cluster_status()["uid"], 10, f"{node} knows its cluster")
+    one.stop_all()
+    other.stop_all()
+    assert f"is of node {stranger.id} of cluster leafd (uid" in refused(
+        DATA, "recover", "--data-dir", survivor.data_dir, "--compare", stranger.data_dir, *lost,
+        "--raise-ids", 1, "--yes", "--out", tmp_path / "made"
+    )
+
+
+def test_what_became_of_backups_is_counted(make_cluster, tag, tmp_path):
+    cluster = make_cluster(size=1)
+    node = cluster.nodes[0]
+    cluster.create_tag(tag)
+
+    def figures():
+        text = node.get("/metrics").text
+        found = [
+            re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+            for name in ('leafd_backups_total{result="done"}',
+                         'leafd_backups_total{result="failed"}',
+                         "leafd_backup_last_success_time_seconds", "leafd_backup_bytes")
+        ]
+        return [float(line[1]) if line else None for line in found]
+
+    assert figures() == [0, 0, None, None]
+    began = time.time()
+    size = len(take_backup(node, tmp_path / "backup").body)
+    wait_until(lambda: figures()[0] == 1, 10, "the backup is counted")
+    done_total, failed, stamp, in_bytes = figures()
+    assert (done_total, failed, in_bytes) == (1, 0, size)
+    assert began - 1 <= stamp <= time.time() + 1
+    assert os.path.getsize(tmp_path / "backup") == size
 
 
 def test_a_directory_of_a_running_node_is_not_recovered(make_cluster, tmp_path):
@@ -352,6 +471,37 @@ def test_a_restore_without_a_raise_is_refused(backup):
                 ["--raise-ids", 1, "--node-id", 0], ["--raise-ids", 1, "--peer-address", "x"]):
         assert "leafd restore: " in refused(CONFIG, "restore", path, *arguments, *bad)
     assert not made.exists()
+
+
+def test_a_fifo_is_no_backup(backup, tmp_path):
+    """Nobody writes into it: it is refused, and not waited for."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    text = refused(65, "restore", fifo, "--check")
+    assert "is not a regular file" in text
+
+
+def test_the_tools_shut_themselves_in(make_cluster, tmp_path):
+    """While `recover` asks: it can gain nothing, and has filters of calls and of paths."""
+    cluster = make_cluster()
+    cluster.stop_all()
+    node = cluster.nodes[0]
+    process = subprocess.Popen(
+        [leafd_path(), "recover", "--data-dir", node.data_dir, "--out", str(tmp_path / "new"),
+         "--raise-ids", "1000", "--lost", "2", "--lost", "3"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = ""
+        while "Type the old" not in said:
+            byte = process.stdout.read(1)
+            assert byte, process.stderr.read()
+            said += byte
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_directory_with_anything_in_it_is_refused(backup):

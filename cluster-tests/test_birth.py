@@ -270,6 +270,36 @@ def test_lists_of_three_and_of_five_that_overlap(make_cluster, tag):
     assert expect_no_id_twice(cluster.nodes, tag) == 0
 
 
+# --- ids ---
+
+
+@pytest.mark.parametrize("typed", [(2, 1), (1, 1)], ids=["swapped", "one_id_twice"])
+def test_machines_with_wrong_ids_begin_nothing_until_it_is_mended(make_cluster, tag, typed):
+    """The list is right on all three; the first two machines are told ids that are not theirs."""
+    cluster = make_cluster(start=False)
+    one, two, three = cluster.nodes
+    for node, node_id in zip((one, two), typed):
+        node.settings["node-id"] = node_id
+    for node in cluster.nodes:
+        node.settings["peer-listen"] = node.peer_address
+        node.start()
+    for node in cluster.nodes:
+        node.wait_log('"the cluster is not born yet')
+        wait_waits(node)
+    three.wait_log('"no link to peer" peer=2 .*another node id than expected')
+    expect_unborn(*cluster.nodes)
+    assert expect_no_id_twice(cluster.nodes, tag) == 0
+    for node in (one, two):
+        node.expect_log("level=error")
+        node.stop()
+        wipe(node)
+        node.settings["node-id"] = node.id
+        node.start()
+    wait_born(*cluster.nodes)
+    cluster.wait_ready()
+    assert expect_no_id_twice(cluster.nodes, f"{tag}.mended") == 15
+
+
 # --- nodes that are late, of yesterday, or wiped ---
 
 
@@ -293,6 +323,28 @@ def test_nobody_begins_before_the_last_one_has_come(make_cluster, tag):
     wait_born(one, two, three)
     cluster.wait_ready()
     assert expect_no_id_twice(cluster.nodes, tag) == 15
+
+
+@pytest.mark.bound(120)
+def test_a_first_member_that_was_started_twice(make_cluster, tag):
+    """On two machines, and first where the others do not dial: the one at the address of the list
+    is the member as soon as it is there, and the other one ends and says why."""
+    cluster = make_cluster(start=False)
+    first = cluster.nodes[2]
+    second = cluster.spare(3)
+    second.members = ",".join(f"{node_id}={address}" for node_id, address in full_list(cluster))
+    second.expect_log("a peer refuses this node|the node cannot go on")
+    for node in (*cluster.nodes[:2], second):
+        node.start()
+    for node in cluster.nodes[:2]:
+        node.wait_log("peer connected.* peer=3")
+    first.start()
+    assert second.wait_exit(30) == EXIT_REFUSED
+    assert WIPED in second.log() and "another process in its place" in second.log()
+    cluster.wait_ready()
+    cluster.create_tag(tag)
+    for node in cluster.nodes:
+        assert int(node.get(f"/api/segment/get/{tag}").text) > 0
 
 
 def test_a_node_of_yesterdays_cluster_ends_and_todays_goes_on(make_cluster, tag):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from chaos import disks, history, report, schedule, strictness
+from chaos import disks, history, load, report, schedule, strictness
 from chaos.events import Events
 from chaos.health import NS, Health, Intervals, find_following, find_well
 from chaos.history import FAIL, MORE, NONE, OK, UNKNOWN
@@ -17,7 +17,7 @@ from chaos.judge import Judge, hasty_terms, overlapping_windows, wrong_tables, w
 from chaos.links import Links, Shape
 from wait import wait_until
 
-ALL_FEATURES = {"shim", "images", "clocks", "strict", "transfer", "members"}
+ALL_FEATURES = {"shim", "images", "clocks", "strict", "monotonic", "transfer", "members"}
 
 
 # --- the shim ---
@@ -404,9 +404,10 @@ class World:
         self.tables = {}
         self.workers = {}
         self.texts = []
-        self.spaces = {0: "snowflake", 1: "orders", 2: "invoices"}
+        self.spaces = {0: "snowflake", 1: "orders", 2: "invoices", 3: "tickets"}
         self.kinds = {0: ("snowflake", history.SNOWFLAKE), 1: ("orders", history.SEGMENT),
-                      2: ("invoices", history.STRICT)}  # fmt: skip
+                      2: ("invoices", history.STRICT),
+                      3: ("tickets", history.MONOTONIC)}  # fmt: skip
         self.unsettled = set()  # (node, second)
 
     def effect(self, at, name, on, **more):
@@ -601,10 +602,55 @@ def test_strict_ids_that_fall_are_found(world):
     assert any("not_strict" in text for _, text in found)
 
 
-def test_old_segments_are_found_while_a_tag_is_strict(world):
+def test_monotonic_ids_that_fall_are_found(world):
+    world.op(1, 1.1, 20, 1, kind=history.MONOTONIC, space=3)
+    world.op(1.2, 1.3, 10, 1, kind=history.MONOTONIC, space=3, node=2)
+    found = world.found()
+    assert {check for check, _ in found} == {"order", "strict"}
+    assert any("not_strict" in text for _, text in found)
+
+
+def test_a_gap_of_monotonic_ids_is_none(world):
+    world.op(1, 1.1, 1, 5, kind=history.MONOTONIC, space=3)
+    world.op(2, 2.1, 700, 1, kind=history.MONOTONIC, space=3, node=2)
+    assert world.found() == []
+
+
+@pytest.mark.parametrize(
+    "first,again,wrong",
+    [(900, 900, []), (100, 100, ["not_strict"]), (900, 902, ["other_ids"])],
+)
+def test_monotonic_ids_under_a_key_are_looked_at(world, first, again, wrong):
+    world.op(1, 1.1, 700, 1, kind=history.MONOTONIC, space=3)
+    for sent, answer in ((2, first), (3, again)):
+        world.journals.append({
+            "op": "keyed", "tag": "tickets", "key": "k", "inv": sent * NS, "ret": sent * NS + 1,
+            "count": 1, "first": answer, "outcome": OK, "client": 9,
+        })  # fmt: skip
+    kinds = [text.split(":")[0] for check, text in world.found() if check == "strict"]
+    assert [kind for kind in kinds if kind != "check-history"] == wrong
+
+
+@pytest.mark.parametrize("features", [{"shim"}, {"strict"}, {"strict", "monotonic"}])
+def test_the_load_has_what_the_server_can_do(features):
+    kinds = {kind for _, kind, _ in load.spaces(features).values()}
+    assert (history.STRICT in kinds) == ("strict" in features)
+    assert (history.MONOTONIC in kinds) == ("monotonic" in features)
+    clients = load.node_clients(1, features) + load.admin_clients(features, 3)
+    used = {name for client in clients for _, name in client.get("tags", [])}
+    used |= {client["tag"] for client in clients if "tag" in client}
+    names = {name for name, _, _ in load.spaces(features).values()}
+    assert used <= names
+    modes = [client["modes"] for client in clients if "modes" in client]
+    assert modes == ([["trend", *sorted(features & {"strict", "monotonic"}, reverse=True)]]
+                     if "strict" in features else [])  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["strict", "monotonic"])
+def test_old_segments_are_found_while_a_tag_is_strict(world, mode):
     """Of a tag whose mode changes, by the journal of who changes it."""
     world.journals = [
-        {"op": "mode", "tag": "orders", "mode": "strict", "inv": 10 * NS, "ret": 11 * NS,
+        {"op": "mode", "tag": "orders", "mode": mode, "inv": 10 * NS, "ret": 11 * NS,
          "outcome": OK, "max_id": 500},
         {"op": "mode", "tag": "orders", "mode": "trend", "inv": 20 * NS, "ret": 21 * NS,
          "outcome": OK, "max_id": 600},
@@ -646,6 +692,7 @@ def test_keys_go_into_the_strict_history(world, tmp_path):
     assert strictness.write_history(path, world.records, world.journals, world.kinds) == 3
     assert path.read_text().splitlines() == [
         "tag\tinvoices\tstrict\t1",
+        "tag\ttickets\tmonotonic\t1",
         "op\tinvoices\tc9\t1\t-\t-\t2\tk",
         "op\tinvoices\tc9\t3\t4\t1\t2\tk",
         "op\tinvoices\tc9\t5\t6\t1\t2\tk",

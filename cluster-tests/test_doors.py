@@ -99,6 +99,20 @@ def doors_fixture(tmp_path):
     assert not faults, "\n".join(faults)
 
 
+def test_only_who_may_read_takes_texts_apart(doors):
+    """The ids behind the texts of a secret shape are for the role read, and its own tags."""
+    made = {"shape": "{secret:6}"}
+    wait_until(lambda: doors.admin("PUT", "/api/tags/shop%2Fc", "shop", made).status in (200, 201),
+               10, "level 3")  # fmt: skip
+    text = doors.ids("GET", "/api/segment/get/shop%2Fc", "shop").text
+    asked = f"/api/segment/decode/shop%2Fc?text={text}"
+    assert doors.admin("GET", asked).status == 401
+    assert doors.admin("GET", asked, "one").code == "forbidden_tag"
+    assert doors.ids("GET", asked, "shop").code == "other_door"
+    for who in ("shop", "reader"):
+        assert doors.admin("GET", asked, who).json()["granted"] is True
+
+
 def test_stranger(doors):
     """Without a token there is health and nothing else, and the answer says what is missing."""
     for door in (doors.ids, doors.admin):
@@ -173,7 +187,7 @@ def test_prefixes(doors):
     assert (answer.status, answer.code) == (403, "forbidden_tag")
     assert doors.admin("GET", "/api/tags/shop%2Fx", "root").status == 404
     assert doors.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}]).status == 200
-    for listed in ("/api/tags", "/api/node/segments"):
+    for listed in ("/api/tags", "/api/node/segments", "/api/cluster/segments"):
         assert doors.admin("GET", listed, "shop").code == "forbidden_tag"
         assert doors.admin("GET", listed + "?prefix=sho", "shop").code == "forbidden_tag"
         assert doors.admin("GET", listed + "?prefix=shop/", "shop").status == 200
@@ -243,7 +257,12 @@ def test_reload(doors):
         tokens.add("new", "roles=ids")
         gone = tokens.lines.pop("shop")
         tokens.write()
+        tokens.lines["root"] += " ids-per-s=5000"
+        tokens.write()
+        start = len(doors.node.log())
         doors.reload()
+        doors.node.wait_log(r'changed="tokens: \d+, there were \d+: root ids-per-s=5000 \(was 0\); '
+                            r'new is new; shop is gone"', start=start)
         assert connection.request(*shop).status == 401
         assert connection.request(*request).status == 200
         assert doors.ids("GET", "/api/segment/get/r", "new").status == 200
@@ -296,6 +315,52 @@ def test_audit(doors):
     assert len(doors.audit()) == 7
 
 
+def test_audit_of_worker_ids(doors):
+    """Who acquired, and who released, and what was there before; renewals are none, but refused."""
+    def acquire(name, **more):
+        answer = doors.admin("POST", "/api/workers", "root", {"name": name, **more})
+        assert answer.status == 201, answer
+        return answer.json()
+
+    # A cluster that has just begun has no time yet: 503, which is no change.
+    free = wait_until(lambda: acquire("any"), 10, "a time of the log")
+    first = acquire("one", worker_id=9)
+    path, epoch = "/api/workers/9", {"epoch": first["epoch"]}
+    for _ in range(5):
+        assert doors.admin("PUT", path, "root", epoch).status == 200
+    assert doors.admin("PUT", path, "shop", epoch).status == 403
+    assert doors.admin("PUT", path, "root", {"epoch": 99}).status == 409
+    assert doors.admin("DELETE", f"{path}?epoch={first['epoch']}", "root").status == 204
+    second = acquire("two", worker_id=9)
+    assert second["epoch"] > first["epoch"]
+    entries = [entry for entry in doors.audit() if entry["status"] != 503]
+    assert [(e["what"].split("?")[0], e["status"]) for e in entries] == [
+        ("POST /api/workers", 201), ("POST /api/workers", 201), (f"PUT {path}", 403),
+        (f"DELETE {path}", 204), ("POST /api/workers", 201)], entries
+    assert [entry["before"] for entry in entries[:3]] == [None] * 3
+    assert json.loads(entries[0]["answer"])["worker_id"] == free["worker_id"]
+    held, released = json.loads(entries[3]["before"]), json.loads(entries[4]["before"])
+    assert (held["state"], held["name"], held["epoch"]) == ("held", "one", first["epoch"])
+    assert (released["state"], released["name"]) == ("released", "one")
+
+
+def test_a_trace_is_in_what_its_request_causes(doors):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = f"00-{trace}-b7ad6b7169203331-01"
+    sent = [{"traceparent": parent}, {"TraceParent": parent}, {}, {"traceparent": parent[:-1]},
+            {"traceparent": f'00-{trace[:-2]}"}}-b7ad6b7169203331-01'},
+            {"traceparent": f"00-{'0' * 32}-b7ad6b7169203331-01"}]
+    for number, headers in enumerate(sent):
+        answer = doors.admin("PUT", f"/api/tags/t{number}", "root", {"step": 1}, headers)
+        assert answer.status == 201
+    assert doors.admin("DELETE", "/api/tags/bank", "shop", headers=sent[0]).status == 403
+    found = [entry.get("trace") for entry in doors.audit()]
+    assert found == [trace, trace, None, None, None, None, trace]
+    log = doors.node.log()
+    assert log.count(f" trace={trace} ") == 3 and log.count(" trace=none ") == 4
+    assert "trace=0af7651916cd43dd8448eb211c8031 " not in log and trace[:-2] + '"' not in log
+
+
 def test_refusals_do_not_drown_changes(doors):
     """A stranger who is refused again and again pushes nobody's change out."""
     assert doors.admin("PUT", "/api/tags/kept", "root", {}).status == 201
@@ -346,7 +411,7 @@ def test_admin_door_is_on_loopback_by_default(tmp_path):
     cluster.end()
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o660])
 def test_tokens_file_of_others(tmp_path, mode):
     tokens = Tokens(tmp_path / "tokens")
     tokens.add("root", "roles=all")

@@ -153,6 +153,8 @@ class Registry(http.server.ThreadingHTTPServer):
         self.from_ms = self.until_ms = None
         self.answers = {"POST": [], "PUT": [], "DELETE": []}
         self.requests = []
+        self.headers = []
+        self.location = None
         self.lock = threading.Lock()
 
     def bodies(self, method):
@@ -179,10 +181,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def serve(self):
+        self.server.headers.append(dict(self.headers))
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         status, reply = self.server.answer(self.command, self.path, body)
         data = json.dumps(reply).encode() if reply is not None else b""
         self.send_response(status)
+        if self.server.location is not None:
+            self.send_header("Location", self.server.location)
         if status != 204:
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -199,15 +204,15 @@ def start():
     """start(registry, count, window_ms): the running program."""
     running, registries = [], []
 
-    def start_one(registry, count, window_ms=60000):
+    def start_one(registry, count, window_ms=60000, more=(), **variables):
         threading.Thread(target=registry.serve_forever, args=(0.05,)).start()
         registries.append(registry)
         url = f"http://127.0.0.1:{registry.server_address[1]}"
         # A proxy of the surroundings is none of leafd's.
-        env = {**os.environ, "http_proxy": "http://127.0.0.1:1"}
+        env = {**os.environ, "http_proxy": "http://127.0.0.1:1", **variables}
         process = subprocess.Popen(
             [*CLIENT, "--count", str(count), "--name", "billing-1", "--url", url,
-             "--window-ms", str(window_ms)],
+             "--window-ms", str(window_ms), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         running.append(process)
         return process
@@ -242,6 +247,51 @@ def test_client_makes_ids(start):
     assert acquire["address"]
     assert registry.bodies("DELETE") == [{"epoch": 3, "last_timestamp_ms": times[-1]}]
     assert registry.requests[-1][1] == "/api/workers/42"
+
+
+def test_client_shows_its_token(start, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("s3cret-token\n")
+    by_file = ["--token-file", str(file)]
+    for more, variables in [(by_file, {}), ([], {"LEAFD_TOKEN": "s3cret-token"}),
+                            (by_file, {"LEAFD_TOKEN": "another"})]:
+        registry = Registry()
+        assert finish(start(registry, 3, more=more, **variables))[0] == 0
+        seen = {headers.get("Authorization") for headers in registry.headers}
+        assert seen == {"Bearer s3cret-token"}
+    registry = Registry()
+    assert finish(start(registry, 3, LEAFD_TOKEN=""))[0] == 0
+    assert not any("Authorization" in headers for headers in registry.headers)
+
+
+@pytest.mark.parametrize("content", ["", "two words", "two\nlines", "caf\u00e9"])
+def test_client_refuses_what_is_no_token(start, tmp_path, content):
+    file = tmp_path / "token"
+    file.write_text(content, encoding="utf-8")
+    registry = Registry()
+    process = start(registry, 3, more=["--token-file", str(file)])
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2 and str(file) in errors and "Traceback" not in errors
+    assert not registry.requests
+
+
+def test_client_gives_its_token_to_nobody_else(start):
+    registry, elsewhere = Registry(), Registry()
+    threading.Thread(target=elsewhere.serve_forever, args=(0.05,)).start()
+    registry.location = f"http://127.0.0.1:{elsewhere.server_address[1]}/api/workers"
+    registry.answers["POST"] = [(302, {"code": "elsewhere", "message": "go on"})]
+    code, ids = finish(start(registry, 3, LEAFD_TOKEN="s3cret-token"))
+    elsewhere.shutdown()
+    elsewhere.server_close()
+    assert (code, ids) == (1, []) and not elsewhere.headers
+
+
+@pytest.mark.parametrize("status", [401, 403, 429])
+def test_client_that_may_not_ends_at_once(start, status):
+    registry = Registry()
+    registry.answers["POST"] = [(status, {"code": "share", "message": "holds 256"})]
+    code, ids = finish(start(registry, 3))
+    assert (code, ids) == (1, []) and len(registry.requests) == 1
 
 
 def test_client_waits_for_its_window_and_renews(start):

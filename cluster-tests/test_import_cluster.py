@@ -2,16 +2,14 @@
 
 import os
 import random
-import subprocess
-import sys
+import re
 
 import pytest
 
+import leafctl
 from client import tag_path
 from node import ROOT
 from test_import_unit import DUMP, expected_tags
-
-SCRIPT = os.path.join(ROOT, "scripts", "import-leaf-alloc")
 
 HEAD = """-- MySQL dump 10.13  Distrib 5.7.44, for Linux (x86_64)
 /*!40101 SET NAMES utf8mb4 */;
@@ -60,15 +58,8 @@ def sample_rows(count):
     return rows
 
 
-def run_import(cluster, path, *options):
-    url = f"http://{cluster.nodes[1].http_address}"
-    return subprocess.run(
-        [sys.executable, SCRIPT, path, "--url", url, *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def run_import(cluster, home, path, *options):
+    return leafctl.of(cluster, home)("import", "leaf", path, *options, code=None, timeout=120)
 
 
 def next_id(node, tag):
@@ -85,17 +76,17 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
     with open(path, "w", encoding="utf-8") as file:
         file.write(dump(rows))
 
-    tried = run_import(cluster, path, "--dry-run", "--force")
-    assert tried.returncode == 0, tried
+    tried = run_import(cluster, tmp_path, path, "--dry-run", "--force")
+    assert tried.code == 0, tried
     assert cluster.nodes[0].get_json("/api/tags")["tags"] == []
 
     # Two rows are so far that the numbers might be wrong: nothing goes without --force.
-    refused = run_import(cluster, path)
-    assert refused.returncode == 3 and "near-the-end" in refused.stderr, refused
+    refused = run_import(cluster, tmp_path, path)
+    assert refused.code == 76 and "near-the-end" in refused.err, refused
     assert cluster.nodes[0].get_json("/api/tags")["tags"] == []
 
-    done = run_import(cluster, path, "--force")
-    assert done.returncode == 0, done
+    done = run_import(cluster, tmp_path, path, "--force")
+    assert done.code == 0, done
     asked = rows if count < 1000 else rows[:5] + random.Random(6).sample(rows[5:], 300)
     for number, (tag, max_id, step, text) in enumerate(asked):
         node = cluster.nodes[number % 3]
@@ -104,17 +95,17 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
         assert next_id(node, tag) == max_id
 
     # A second run would repeat ids: it is refused, and nothing changes.
-    again = run_import(cluster, path, "--force")
-    assert again.returncode == 3, again
+    again = run_import(cluster, tmp_path, path, "--force")
+    assert again.code == 76, again
     for number, (tag, max_id, _, _) in enumerate(asked[:50]):
         assert next_id(cluster.nodes[number % 3], tag) > max_id
 
 
-def test_a_real_dump(make_cluster):
+def test_a_real_dump(make_cluster, tmp_path):
     """What mariadb-dump wrote, with names and texts of every kind (fixtures/leaf_alloc.sql)."""
     cluster = make_cluster()
-    done = run_import(cluster, DUMP, "--force")
-    assert done.returncode == 0, done
+    done = run_import(cluster, tmp_path, DUMP, "--force")
+    assert done.code == 0, done
     tags = expected_tags()
     listed = cluster.nodes[2].get_json("/api/tags?limit=1000")["tags"]
     assert {
@@ -127,3 +118,16 @@ def test_a_real_dump(make_cluster):
             assert (answer.status, answer.code) == (409, "exhausted")
         else:
             assert next_id(node, tag) == max_id
+
+
+def test_the_example_of_the_documents(make_cluster, tmp_path):
+    """docs/leaf.md shows what is printed."""
+    with open(os.path.join(ROOT, "docs", "leaf.md"), encoding="utf-8") as file:
+        shown = re.search(r"^\$ leafctl [^\n]* import leaf leaf_alloc.sql\n(.*?)^```", file.read(),
+                          re.M | re.S)[1]
+    rows = [("order", 14001, 2000, "orders"), ("leaf-segment-test", 1, 2000, None),
+            ("com.example.invoice", 880001, 1000, None)]
+    (tmp_path / "leaf_alloc.sql").write_text(dump(rows))
+    path = str(tmp_path / "leaf_alloc.sql")
+    done = run_import(make_cluster(1), tmp_path, path)
+    assert (done.err + done.out).replace(path, "leaf_alloc.sql") == shown, done

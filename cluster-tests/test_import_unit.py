@@ -1,4 +1,4 @@
-"""scripts/import-leaf-alloc: what it reads, what it refuses, and what it sends to a cluster.
+"""leafctl import: what it reads, what it refuses, and what it sends to a cluster.
 
 fixtures/leaf_alloc.sql is a dump of a whole database as mariadb-dump 10.11 wrote it: leaf_alloc
 with 315 rows, tables beside it, a trigger and a procedure whose texts look like rows. The cluster
@@ -8,19 +8,18 @@ is a small HTTP server here.
 import http.server
 import json
 import os
+import random
+import re
 import subprocess
-import sys
 import threading
 import urllib.parse
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SCRIPT = os.path.join(ROOT, "scripts", "import-leaf-alloc")
-DUMP = os.path.join(ROOT, "cluster-tests", "fixtures", "leaf_alloc.sql")
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from leafctl import Leafctl, environment, leafctl_path
+from node import ROOT
 
-import leaf_alloc  # noqa: E402
+DUMP = os.path.join(ROOT, "cluster-tests", "fixtures", "leaf_alloc.sql")
 
 HAND_MADE = {
     "leaf-segment-test": (1, 2000, "Test leaf Segment Mode Get Id"),
@@ -55,19 +54,42 @@ def dump():
         return file.read()
 
 
+def run_print(data, form=None, source="leaf", *options):
+    """leafctl import --print of a file's bytes: (exit code, tags, lines of stderr)."""
+    named = ["--format", form] if form else []
+    done = subprocess.run([leafctl_path(), "import", source, "-", "--print", *named, *options],
+                          input=data.encode() if isinstance(data, str) else data,
+                          capture_output=True, env=environment("/nowhere"), timeout=20, check=False)
+    tags = [json.loads(line) for line in done.stdout.splitlines()]
+    return done.returncode, tags, done.stderr.decode().splitlines()
+
+
+def of_kind(lines, kind):
+    start = f"leafctl: {kind}: "
+    return [line[len(start):] for line in lines if line.startswith(start)]
+
+
 def read(data, form=None):
     """(format, {name: (max_id, step, description)}, warnings) of a file without errors."""
-    data = data.encode() if isinstance(data, str) else data
-    form, rows, errors = leaf_alloc.read_rows(data, form)
-    tags, wrong, warnings = leaf_alloc.check_rows(rows)
-    assert errors + wrong == []
-    return form, {tag.name: (tag.max_id, tag.step, tag.description) for tag in tags}, warnings
+    code, tags, lines = run_print(data, form)
+    assert code == 0, lines
+    found = re.search(r"^leafctl: -: (\S+), \d+ rows", "\n".join(lines), re.M)[1]
+    return found, {tag["tag"]: (int(tag["max_id"]), tag["step"], tag.get("description", ""))
+                   for tag in tags}, of_kind(lines, "warning")
 
 
-def errors_of(data, form=None):
-    """All errors of a file."""
-    _, rows, errors = leaf_alloc.read_rows(data.encode() if isinstance(data, str) else data, form)
-    return errors + leaf_alloc.check_rows(rows)[1]
+def errors_of(data, form=None, source="leaf"):
+    """All errors of a file of which some rows are wrong."""
+    code, tags, lines = run_print(data, form, source)
+    assert code == 65 and tags == [] and "nothing was imported" in lines[-1], lines
+    return of_kind(lines, "error")
+
+
+def refused(data, form=None):
+    """Why a file makes no sense."""
+    code, tags, lines = run_print(data, form)
+    assert code == 65 and tags == [] and len(lines) == 1, lines
+    return lines[0]
 
 
 def test_dump_every_row():
@@ -158,8 +180,7 @@ def test_csv_dialects(text, tags):
 
 def test_csv_ambiguous_backslash():
     text = "a\\c,1,2,x\n"
-    with pytest.raises(leaf_alloc.ReadError, match="csv-doubled"):
-        leaf_alloc.read_rows(text.encode())
+    assert "csv-doubled" in refused(text)
     assert list(read(text, "csv-doubled")[1]) == ["a\\c"]
     assert list(read(text, "csv-backslash")[1]) == ["ac"]
 
@@ -168,6 +189,8 @@ def test_csv_ambiguous_backslash():
     (b"", "empty"),
     (b"\xff\xfeb\x00", "UTF-16"),
     (b"hello\n", "neither a dump"),
+    (b'a,1,2\n"b,1,2\n', "line 2: a quote"),
+    (b'a,1,2\n"b"c,1,2\n', "line 2: a quote"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL),\n", "cut off"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL)", "cut off"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1", "cut off"),
@@ -179,9 +202,7 @@ def test_csv_ambiguous_backslash():
     (b"CREATE TABLE leaf_alloc (a int, b int);\n", "no column biz_tag"),
 ])
 def test_files_that_make_no_sense(data, why):
-    with pytest.raises(leaf_alloc.ReadError) as error:
-        leaf_alloc.read_rows(data)
-    assert why in str(error.value)
+    assert why in refused(data)
 
 
 def sql_row(name="'a'", max_id="1", step="1"):
@@ -189,7 +210,7 @@ def sql_row(name="'a'", max_id="1", step="1"):
 
 
 @pytest.mark.parametrize("data, why", [
-    (sql_row(name="''"), "line 3, row 2: biz_tag '' has 0 bytes"),
+    (sql_row(name="''"), "line 3, row 2: biz_tag \"\" has 0 bytes"),
     (sql_row(name="'" + "a" * 129 + "'"), "129 bytes"),
     (sql_row(name="'" + "订" * 43 + "'"), "129 bytes"),
     (sql_row(name=r"'a\nb'"), "control character"),
@@ -197,23 +218,21 @@ def sql_row(name="'a'", max_id="1", step="1"):
     (sql_row(name="0xff"), "not UTF-8"),
     (sql_row(name="NULL"), "0 bytes"),
     (sql_row(name="'x'"), "tag 'x' is already in line 2, row 1"),
-    (sql_row(max_id="-1"), "max_id is '-1'"),
-    (sql_row(max_id=str(2**63)), "max_id is '9223372036854775808'"),
-    (sql_row(max_id="1.5"), "max_id is '1.5'"),
-    (sql_row(max_id="NULL"), "max_id is 'NULL'"),
-    (sql_row(max_id="DEFAULT"), "max_id: 'DEFAULT' is no literal"),
+    (sql_row(max_id="-1"), 'max_id is "-1"'),
+    (sql_row(max_id=str(2**63)), 'max_id is "9223372036854775808"'),
+    (sql_row(max_id="1.5"), 'max_id is "1.5"'),
+    (sql_row(max_id="NULL"), 'max_id is NULL'),
+    (sql_row(max_id="DEFAULT"), 'max_id: no literal value: "DEFAULT"'),
     (sql_row(max_id="1+1"), "max_id: an expression"),
-    (sql_row(max_id="(1)"), "max_id: '(' is no literal"),
+    (sql_row(max_id="(1)"), 'max_id: no literal value: "("'),
     (sql_row(max_id=""), "max_id: a value is missing"),
-    (sql_row(step="0"), "step is '0'"),
-    (sql_row(step="1000000001"), "step is '1000000001'"),
+    (sql_row(step="0"), 'step is "0"'),
+    (sql_row(step="1000000001"), 'step is "1000000001"'),
     (sql_row(step="1,2"), "line 3, row 2: 6 values for 5 columns"),
     ("INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 1);", "without the column max_id"),
     ("INSERT INTO leaf_alloc SELECT * FROM old;", "without VALUES"),
-    ('a,1,2\n"b,1,2\n', "line 2: a quote"),
-    ('a,1,2\n"b"c,1,2\n', "line 2: a quote"),
     ("a,1\n", "line 1: 2 values for 5 columns"),
-    ("a,1,2\nb,one,2\n", "line 2: max_id is 'one'"),
+    ("a,1,2\nb,one,2\n", 'line 2: max_id is "one"'),
     ("biz_tag\tmax_id\tstep\na\t1\n", "line 2: 2 values for 3 columns"),
 ])
 def test_rows_that_are_wrong(data, why):
@@ -235,17 +254,17 @@ def test_limits_are_allowed():
 
 def test_a_dump_without_its_last_line_is_warned_of():
     whole = b"-- MySQL dump 10.13\nINSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL);\n"
-    assert list(read(whole.decode())[1]) == ["a"]
-    assert "Dump completed" in leaf_alloc.cut_off_warning(whole)
-    assert leaf_alloc.cut_off_warning(whole + b"-- Dump completed on 2026-11-20\n") is None
-    assert leaf_alloc.cut_off_warning(whole.replace(b"-- MySQL dump", b"-- by hand:")) is None
+    _, tags, warnings = read(whole)
+    assert list(tags) == ["a"] and len(warnings) == 1 and "Dump completed" in warnings[0]
+    assert read(whole + b"-- Dump completed on 2026-11-20\n")[2] == []
+    assert read(whole.replace(b"-- MySQL dump", b"-- by hand:"))[2] == []
 
 
 def test_warnings():
     _, tags, warnings = read("Order,1,1\norder ,1,1\nfar,1,1," + "订" * 100 + "\n")
     assert len(warnings) == 2
-    assert "'Order' and 'order '" in warnings[0]
-    assert "the description was cut" in warnings[1]
+    assert "the description was cut" in warnings[0]
+    assert "'Order' and 'order '" in warnings[1]
     assert tags["far"][2] == "订" * 85
 
 
@@ -289,7 +308,7 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
         names = sorted(name for name in self.server.tags if name > after)
         page = names[: int(query["limit"][0])]
         self.answer(200, {"tags": [self.server.tags[name] for name in page],
-                          "next": page[-1] if len(page) < len(names) else ""})
+                          "next": page[-1] if len(page) < len(names) else None})
 
     def do_POST(self):
         rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -314,41 +333,42 @@ def fake():
         cluster.server_close()
 
 
-def run_import(cluster, tmp_path, data, *options):
-    """(exit code, all output) of the script."""
+def run_import(cluster, tmp_path, data, *options, source="leaf"):
+    """(exit code, all output)."""
     path = tmp_path / "file"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     url = cluster if isinstance(cluster, str) else cluster.url()
-    run = subprocess.run([SCRIPT, str(path), "--url", url, *options], stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True, timeout=50)
-    return run.returncode, run.stdout
+    done = Leafctl(tmp_path, url)("import", source, path, *options, code=None)
+    return done.code, done.out + done.err
 
 
 def test_import_whole_dump(fake, tmp_path):
     cluster = fake({"svc-001.id": 5, "elsewhere": 9})
     code, text = run_import(cluster, tmp_path, dump(), "--force")
     assert code == 0, text
-    assert "imported 315 tags: 314 made, 1 changed" in text
+    assert "imported: 314 tags made, 1 changed, 0 were there, 0 left alone" in text
     assert len(cluster.posts) == 2
     wanted = expected_tags()
     assert set(cluster.tags) == set(wanted) | {"elsewhere"}
     for name, (max_id, step, description) in wanted.items():
         row = cluster.tags[name]
-        assert (row["max_id"], row["step"], row["description"]) == (str(max_id), step, description)
+        assert (row["max_id"], row["step"], row.get("description", "")) == (
+            str(max_id), step, description)
 
 
 def test_import_again_changes_nothing(fake, tmp_path):
     cluster = fake()
     assert run_import(cluster, tmp_path, dump(), "--force")[0] == 0
     before = dict(cluster.tags)
+    sent = len(cluster.posts)
     assert run_import(cluster, tmp_path, dump(), "--force")[0] == 0
-    assert cluster.tags == before
+    assert cluster.tags == before and len(cluster.posts) == sent
 
 
 def test_import_refuses_to_repeat(fake, tmp_path):
     cluster = fake({"a": 50})
     code, text = run_import(cluster, tmp_path, "a,49,1\nb,1,1\n")
-    assert code == 3
+    assert code == 76
     assert "line 1: tag 'a' is at 50 in the cluster, beyond 49 in the file" in text
     assert "nothing was imported" in text
     assert cluster.posts == []
@@ -363,7 +383,7 @@ def test_import_sees_would_repeat_of_the_server(fake, tmp_path):
     cluster = fake()
     cluster.failures = [(409, "would_repeat")]
     code, text = run_import(cluster, tmp_path, "a,1,1\n")
-    assert code == 3
+    assert code == 76
     assert "told so: would_repeat" in text and "nothing was imported" in text
 
 
@@ -371,15 +391,15 @@ def test_import_dry_run(fake, tmp_path):
     cluster = fake({"a": 1})
     code, text = run_import(cluster, tmp_path, "a,2,1\nb,1,1\n", "--dry-run")
     assert code == 0
-    assert "1 tags to make, 1 to change; nothing was sent" in text
+    assert "1 tags to make, 1 to change, 0 are there, 0 left alone; nothing was sent" in text
     assert cluster.posts == []
 
 
 def test_import_bad_file_sends_nothing(fake, tmp_path):
     cluster = fake()
     code, text = run_import(cluster, tmp_path, "a,1,1\nb,1,0\n")
-    assert code == 2
-    assert "error: line 2: step is '0'" in text and "nothing was imported" in text
+    assert code == 65
+    assert 'error: line 2: step is "0"' in text and "nothing was imported" in text
     assert cluster.posts == []
 
 
@@ -396,8 +416,8 @@ def test_import_many_says_what_was_done(fake, tmp_path):
     cluster.failures = [None, (500, "broken")]
     rows = "".join(f"t{n:05},1,1\n" for n in range(10_001))
     code, text = run_import(cluster, tmp_path, rows)
-    assert code == 4
-    assert "the first 10000 of 10001 tags were imported (up to 't09999')" in text
+    assert code == 75
+    assert "10000 tags were imported; of the next 1 it is not known" in text
     cluster.tags["t00000"] = {"tag": "t00000", "max_id": "77"}  # in use meanwhile
     code, text = run_import(cluster, tmp_path, rows, "--skip-ahead")
     assert code == 0, text
@@ -409,7 +429,7 @@ def test_import_notices_a_tag_that_is_not_there(fake, tmp_path):
     cluster = fake()
     cluster.failures = [(200, "a lie")]
     code, text = run_import(cluster, tmp_path, "a,1,1\n")
-    assert code == 4
+    assert code == 70
     assert "not as it was sent: tag 'a'" in text
 
 
@@ -419,6 +439,97 @@ def test_import_without_a_cluster(fake, tmp_path):
     cluster.shutdown()
     cluster.server_close()
     code, text = run_import(url, tmp_path, "a,1,1\n")
-    assert code == 4
-    assert "Connection refused" in text and "nothing was imported" in text
+    assert code == 69 and "no server answers" in text
     assert run_import(url, tmp_path, "a,1,1\n", "--dry-run")[0] == 0
+
+
+# --- TinyID ---
+
+TINYID = """CREATE TABLE `tiny_id_info` (
+  `id` bigint(20) unsigned NOT NULL AUTO_INCREMENT, `biz_type` varchar(63) NOT NULL DEFAULT '',
+  `begin_id` bigint(20) NOT NULL DEFAULT '0', `max_id` bigint(20) NOT NULL DEFAULT '0',
+  `step` int(11) DEFAULT '0', `delta` int(11) NOT NULL DEFAULT '1',
+  `remainder` int(11) NOT NULL DEFAULT '0', `version` bigint(20) NOT NULL DEFAULT '0',
+  PRIMARY KEY (`id`), UNIQUE KEY `uniq_biz_type` (`biz_type`)) ENGINE=InnoDB;
+INSERT INTO `tiny_id_info` VALUES %s;
+"""
+
+
+def test_tinyid_goes_on_above_max_id():
+    """TinyID has handed out max_id itself; Leaf has not."""
+    code, tags, lines = run_print(
+        TINYID % "(1,'a',1,1,100000,1,0,1),(2,'b',1,200001,1000,1,0,9),(3,'z',0,0,5,1,0,0)",
+        source="tinyid")
+    assert code == 0, lines
+    assert [(tag["tag"], int(tag["max_id"]), tag["step"]) for tag in tags] == [
+        ("a", 2, 100000), ("b", 200002, 1000), ("z", 1, 5)]
+    assert all("description" not in tag for tag in tags)  # what there is stays
+    code, tags, lines = run_print(TINYID % f"(1,'a',1,{2**63 - 1},5,1,0,0)", source="tinyid")
+    assert int(tags[0]["max_id"]) == 2**63 - 1 and "exhausted" in lines[1]
+
+
+@pytest.mark.parametrize("row, why", [
+    ("(1,'a',1,9,10,2,1,0)", "delta is 2 and remainder 1: its ids are the numbers that leave 1 "
+                             "when divided by 2, and leafd hands out every number"),
+    ("(1,'a',1,9,10,0,0,0)", 'delta is "0", not a number from 1'),
+    ("(1,'a',1,9,10,-1,0,0)", 'delta is "-1"'),
+    ("(1,'a',1,9,NULL,1,0,0)", "step is NULL"),
+    ("(1,'a',1,9,0,1,0,0)", 'step is "0"'),
+    ("(1,'a',1,-9,10,1,0,0)", 'max_id is "-9"'),
+    ("(1,'a',1,9,10,1,0,0),(2,'a',1,9,10,1,0,0)", "tag 'a' is already in line 7, row 1"),
+])
+def test_tinyid_rows_that_are_wrong(row, why):
+    errors = errors_of(TINYID % row, source="tinyid")
+    assert len(errors) == 1 and why in errors[0], errors
+
+
+def test_tinyid_of_several_databases():
+    """Every number, above the largest max_id of them all."""
+    rows = TINYID % "(1,'a',1,100001,100,2,1,0),(2,'a',1,300000,200,2,0,0)"
+    code, tags, lines = run_print(rows, None, "tinyid", "--every-number")
+    assert code == 0 and len(tags) == 1, lines
+    assert (int(tags[0]["max_id"]), tags[0]["step"]) == (300001, 200)
+
+
+def test_a_table_of_the_other_kind_is_no_table():
+    assert "no rows of a table leaf_alloc (tables with rows: tiny_id_info)" in refused(
+        TINYID % "(1,'a',1,1,1,1,0,0)")
+
+
+# --- what was written is read ---
+
+LETTERS = "ab'\"\\`,;()%_-#/* \tµ订😀N0"
+
+
+def quote_sql(text):
+    """A string as mysqldump writes it."""
+    for char, escaped in ("\\", "\\\\"), ("'", "\\'"), ('"', '\\"'), ("\0", "\\0"), ("\n", "\\n"):
+        text = text.replace(char, escaped)
+    return f"'{text}'"
+
+
+def tabs(text):
+    """As INTO OUTFILE writes it."""
+    for char, escaped in ("\\", "\\\\"), ("\t", "\\\t"), ("\n", "\\\n"):
+        text = text.replace(char, escaped)
+    return text
+
+
+def test_what_was_written_is_read():
+    """Any rows, as a dump and as columns with tabs."""
+    for seed in range(60):
+        source = random.Random(seed)
+        rows = {}
+        for _ in range(source.randrange(1, 20)):
+            name = "".join(source.choice(LETTERS) for _ in range(source.randrange(1, 20)))
+            if "\t" not in name:
+                text = "".join(source.choice(LETTERS + "\n") for _ in range(source.randrange(30)))
+                rows[name] = (source.randrange(2**63), source.randrange(1, 10**9), text)
+        if not rows:
+            continue
+        values = ",".join(f"({quote_sql(name)},{max_id},{step},{quote_sql(text)},NULL)"
+                          for name, (max_id, step, text) in rows.items())
+        lines = "".join(f"{tabs(name)}\t{max_id}\t{step}\t{tabs(text)}\n"
+                        for name, (max_id, step, text) in rows.items())
+        assert read(f"INSERT INTO `leaf_alloc` VALUES {values};\n", "sql")[1] == rows, seed
+        assert read(lines, "outfile")[1] == rows, seed

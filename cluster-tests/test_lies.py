@@ -4,6 +4,7 @@ Once one vote request of term 2^62 - 1 made every node end by an assertion at ea
 """
 
 import re
+import struct
 import time
 
 import pytest
@@ -22,6 +23,7 @@ from liar import (
     store_id_of,
     vote_request,
 )
+from upgrade import wait_level
 from wait import wait_until
 
 JUMP = 2**32
@@ -97,6 +99,18 @@ def lead_and_lie(cluster, victim, node_id, store_id, life, entry):
         liar.close()
 
 
+def still_serve(cluster, victims, tag):
+    """The victims make changes, and do so from what they have on their disks, too."""
+    cluster.wait_leader()
+    cluster.create_tag(tag + ".then")
+    for node in victims:
+        node.kill9()
+    for node in victims:
+        node.start()
+    cluster.wait_leader()
+    cluster.create_tag(tag + ".again")
+
+
 def test_entries_that_cannot_be(make_cluster, tag):
     """Somebody leads a later term, as a member may, and sends what would end every node at each of
     its starts. Nothing of it gets to a disk, and nobody ends."""
@@ -129,14 +143,84 @@ def test_entries_that_cannot_be(make_cluster, tag):
             wait_until(lambda: told(victim) > before, 5, "an alarm is counted")
             assert f"field={field}" in victim.log()[size:], victim.log()[size:]
             time.sleep(1.1)  # one line a second
-    cluster.wait_leader()
-    cluster.create_tag(tag + ".then")
+    still_serve(cluster, victims, tag)
+
+
+def digest_command(node_id, life, index, digest):
+    """COMMAND_DIGEST, stamped as the first command of a start."""
+    stamp = struct.pack("<HQQQ", node_id, life << 32, 1, 1)
+    return b"\x03\x06" + stamp + struct.pack("<QQ", index, digest)
+
+
+def lead_all(liars, victims, term):
+    """All of them follow a leader of this term; returns where each of them stands."""
+    for liar in liars:
+        liar.send(FRAME_RAFT, append_entries(term, 1, 1, 1, []))
+
+    def followed():
+        return all(victim.cluster_status()["term"] == term for victim in victims)
+
+    wait_until(followed, 5, "it is followed")
+    return [victim.cluster_status()["applied_index"] for victim in victims]
+
+
+def test_a_false_member_that_leads(make_cluster, tag):
+    """It says a digest that nobody has, and another entry than the committed one: the others ask
+    each other, none ends, and both go on."""
+    cluster = make_cluster()
+    wait_level(cluster, 3)  # below, nobody else is asked
+    cluster.create_tag(tag)
+    lost = cluster.followers()[0]
+    victims = cluster.others(lost)
+    store_id = store_id_of(cluster, lost, victims[0].id)
     for node in victims:
-        node.kill9()
-    for node in victims:
-        node.start()
-    cluster.wait_leader()
-    cluster.create_tag(tag + ".again")
+        node.expect_log(ALARM)
+        node.expect_log("others confirm this node")
+    cluster.wait_applied()
+    lost.kill9()
+    contradict(cluster, victims, lost, store_id)
+    before = [told(victim) for victim in victims]
+    for life in range(3000, 3020):  # they may stand for election themselves just now
+        status = cluster.wait_leader().cluster_status()
+        term = status["term"] + 50
+        start = statement(life, term, status["applied_index"])
+        liars = [Liar(cluster, victim, lost.id, store_id, start) for victim in victims]
+        try:
+            at = lead_all(liars, victims, term)
+            if at[0] != at[1]:
+                continue
+            entry = (COMMAND, digest_command(lost.id, life, at[0], 4711))
+            lie = append_entries(term, at[0], status["term"], at[0] + 1, [entry])
+            for liar in liars:
+                liar.send(FRAME_RAFT, lie)
+            wait_until(lambda: [told(victim) for victim in victims] > before, 2, "both ask")
+        except AssertionError:
+            continue
+        finally:
+            for liar in liars:
+                liar.close()
+        if all(told(victim) > count for victim, count in zip(victims, before)):
+            break
+    for victim, count in zip(victims, before):
+        wait_until(lambda v=victim, c=count: told(v) > c, 5, "an alarm is counted")
+        victim.wait_log("others confirm this node.*code=diverged")
+    still_serve(cluster, victims, tag)
+
+
+def contradict(cluster, victims, lost, store_id):
+    """Entry 2 is another one, to whoever hears it; the other victim confirms the committed one."""
+    for victim in victims:
+        status = cluster.wait_leader().cluster_status()
+        cluster.wait_applied(victims)
+        start = statement(2000 + victim.id, status["term"] + 50, status["applied_index"])
+        liar = Liar(cluster, victim, lost.id, store_id, start)
+        assert liar.answer == WELCOME, liar.reason
+        size = len(victim.log())
+        other = [(COMMAND, b"\x03\x01" + bytes(26))]
+        liar.send(FRAME_RAFT, append_entries(status["term"] + 50, 1, 1, 2, other))
+        assert liar.is_closed()
+        liar.close()
+        victim.wait_log("others confirm this node.*code=contradicted", start=size)
 
 
 def refuse(node, words):

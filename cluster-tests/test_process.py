@@ -13,6 +13,7 @@ import time
 import pytest
 
 from cluster import FAST
+from node import take
 from wait import wait_until
 
 EXIT_CONFIG = 64
@@ -21,12 +22,6 @@ GONE_S = 1.0  # a data directory that was deleted is noticed in this time
 USER = "nobody"
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-def take(node, tag):
-    answer = node.get(f"/api/segment/get/{tag}")
-    assert answer.status == 200, f"{node}: {answer}"
-    return int(answer.body)
 
 
 @pytest.fixture

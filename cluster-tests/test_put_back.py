@@ -8,11 +8,13 @@ has the copies that a running node notices.
 
 import os
 import shutil
+import signal
 import time
 
 import pytest
 
 from cluster import FAST
+from node import Node
 from wait import wait_until
 
 EXIT_REFUSED = 76
@@ -151,6 +153,19 @@ def start_copies(scene):
     assert scene.since not in shown(leader)
 
 
+def term_of(node):
+    return int(node.cluster_status()["term"])
+
+
+def hand_over_until(cluster, nodes, term):
+    """These nodes lead in turn until they are in such a term."""
+    leader = cluster.wait_leader(among=nodes)
+    while term_of(leader) < term:
+        to = next(node for node in nodes if node is not leader)
+        assert leader.http("POST", "/api/cluster/leader", {"id": to.id}).status == 200
+        leader = cluster.wait_leader(among=nodes)
+
+
 def test_two_copies_start_before_the_intact_node(make_cluster, tag):
     """Alone they cannot know, elect each other and serve: ids come again, which nobody can
     prevent. The intact node ends both when it comes."""
@@ -174,15 +189,23 @@ def test_two_copies_start_before_the_intact_node(make_cluster, tag):
 def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
     """They were started again after they had a log as long as the intact node's, and terms as high:
     what they say of themselves tells nothing any more. Their log does: the intact node changes
-    nothing, follows nobody, and ends with a code and words of its own."""
+    nothing, follows nobody, and ends with a code and words of its own. (Should both logs have an
+    entry of one term at the intact one's last index, they pass for one log, and its state tells.
+    So the last terms of the intact one are ones that the copies come to much later.)"""
     scene = Scene(make_cluster, tag, 2, True)
-    scene.stop("stop")
     intact = scene.intact[0]
+    hand_over_until(scene.cluster, scene.cluster.nodes, term_of(intact) + 8)
+    scene.cluster.wait_applied()
+    newest = term_of(intact)
+    scene.stop("stop")
     for _ in range(3):
         start_copies(scene)
         for number in range(20):
             scene.cluster.create_tag(f"{tag}.{number}.{time.time_ns()}", scene.copied[0])
         scene.cluster.kill_all()
+    start_copies(scene)
+    hand_over_until(scene.cluster, scene.copied, newest + 12)
+    scene.cluster.kill_all()
     start_copies(scene)
     intact.expect_log("the node cannot go on")
     for _ in range(2):
@@ -192,8 +215,11 @@ def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
         said = intact.log()[size:]
         assert "err=contradicted" in said and "exit_code=78" in said, said
         assert "than the one committed here" in said, said
-    for node in scene.copied:
-        node.stop()
+    for node in scene.copied:  # or the intact one has said before it ended that they are copies
+        node.expect_log("a peer refuses this node|the node cannot go on")
+        node.leaving()
+        node.process.send_signal(signal.SIGTERM)
+        assert node.wait_exit() in (0, EXIT_REFUSED)
     intact.start()
     wait_until(intact.serves, 10, "it answers")
     scene.expect_kept(intact)
@@ -223,3 +249,28 @@ def test_a_copy_of_an_earlier_start_that_was_started_as_often(make_cluster, tag)
         each.start()
     assert node.wait_exit(ENDS_S) == EXIT_REFUSED, node.log_tail()
     cluster.wait_ready()
+
+
+def test_a_clone_of_a_node_that_runs_costs_it_nothing(make_cluster, tag):
+    """A clone of its machine is started. As a later start of the node it would be believed, and the
+    original be taken for the older copy. Instead nobody lets it in while the original is there;
+    and once that goes on, the clone is the older copy."""
+    cluster = make_cluster(settings=FAST)
+    cluster.create_tag(tag, mode="strict")
+    node = cluster.followers()[0]
+    clone = Node(node.id, os.path.join(node.directory, "clone"), node.settings)
+    clone.members = node.members
+    clone.settings["peer-listen"] = clone.peer_address
+    shutil.copytree(keep_live(node), clone.data_dir)
+    refusal = "another process of this node is connected|the data directory is an older copy"
+    try:
+        clone.start()
+        clone.wait_log(refusal, ENDS_S)
+        ids = take_strict(node, tag, 10)
+        assert clone.wait_exit(ENDS_S) == EXIT_REFUSED, clone.log_tail()
+        assert "peer connected" not in clone.log()
+    finally:
+        clone.end()
+    time.sleep(KNOWN_S)
+    assert min(take_strict(node, tag, 10)) > max(ids)
+    assert all(each.alive and each.process.poll() is None for each in cluster.nodes)

@@ -7,6 +7,7 @@ as docs/failure-model.md tells it. test_put_back.py has the copies that were tak
 """
 
 import os
+import re
 import shutil
 
 import pytest
@@ -14,11 +15,13 @@ import pytest
 from checker import History
 from cluster import FAST
 from load import mixed_load, wait_taken
+from recovery import done, refused, tool
 from snowflakes import SPACE, wait_served
 from snowflakes import take as take_snowflakes
 from wait import wait_until
 
 EXIT_REFUSED = 76
+CONFIG, DATA = 64, 65
 ENDS_S = 10
 
 
@@ -123,6 +126,47 @@ def test_an_older_copy_after_all_were_stopped(make_cluster):
             other.start()
     cluster.wait_ready()
     expect_refused(cluster, node)
+
+
+def test_the_mark_is_taken_off_and_the_cluster_decides_again(make_cluster):
+    """Whoever refused it refuses it again; while nobody is there who knows, it waits for a majority
+    instead of ending at once."""
+    cluster = make_cluster()
+    node = cluster.followers()[0]
+    readmit = ["readmit", "--data-dir", node.data_dir]
+    uid = node.cluster_status()["uid"]
+    change(node, 5)
+    node.stop()
+    assert "it is not marked" in refused(DATA, *readmit, "--yes")
+    older = copy_data(node)
+    node.start().wait_ready()
+    change(node, 5)
+    assert "is in use by process" in refused(DATA, *readmit, "--yes")
+    node.stop()
+    put_back(node, older)
+    expect_refused(cluster, node)
+    # Nothing but the uid takes it off.
+    for typed in "", "\n", "leafd\n", uid[:-1] + "\n":
+        assert "was not typed" in refused(CONFIG, *readmit, typed=typed)
+    assert "unknown argument" in tool(*readmit, "--force").stderr
+    assert "--data-dir" in refused(CONFIG, "readmit")
+    expect_refused(cluster, node)
+    said = done(*readmit, typed=f"{uid}\n")
+    assert f"node {node.id} of cluster leafd, uid {uid}: marked as an older copy" in said
+    shown = re.search(r"  (start=2 term=\d+ last=\d+) last_term=\d+ vote=\d+\n", said)
+    assert any(shown[1] in other.log() for other in cluster.others(node)), said
+    assert "it is not marked" in refused(DATA, *readmit, "--yes")
+    # Those who know refuse it again, and mark it again.
+    expect_refused(cluster, node)
+    for other in cluster.others(node):
+        other.stop()
+    node.start()
+    assert node.wait_exit(ENDS_S) == EXIT_REFUSED
+    done(*readmit, "--yes")
+    node.start()
+    wait_until(node.serves, 10, "it is up")
+    assert node.sees_no_leader()
+    node.kill9()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

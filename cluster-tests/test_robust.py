@@ -31,6 +31,7 @@ ROUTES = [
     "/api/workers",
     "/api/cluster",
     "/api/node/segments",
+    "/api/cluster/segments",
     "/livez",
     "/readyz",
     "/metrics",

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from cluster import FAST
-from node import ROOT
+from node import ROOT, take
 from wait import wait_until
 
 TABLE = os.path.join(ROOT, "docs", "operations.md")
@@ -51,12 +51,6 @@ def of_group(*wanted):
 
 
 HARMLESS = of_group("reads", "told", "ignored")
-
-
-def take(node, tag):
-    answer = node.get(f"/api/segment/get/{tag}")
-    assert answer.status == 200, f"{node}: {answer}"
-    return int(answer.body)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Timeouts are the defaults unless said otherwise: an election takes one to two se
 waits up to five.
 """
 
+import contextlib
 import time
 
 import pytest
@@ -143,18 +144,10 @@ def test_leader_stopped_for_less_than_an_election(make_cluster, recorder, tag):
 # --- cut off ---
 
 
-@pytest.mark.parametrize(
-    "way", ["both", "not heard", pytest.param("hears nothing", marks=pytest.mark.slow)]
-)
-@pytest.mark.bound(60)
-def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
-    """The leader is cut off from its peers, both ways or one, while its clients still reach it:
-    they may be told so after their timeout, the clients of the others see nothing, and no id is
-    handed out by a leader that is none any more."""
-    cluster = make_cluster(settings=FAST, start=False)
-    proxies.attach(cluster)
-    cluster.start()
-    load = start_load(cluster, recorder, tag)
+@contextlib.contextmanager
+def leader_cut_off(load, cluster, proxies, tag, way):
+    """While the load runs, with clients at the leader: it is cut off that way, another one leads,
+    and the links are healed again."""
     old = cluster.leader()
     others = cluster.others(old)
     lonely = [load.add(old, tag, rate=20, timeout_ms=1000) for _ in range(8)]
@@ -176,6 +169,22 @@ def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
         wait_until(
             lambda: old.cluster_status()["leader_id"] == new.id, 10, "the old leader follows"
         )
+        yield old, others
+
+
+@pytest.mark.parametrize(
+    "way", ["both", "not heard", pytest.param("hears nothing", marks=pytest.mark.slow)]
+)
+@pytest.mark.bound(60)
+def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
+    """The leader is cut off from its peers, both ways or one, while its clients still reach it:
+    they may be told so after their timeout, the clients of the others see nothing, and no id is
+    handed out by a leader that is none any more."""
+    cluster = make_cluster(settings=FAST, start=False)
+    proxies.attach(cluster)
+    cluster.start()
+    load = start_load(cluster, recorder, tag)
+    with leader_cut_off(load, cluster, proxies, tag, way) as (old, others):
         load.wait_all_served()
         verdict = load.finish()
     for node in others:

@@ -49,6 +49,33 @@ def test_each_violation_is_found(tmp_path, line, kind):
         check(write(tmp_path / "h", f"{RIGHT}{line}\n"))
 
 
+MONOTONIC = """\
+tag\tt\tmonotonic\t1
+op\tt\tc1\t10\t20\t1\t3
+op\tt\tc2\t21\t30\t900\t2\tkey
+op\tt\tc2\t40\t50\t900\t2\tkey
+"""
+
+
+def test_a_monotonic_tag_may_have_gaps(tmp_path):
+    assert check(write(tmp_path / "h", MONOTONIC)) == (3, 5, 0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "line,kind",
+    [
+        ("op\tt\tc9\t31\t60\t800\t1", "not_strict"),
+        ("op\tt\tc9\t31\t60\t800\t1\tother", "not_strict"),
+        ("op\tt\tc9\t5\t60\t2\t1", "not_once"),
+        ("op\tt\tc9\t60\t70\t902\t2\tkey", "other_ids"),
+        ("op\tt\tc9\t1\t60\t0\t1", "below_start"),
+    ],
+)
+def test_each_violation_of_a_monotonic_tag_is_found(tmp_path, line, kind):
+    with pytest.raises(AssertionError, match=rf"(?s)ended with 1.*{kind}: tag .*\b1 {kind} \("):
+        check(write(tmp_path / "h", f"{MONOTONIC}{line}\n"))
+
+
 def test_nothing_is_said_of_concurrent_requests(tmp_path):
     # Sent when the reply with 10 was received, not after it: 7..9 may be late.
     check(write(tmp_path / "h", RIGHT + "op\tt\tc9\t40\t60\t7\t3\n"))
@@ -199,9 +226,10 @@ def test_threads_record_what_happened(tmp_path):
     assert answers > 8 * 1900 and verdict.unknown > 0 and verdict.tags == 1
 
 
-def test_a_service_that_goes_back_is_found(tmp_path):
+@pytest.mark.parametrize("mode", ["strict", "monotonic"])
+def test_a_service_that_goes_back_is_found(tmp_path, mode):
     recorder = Recorder(tmp_path / "history")
-    recorder.declare("t", "strict", start=1)
+    recorder.declare("t", mode, start=1)
     counter = Counter()
     run_clients(recorder, counter, 100)
     counter.next = 1

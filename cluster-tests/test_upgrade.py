@@ -16,7 +16,7 @@ from every_kind import EveryKind
 from node import ROOT, leafd_path
 from ports import take_port
 from recovery import check_same_state
-from strict_load import ask, take
+from strict_load import StrictLoad, ask, take
 from test_membership import take_out, wait_shown, wait_voters
 from test_mode_change import set_mode
 from test_snapshot import INSTALLED, SMALL_LOG, all_rows, outgrow_the_log
@@ -107,21 +107,56 @@ def at_the_old_level(cluster):
 
 
 def nothing_of_the_next_level(cluster):
-    """Old and new leafds talk with each other as the old ones do: all links are up."""
+    """All links are up, and no tag becomes monotonic by anybody: an old leafd does not know the
+    word, a new one knows why not."""
     for node in cluster.running():
         members = node.cluster_status()["members"]
         assert all(m["reachable"] for m in members), members
+        answer = node.http("PUT", f"/api/tags/early{node.id}", {"mode": "monotonic"})
+        if node.binary == leafd_path():
+            assert (answer.status, answer.code) == (409, "level_too_low"), answer
+            message = answer.json()["message"]
+            assert f"level {PREVIOUS + 1}" in message and f"level {PREVIOUS}:" in message, message
+        else:
+            assert answer.status == 400, answer
+        assert node.get(f"/api/tags/early{node.id}").status == 404
 
 
 def what_the_next_level_brings(cluster):
-    """What the levels before brought still holds, and all links are up."""
+    """What the levels before brought still holds; and a monotonic tag, at once."""
     first, second, *_ = cluster.running()
+    made = first.http("PUT", "/api/tags/tickets", {"mode": "monotonic", "step": 2, "max_step": 3})
+    assert made.status == 201 and made.json()["mode"] == "monotonic", made
+    top = 0
+    for count in (1, 3, 8):
+        for node in cluster.running():
+            ids = take(node, "tickets", count)
+            assert ids[0] > top, f"{node}: {ids} after {top}"
+            top = ids[1]
+    assert take(second, "tickets", 2, key="k") == take(first, "tickets", 2, key="k")
     answer = first.http("PUT", "/api/tags/short", {"max": "8", "max_id": 1, "mode": "strict"})
     assert answer.status == 201, answer
     assert take(second, "short", 7) == (1, 7)
     for node in cluster.running():
         answer = ask(node, "short")
         assert (answer.status, answer.code) == (409, "exhausted"), answer
+
+
+def monotonic_load(cluster, recorder):
+    """Clients of a tag that was in trend mode below, while the leadership goes round."""
+    cluster.create_tag("turned", step=10)
+    for node in cluster.nodes:
+        take(node, "turned")
+    start = int(set_mode(cluster.nodes[0], "turned", "monotonic")["max_id"])
+    recorder.declare("turned", "monotonic", start)
+    load = StrictLoad(recorder, cluster.nodes, "turned-")
+    load.add_many(6, "turned", counts=(1, 5), rate=30)
+    load.add_many(3, "turned", rate=20, keyed=True)
+    with load:
+        for node in cluster.nodes:
+            lead(node)
+            load.wait_all_served()
+    load.check_running()
 
 
 def move(cluster, node, binary):
@@ -192,6 +227,7 @@ def test_up_and_back_and_up_and_the_level_under_load_of_every_kind(
         assert response.status == 200, response
         wait_level(cluster, PREVIOUS + 1)
         what_the_next_level_brings(cluster)
+        monotonic_load(cluster, recorder)
         every.wait_more()
     check_same_state(cluster.nodes)
     every.check()
@@ -262,8 +298,8 @@ def test_a_snapshot(old_cluster, previous, direction):
 @pytest.mark.bound(60 + BUILD_S)
 @pytest.mark.parametrize("how", ["log", "snapshot"])
 def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
-    """While the level is the old one it may come back as it was; later it gets no link, since all
-    others speak TLS, and changes nothing; as a new one it goes on."""
+    """While the level is the old one it may come back as it was; later it is refused, and changes
+    nothing; as a new one it goes on."""
     cluster = old_cluster(BY_HAND_SMALL_LOG if how == "snapshot" else BY_HAND)
     cluster.create_tag("churn")
     keys = rows_of_every_kind(cluster, 1)
@@ -296,12 +332,8 @@ def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
     if how == "snapshot":
         outgrow_the_log(cluster, cluster.leader(), 300)
     sleeper.binary = previous
-    size = len(sleeper.log())
     sleeper.start()
-    sleeper.expect_log("another protocol version")
-    sleeper.wait_log("a peer refuses this node.*another protocol version", start=size)
-    sleeper.check_running()
-    sleeper.stop()
+    ends_as_too_old(sleeper)
     size = len(sleeper.log())
     come_back(cluster, sleeper, leafd_path())
     if how == "snapshot":

@@ -1,5 +1,6 @@
 """Clients that are not bound to one node: those that change the cluster's tables (tags, modes,
-worker ids for generators elsewhere), and those that repeat a request for strict ids under its key.
+worker ids for generators elsewhere), and those that repeat a request for strict or monotonic ids
+under its key.
 
 The tags of a run have several writers each, on all nodes, drawn anew for each request. Every value
 is written once, so a read tells whose it is, and what must be is found out at the end
@@ -255,8 +256,8 @@ class Generator(ManyNodes):
 
 
 class KeyHolder(ManyNodes):
-    """Takes strict ids under a key, asks again under the key while no answer comes, and sometimes
-    when it did: through other nodes the answer must be the same."""
+    """Takes strict or monotonic ids under a key, asks again under the key while no answer comes,
+    and sometimes when it did: through other nodes the answer must be the same."""
 
     def __init__(self, number, spec, out):
         super().__init__(number, spec, out)
@@ -293,11 +294,11 @@ class KeyHolder(ManyNodes):
 
 
 class ModeSwitch(ManyNodes):
-    """Makes a tag strict, and trend again. From when it is strict on, ids that are at or above the
-    max_id of that time are strict ones (judge.py)."""
+    """Makes a tag strict or monotonic, and trend again. From when it is neither on, ids that are at
+    or above the max_id of that time rise (judge.py)."""
 
     def once(self):
-        mode = self.random.choice(["strict", "trend"])
+        mode = self.random.choice(self.spec["modes"])
         target = f"/api/tags/{tag_path(self.spec['tag'])}"
         outcome, response, inv_ns, ret_ns, node = self.request(
             history.ADMIN, "PUT", target, {"mode": mode}

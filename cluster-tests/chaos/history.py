@@ -19,10 +19,14 @@ Op = namedtuple(
     "Op", "inv_ns ret_ns first count asked wait_ms client space status node kind outcome code"
 )
 
-# STRICT_KEY: strict ids under a key. The ids stand in the journal, since several answers have them.
-SEGMENT, SNOWFLAKE, STRICT, ADMIN, READ, WORKER, STRICT_KEY = range(7)
-KIND_NAMES = ["segment", "snowflake", "strict", "admin", "read", "worker", "strict-key"]
-ID_KINDS = (SEGMENT, SNOWFLAKE, STRICT)
+# STRICT_KEY: strict or monotonic ids under a key. The ids stand in the journal, since several
+# answers have them.
+SEGMENT, SNOWFLAKE, STRICT, ADMIN, READ, WORKER, STRICT_KEY, MONOTONIC = range(8)
+KIND_NAMES = ["segment", "snowflake", "strict", "admin", "read", "worker", "strict-key",
+              "monotonic"]  # fmt: skip
+ID_KINDS = (SEGMENT, SNOWFLAKE, STRICT, MONOTONIC)
+# Their ids rise over all nodes.
+RISING = {STRICT: "strict", MONOTONIC: "monotonic"}
 
 # ok: as asked. fail: certainly nothing was done. unknown: it may have been done, now or later.
 OK, FAIL, UNKNOWN = range(3)

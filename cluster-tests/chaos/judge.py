@@ -1,10 +1,10 @@
 """Everything that has to hold, looked at when the run is over.
 
   uniqueness     no id of a space twice: over all clients, nodes, lives
-  order          ids of a tag rise on a node; of a strict tag over all nodes; snowflake ids of a
-                 worker id on its node. "Rise": above every id whose reply arrived before the
-                 request was sent
-  strict         what check-history demands of strict tags: also that no id is missing
+  order          ids of a tag rise on a node; of a strict or monotonic tag over all nodes;
+                 snowflake ids of a worker id on its node. "Rise": above every id whose reply
+                 arrived before the request was sent
+  strict         what check-history demands of both: of strict tags also that no id is missing
   range          ids are 1 to 2^63 - 2; no id of a tag is at or above the tag's max_id in the end
   snowflake      the worker id in an id is one that its node held at the id's time; the time is near
   worker ids     windows of two epochs do not overlap
@@ -115,7 +115,7 @@ class IdSpace:
         return found[:SHOWN]
 
     def fallen_while(self, begin, end, strict_from):
-        """Of a tag that was strict in this time: ids from strict_from on are strict ones, and
+        """Of a tag that was in no trend mode in this time: ids from strict_from on rise, and
         whatever is asked for after one of them was answered is above it."""
         times = zip(self.invs, self.rets)
         indexes = [at for at, (inv, ret) in enumerate(times) if begin < inv and ret < end]
@@ -259,7 +259,7 @@ class Judge:
     # --- ids ---
 
     def order_of(self, space):
-        if space.kind == history.STRICT:
+        if space.kind in history.RISING:
             return space.fallen(lambda at: 0)
         if space.kind == history.SEGMENT:
             return space.fallen(space.nodes.__getitem__)
@@ -365,13 +365,13 @@ def count_changes(journals):
 
 
 def strict_times(journals, tag):
-    """[(begin, end, max_id at the begin)]: when a tag was strict that changes its mode, from the
-    answer to that change until another is sent."""
+    """[(begin, end, max_id at the begin)]: when a tag that changes its mode was strict or
+    monotonic, from the answer to that change until another is sent."""
     changes = [e for e in journals if e["op"] == "mode" and e["tag"] == tag]
     changes.sort(key=lambda entry: entry["inv"])
     found = []
     for at, change in enumerate(changes):
-        if change["mode"] == "strict" and change["outcome"] == OK:
+        if change["mode"] != "trend" and change["outcome"] == OK:
             end = changes[at + 1]["inv"] if at + 1 < len(changes) else FOREVER
             found.append((change["ret"], end, change["max_id"]))
     return found

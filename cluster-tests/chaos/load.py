@@ -4,7 +4,7 @@ The happy path: Load(...).start() for one process for each node and one that adm
 progress() while it runs; stop() at the end. What the clients saw lies in records and journals in
 the run's folder.
 
-The numbers of a node's clients together, at pace 1: about 110 requests and 14,000 ids a second.
+The numbers of a node's clients together, at pace 1: about 150 requests and 16,000 ids a second.
 Everything but a few hasty ones may wait as long as leafd lets a request wait.
 """
 
@@ -32,15 +32,19 @@ SPACES = [
     ("chaos/strict-b", history.STRICT, {"mode": "strict"}),
     ("chaos/keyed", history.STRICT, {"mode": "strict"}),
     ("chaos/swing", history.SEGMENT, {"step": 50}),
+    # Short windows, which are renewed often; and such as the rate asks for.
+    ("chaos/mono-a", history.MONOTONIC, {"mode": "monotonic", "step": 2, "max_step": 3}),
+    ("chaos/mono-b", history.MONOTONIC, {"mode": "monotonic"}),
+    ("chaos/mono-keyed", history.MONOTONIC, {"mode": "monotonic", "step": 5, "max_step": 20}),
 ]
 MANY = [(number, name) for number, (name, *_) in enumerate(SPACES) if "many" in name]
 SPACE_NUMBERS = {name: number for number, (name, *_) in enumerate(SPACES)}
 
 
-def spaces(strict):
+def spaces(features):
     """{number: (name, kind, the tag's fields)} of a run."""
-    chosen = {number: space for number, space in enumerate(SPACES)}
-    return {n: s for n, s in chosen.items() if strict or s[1] != history.STRICT}
+    left_out = {kind for kind, mode in history.RISING.items() if mode not in features}
+    return {n: space for n, space in enumerate(SPACES) if space[1] not in left_out}
 
 
 def id_client(kind, tags, rate, count=(1, 1), formats=("plain",), wait_ms=LONG_MS, **more):
@@ -49,7 +53,7 @@ def id_client(kind, tags, rate, count=(1, 1), formats=("plain",), wait_ms=LONG_M
             "wait_ms": wait_ms, **more}  # fmt: skip
 
 
-def node_clients(pace, strict):
+def node_clients(pace, features):
     """The clients of one node."""
     mixed = ("text", "range", "json")
     clients = [
@@ -64,7 +68,14 @@ def node_clients(pace, strict):
         id_client("snowflake", ["snowflake"], 20 * pace),
         id_client("snowflake", ["snowflake"], 4 * pace, (1, 1000), ("range", "json")),
     ]
-    if strict:
+    if "monotonic" in features:
+        clients += [
+            id_client("monotonic", ["chaos/mono-a"], 15 * pace),
+            id_client("monotonic", ["chaos/mono-a"], 5 * pace, (1, 5), mixed, wait_ms=5000),
+            id_client("monotonic", ["chaos/mono-b"], 10 * pace, (1, 50), mixed, wait_ms=5000),
+            id_client("monotonic", ["chaos/mono-b"], 5 * pace, (1, 1000), ("range",)),
+        ]
+    if "strict" in features:
         clients += [
             id_client("strict", ["chaos/strict-a"], 10 * pace),
             id_client("strict", ["chaos/strict-a"], 5 * pace, (1, 50), mixed, wait_ms=5000),
@@ -74,20 +85,23 @@ def node_clients(pace, strict):
     return clients
 
 
-def admin_clients(strict, nodes):
+def admin_clients(features, nodes):
     """Clients of so many nodes."""
     tags = {"class": "TagWriter", "kind": "admin", "rate": 6, "wait_ms": 3000, "prefix": "admin"}
     workers = {"class": "Generator", "kind": "worker", "rate": 4, "wait_ms": 3000, "prefix": "gen"}
     keys = {"class": "KeyHolder", "kind": "strict-key", "rate": 6, "wait_ms": LONG_MS,
             "tag": "chaos/keyed"}  # fmt: skip
+    mono = {**keys, "tag": "chaos/mono-keyed"}
+    modes = ["trend"] + [mode for mode in history.RISING.values() if mode in features]
     mode = {"class": "ModeSwitch", "kind": "admin", "rate": 0.4, "wait_ms": 3000,
-            "tag": "chaos/swing"}  # fmt: skip
+            "tag": "chaos/swing", "modes": modes}  # fmt: skip
     readers = [
         {"class": "TagReader", "kind": "read", "rate": 6, "wait_ms": 3000, "which": which}
         for which in range(nodes)
     ]
     clients = [tags, tags, tags, workers, workers, *readers]
-    return clients + [keys, keys, mode] if strict else clients
+    clients += [mono, mono] if "monotonic" in features else []
+    return clients + [keys, keys, mode] if "strict" in features else clients
 
 
 class Process:
@@ -136,12 +150,12 @@ class Process:
 
 
 class Load:
-    def __init__(self, directory, seed, pace, strict):
+    def __init__(self, directory, seed, pace, features):
         self.directory = directory
         self.seed = seed
         self.pace = pace
-        self.strict = strict
-        self.spaces = spaces(strict)
+        self.features = features
+        self.spaces = spaces(features)
         self.processes = {}
         self.count = 0
         os.makedirs(directory, exist_ok=True)
@@ -149,13 +163,13 @@ class Load:
     def start(self, nodes):
         for node in nodes:
             self.start_node(node)
-        clients = admin_clients(self.strict, len(nodes))
+        clients = admin_clients(self.features, len(nodes))
         self.start_process("admin", clients, {"nodes": self.addresses(nodes)})
 
     def start_node(self, node):
         """Clients for a node; also for one that joins later."""
         target = {"node": node.id, "address": list(node.address)}
-        self.start_process(f"node{node.id}", node_clients(self.pace, self.strict), target)
+        self.start_process(f"node{node.id}", node_clients(self.pace, self.features), target)
 
     def start_process(self, name, clients, target):
         spec = {"name": name, "out": self.directory, "seed": self.seed, "first": self.count,

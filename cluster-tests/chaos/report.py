@@ -1,8 +1,9 @@
 """The page: what was done when, what the clients got, how the nodes came back, and the verdict.
 
-One file without anything from outside: report.html with report.css, report.js and the run's numbers
-put into it. The happy path: write_report() returns the path of the page in the folder of all runs;
-the same page lies in the run's own folder.
+One file without anything from outside: report.html with report.css and report.js, what all pages
+of leafd share (http/page/look.css, look.js), and the run's numbers put into it. The happy path:
+write_report() returns the path of the page in the folder of all runs; the same page lies in the
+run's own folder.
 """
 
 import glob
@@ -13,6 +14,8 @@ import os
 from chaos import history
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What all pages of leafd have in common.
+LOOK = os.path.join(HERE, "..", "..", "http", "page")
 NS = 1_000_000_000
 FAMILY_OF = {
     "kill": "process", "stop": "process", "stop_all": "process", "pause": "process",
@@ -169,8 +172,8 @@ def page_data(run, judge, summary, replay):
     }  # fmt: skip
 
 
-def read_part(name):
-    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+def read_part(name, folder=HERE):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
         return file.read()
 
 
@@ -184,8 +187,8 @@ def render(data):
     page = read_part("report.html")
     for mark, part in (
         ("@TITLE@", html.escape(title)),
-        ("@STYLE@", read_part("report.css")),
-        ("@SCRIPT@", read_part("report.js")),
+        ("@STYLE@", read_part("look.css", LOOK) + read_part("report.css")),
+        ("@SCRIPT@", read_part("look.js", LOOK) + read_part("report.js")),
         ("@DATA@", text),
     ):
         page = page.replace(mark, part)

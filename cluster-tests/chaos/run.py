@@ -48,6 +48,7 @@ from wait import WaitTimeout, wait_until  # noqa: E402
 IN_NAMESPACE = "LEAFD_CHAOS_NAMESPACE"
 PROGRESS_S = 10
 AGREE_S = 10.0
+LEVEL_S = 10.0  # a new cluster raises its level by itself, one after the other
 DEFAULT_ELECTION_MS = 1000
 FAR = 1 << 62
 
@@ -96,7 +97,7 @@ class Run:
         plan.features = sorted(set(plan.features) | self.features_of_server())
         self.plan = plan
         self.load = Load(os.path.join(self.directory, "load"), self.seed,
-                         self.options.pace, "strict" in plan.features)  # fmt: skip
+                         self.options.pace, plan.features)  # fmt: skip
         self.spaces = {n: space[0] for n, space in self.load.spaces.items()}
         self.kinds = {n: space[:2] for n, space in self.load.spaces.items()}
         self.make_tags()
@@ -160,10 +161,26 @@ class Run:
         answer = node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "strict"})
         if answer.status == 201:
             found.add("strict")
+        if self.is_monotonic(node):
+            found.add("monotonic")
         answer = node.http("POST", "/api/cluster/leader", {"id": 0})
         if answer.code not in ("no_route", "method_not_allowed"):
             found |= {"transfer", "members"}
         return found
+
+    def is_monotonic(self, node):
+        """Does it know monotonic tags, once the level of a new cluster has risen to its own?"""
+        answers = []
+
+        def knows():
+            answers.append(node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "monotonic"}))
+            return answers[-1].status == 200 or answers[-1].code != "level_too_low"
+
+        try:
+            wait_until(knows, LEVEL_S, "a level that is no longer too low")
+        except WaitTimeout:
+            say("the level is too low for monotonic tags: the run goes without")
+        return answers[-1].status == 200
 
     def make_tags(self):
         node = self.cluster.nodes[0]

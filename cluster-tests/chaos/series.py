@@ -16,7 +16,7 @@ GROUPS = ["segment", "snowflake", "strict", "admin", "all"]
 ALL = 4
 GROUP_OF = {
     history.SEGMENT: 0, history.SNOWFLAKE: 1, history.STRICT: 2, history.ADMIN: 3,
-    history.READ: 3, history.WORKER: 3, history.STRICT_KEY: 2,
+    history.READ: 3, history.WORKER: 3, history.STRICT_KEY: 2, history.MONOTONIC: 2,
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-"""Strict tags: their history as check-history (docs/testing.md) reads it, and what that says of it.
+"""Strict and monotonic tags: their history as check-history (docs/testing.md) reads it, and what
+that says of it.
 
-The happy path: check(...) writes one file of all operations on strict tags, ids under keys
-included, runs the program that is built beside leafd, and returns texts of violations, and of gaps
-that it could not decide.
+The happy path: check(...) writes one file of all operations on them, ids under keys included, runs
+the program that is built beside leafd, and returns texts of violations, and of gaps that it could
+not decide.
 """
 
 import os
@@ -17,20 +18,20 @@ LIMIT_S = 600
 
 def write_history(path, records, journals, spaces):
     """spaces: {number: (name, kind)}. How many operations were written."""
-    strict = {number: name for number, (name, kind) in spaces.items() if kind == history.STRICT}
+    rising = {number: s for number, s in spaces.items() if s[1] in history.RISING}
     count = 0
     with open(path, "w", encoding="utf-8") as file:
-        for name in strict.values():
-            file.write(f"tag\t{name}\tstrict\t1\n")
+        for name, kind in rising.values():
+            file.write(f"tag\t{name}\t{history.RISING[kind]}\t1\n")
         for record in records:
             for op in history.read(record):
-                if op.space not in strict or op.kind != history.STRICT:
+                if op.space not in rising or op.kind != rising[op.space][1]:
                     continue
                 outcome = op.outcome & ~MORE
                 if outcome != FAIL:
                     ended = (op.ret_ns, op.first, op.count)
                     unknown = ("-", "-", op.asked)
-                    write_op(file, strict[op.space], op.client, op.inv_ns,
+                    write_op(file, rising[op.space][0], op.client, op.inv_ns,
                              ended if outcome == OK else unknown)  # fmt: skip
                     count += 1
         for entry in journals:
@@ -54,7 +55,7 @@ def check(path, records, journals, spaces):
         return [], []
     program = checker_path()
     if not os.access(program, os.X_OK):
-        return [f"no {program} to look at the strict tags with: build it with make"], []
+        return [f"no {program} to look at the tags with: build it with make"], []
     run = subprocess.run([program, "--", path], capture_output=True, text=True, timeout=LIMIT_S,
                          stdin=subprocess.DEVNULL)  # fmt: skip
     lines = (run.stdout + run.stderr).splitlines()

@@ -1,0 +1,118 @@
+"""Manual pages and completions, as packages take them: made without a complaint, and whole."""
+
+import os
+import re
+import subprocess
+
+import pexpect  # Debian's python3-pexpect
+import pytest
+
+from leafctl import leafctl_path
+from node import ROOT, leafd_path
+
+PAGES = ["leafctl.1", "leafd.8", "leafd.conf.5", "libleafd.3"]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Made by scripts/make-man with the programs that are tested."""
+    out = tmp_path_factory.mktemp("man")
+    built = tmp_path_factory.mktemp("built")
+    (built / "leafd").symlink_to(os.path.abspath(leafd_path()))
+    (built / "leafctl").symlink_to(os.path.abspath(leafctl_path()))
+    done = subprocess.run([os.path.join(ROOT, "scripts", "make-man"), out, built],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    return out
+
+
+def show(path):
+    env = {**os.environ, "MANWIDTH": "200", "LC_ALL": "C.UTF-8", "MANROFFOPT": "-ww"}
+    return subprocess.run(["man", "-l", "--warnings", "--no-hyphenation", path], env=env,
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_shown_without_a_warning(pages, name):
+    done = show(str(pages / name))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert len(done.stdout.splitlines()) > 50
+    assert "@" not in re.sub(r"\S+@\S+", "", done.stdout)
+
+
+def test_the_pages_have_everything(pages):
+    table = subprocess.run([leafd_path(), "--print-config-doc"], capture_output=True, text=True,
+                           check=True).stdout
+    names = re.findall(r"^\| `([\w.-]+)` \|", table, re.M)
+    text = show(str(pages / "leafd.conf.5")).stdout
+    assert len(names) > 50
+    assert not [name for name in names if not re.search(rf"^ +{re.escape(name)} = ", text, re.M)]
+    help_text = subprocess.run([leafctl_path(), "--help"], capture_output=True, text=True,
+                               check=True).stdout
+    text = show(str(pages / "leafctl.1")).stdout
+    for family in set(re.findall(r"^  ([a-z]+)", help_text.split("settings,")[0], re.M)):
+        assert re.search(rf"^ +{family}\b", text, re.M), family
+    assert re.search(r"^ +76\n +the cluster refused", text, re.M)
+    text = show(str(pages / "leafd.8")).stdout
+    assert "SIGHUP" in text and "--check-config" in text and re.search(r"^ +78\n", text, re.M)
+
+
+def complete(line):
+    """What bash offers for the last word of a command line."""
+    words = line.split(" ")
+    script = f"""source <({leafctl_path()} --print-completion bash)
+        COMP_WORDS=({' '.join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
+        _leafctl; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, cwd=ROOT,
+                          timeout=20, check=False)
+    assert done.returncode == 0 and done.stderr == "", done
+    return done.stdout.split()
+
+
+def test_completion_in_bash():
+    assert {"status", "tags", "members", "backup"} <= set(complete("leafctl "))
+    assert complete("leafctl sta") == ["status"]
+    assert complete("leafctl tags ") == ["list", "get", "put", "delete"]
+    assert complete("leafctl --server a:1 --json tags g") == ["get"]
+    assert complete("leafctl --server=a:1 tags g") == ["get"]
+    assert complete("leafctl tags put x --max-") == ["--max-id", "--max-step"]
+    assert "--token-file" in complete("leafctl next x --")
+    assert complete("leafctl next x -n ") == []
+    assert complete("leafctl --ca READ") == ["README.md"]
+    assert complete("leafctl backup READ") == ["README.md"]
+    assert complete("leafctl token new --out READ") == ["README.md"]
+    assert complete("leafctl nothing ") == []
+
+
+def test_completion_by_the_tab_key(tmp_path):
+    """A real shell on a terminal, as bash-completion loads the file."""
+    folder = tmp_path / "bash-completion" / "completions"
+    folder.mkdir(parents=True)
+    (folder / "leafctl").write_bytes(subprocess.run(
+        [leafctl_path(), "--print-completion", "bash"], capture_output=True, check=True).stdout)
+    env = {"PATH": f"{os.path.dirname(leafctl_path())}:/usr/bin:/bin", "TERM": "dumb",
+           "XDG_DATA_DIRS": str(tmp_path), "BASH_COMPLETION_USER_DIR": str(tmp_path), "PS1": "$ ",
+           "HOME": str(tmp_path)}
+    shell = pexpect.spawn("bash", ["--norc", "--noprofile"], env=env, encoding="utf-8", timeout=20)
+    try:
+        shell.sendline("source /usr/share/bash-completion/bash_completion; echo rea''dy")
+        shell.expect("ready")
+        shell.send("leafctl members rep\t")
+        shell.expect("members replace")
+    finally:
+        shell.close(force=True)
+
+
+@pytest.mark.parametrize("shell, check", [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]),
+                                          ("fish", ["fish", "-n"])])
+def test_completions_are_scripts(shell, check, tmp_path):
+    made = subprocess.run([leafctl_path(), "--print-completion", shell], capture_output=True,
+                          check=True).stdout
+    path = tmp_path / "script"
+    path.write_bytes(made)
+    assert b"--token-file" in made or b"token-file" in made
+    try:
+        done = subprocess.run([*check, str(path)], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"no {shell} here")
+    assert done.returncode == 0, done

@@ -1,0 +1,88 @@
+"""Tags with a shape: their ids are texts, the same by every node, through a change of leader, a
+restart and a backup; a secret one tells nothing, and its key is nowhere to be seen."""
+
+import re
+
+from cluster import FAST
+from test_max import wait_level
+from wait import wait_until
+
+
+def make(node, tag, **fields):
+    answer = node.http("PUT", f"/api/tags/{tag}", fields)
+    assert answer.status == 201, answer
+    return answer.json()
+
+
+def texts(node, tag, count):
+    answer = node.get(f"/api/segment/get/{tag}?count={count}")
+    assert answer.status == 200, answer
+    return answer.text.split("\n")[:-1]
+
+
+def decoded(node, tag, text):
+    answer = node.get(f"/api/segment/decode/{tag}?text={text}")
+    assert answer.status == 200, answer
+    return int(answer.json()["id"])
+
+
+def test_every_node_writes_the_same_texts(make_cluster):
+    cluster = make_cluster()
+    wait_level(cluster, 3)
+    make(cluster.nodes[0], "inv", mode="strict", shape="INV-{id:6}{luhn}")
+    make(cluster.nodes[1], "c", shape="{secret36:8}")
+    strict, secret, numbers = [], [], []
+    for k in range(30):
+        if k == 10:
+            cluster.leader().kill9()
+        node = cluster.running()[k % len(cluster.running())]
+        strict += texts(node, "inv", 7)
+        secret += texts(node, "c", 50)
+        numbers += [int(n) for n in node.get("/api/segment/get/c?count=3&as=number").text.split()]
+    assert [int(t[4:10]) for t in strict] == list(range(1, 211)), "strict: dense, and in order"
+    assert all(re.fullmatch(r"INV-\d{7}", t) for t in strict)
+    assert all(re.fullmatch(r"[0-9A-Z]{8}", t) for t in secret) and len(set(secret)) == 1500
+    # Whoever takes a text apart gets the id; no id went out as a number and as a text.
+    node = cluster.running()[0]
+    ids = [decoded(node, "c", t) for t in secret[::50]]
+    assert not set(ids) & set(numbers)
+    assert [decoded(n, "c", secret[0]) for n in cluster.running()] == [ids[0]] * 2
+
+
+def test_a_shape_lives_through_a_restart_and_a_deletion(make_cluster):
+    cluster = make_cluster()
+    wait_level(cluster, 3)
+    node = cluster.nodes[0]
+    make(node, "c", shape="{secret36:8}{mod97}")
+    before = texts(node, "c", 5)
+    id_of = {t: decoded(node, "c", t) for t in before}
+    assert b"{secret36:8}{mod97}" in node.get("/api/backup").body
+    cluster.kill_all()
+    cluster.start()
+    assert {t: decoded(cluster.nodes[1], "c", t) for t in before} == id_of
+    assert not set(texts(cluster.nodes[2], "c", 500)) & set(before)
+    # Deleted and made again: the same key, and other ids.
+    assert cluster.nodes[0].http("DELETE", "/api/tags/c").status == 204
+    refused = cluster.nodes[0].http("PUT", "/api/tags/c", {"shape": "{secret36:9}"})
+    assert (refused.status, refused.code) == (400, "bad_request"), refused
+    assert make(cluster.nodes[0], "c")["shape"] == "{secret36:8}{mod97}"
+    assert decoded(cluster.nodes[1], "c", before[0]) == id_of[before[0]]
+    assert not set(texts(cluster.nodes[1], "c", 500)) & set(before)
+
+
+def test_a_node_that_comes_by_a_snapshot_writes_the_same(make_cluster):
+    cluster = make_cluster(
+        settings={**FAST, "raft-snapshot-entries": 20, "raft-trailing-entries": 0}
+    )
+    wait_level(cluster, 3)
+    leader = cluster.leader()
+    away = cluster.followers()[0]
+    away.stop()
+    make(leader, "c", shape="{secret:9}")
+    one = texts(leader, "c", 1)[0]
+    for number in range(60):
+        make(leader, f"filler.{number}")
+    away.start().wait_ready()
+    wait_until(lambda: away.get("/api/tags/c?consistency=local").status == 200, 10, "the snapshot")
+    assert decoded(away, "c", one) == decoded(leader, "c", one)
+    assert len(set(texts(away, "c", 300)) | {one}) == 301

@@ -1,0 +1,93 @@
+/*
+ * plant_row.c - make a node's state another one, as a bug of apply or bad memory would: for the
+ * tests of real processes, and for them alone.
+ *
+ *     plant-row DATA-DIR TAG BY
+ *
+ * moves the max_id of a tag by BY, in a data directory whose node is stopped. All checksums and the
+ * digest are right afterwards, so the node starts, and differs. Exits with 0, or 1 and a reason.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/core/applier.h"
+#include "src/id/fsm/fsm_tables.h"
+#include "storage/lmdb/store.h"
+
+static int take_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+static int commit(struct store *store, const struct store_loaded *loaded, struct fsm *fsm,
+                  const struct fsm_changes *changes, struct store_error *error)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_APPLY, .position = loaded->position};
+    struct store_row *rows = rows_of(changes);
+    int rv;
+
+    op.position.digest = fsm_digest(fsm);
+    op.rows = rows;
+    op.row_count = (uint32_t)changes->count;
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    rv = store->ops->commit(store, &list, error);
+    free(rows);
+    return rv;
+}
+
+static int plant(struct store *store, const char *name, long by, struct store_error *error)
+{
+    struct fsm *fsm = fsm_new();
+    struct fsm_changes changes = {0};
+    struct store_loaded loaded;
+    struct fsm_row *row = NULL;
+    int rv;
+
+    fsm_load_begin(fsm);
+    rv = store->ops->load(store, &loaded, take_row, fsm, error);
+    if (rv == 0) {
+        rv = fsm_load_end(fsm, loaded.position.index);
+        row = fsm_tags_find(&fsm->tags, name, strlen(name));
+    }
+    if (rv == 0 && row == NULL) {
+        rv = store_error_set(error, ERR_UNKNOWN_TAG, "there is no tag %s", name);
+    }
+    if (rv == 0) {
+        fsm->journal.changes = &changes;
+        fsm_tags_change_begin(&fsm->tags, row);
+        row->tag.max_id += (uint64_t)by;
+        fsm_tags_change_end(&fsm->tags, row);
+        fsm->journal.changes = NULL;
+        rv = commit(store, &loaded, fsm, &changes, error);
+    }
+    fsm_changes_release(&changes);
+    fsm_free(fsm);
+    store_loaded_release(&loaded);
+    return rv;
+}
+
+int main(int argc, char **argv)
+{
+    struct store_lmdb_config config = {.use = STORE_LMDB_LOOK, .map_bytes = 1ULL << 30};
+    struct store_error error = {""};
+    struct store *store;
+    bool made;
+    int rv;
+
+    if (argc != 4) {
+        fprintf(stderr, "usage: plant-row DATA-DIR TAG BY\n");
+        return 1;
+    }
+    config.dir = argv[1];
+    rv = store_lmdb_open(&config, &store, &made, &error);
+    if (rv == 0) {
+        rv = plant(store, argv[2], strtol(argv[3], NULL, 10), &error);
+        store->ops->close(store);
+    }
+    if (rv != 0) {
+        fprintf(stderr, "plant-row: %s: %s\n", err_code(rv), error.text);
+    }
+    return rv == 0 ? 0 : 1;
+}
