@@ -19,16 +19,20 @@ RUN make -j"$(nproc)" COMMIT="$COMMIT" build/release/leafd && \
     strip -o leafd build/release/leafd
 # The packages of the libraries that the binary asks for, by the names of this Debian.
 RUN ldd leafd | awk '$3 ~ "^/" { n = split($3, path, "/"); print "*/" path[n] }' | \
-    xargs dpkg-query -S | cut -d: -f1 | sort -u >packages
+    xargs dpkg-query -S | cut -d: -f1 | sort -u >packages && \
+    dpkg-query -W -f '${Version}' libraft-dev >raft-version
 
 FROM ${BASE_IMAGE}
 COPY --from=build /leafd/leafd /usr/local/bin/leafd
-COPY --from=build /leafd/packages /usr/local/share/leafd/packages
+COPY --from=build /leafd/packages /leafd/raft-version /leafd/VERSION /usr/local/share/leafd/
 COPY scripts/compose/healthcheck /usr/local/bin/leafd-healthcheck
+COPY scripts/sbom /usr/local/share/leafd/make-sbom
 # Whoever passes on the image passes these on with it; Debian has the texts of the (L)GPL in it.
 COPY LICENSE NOTICE /usr/local/share/doc/leafd/
 # The user's number is fixed, so that volumes fit every build. Directories are made here so that a
-# new volume takes over their owner and mode. The last line: nothing that leafd needs is missing.
+# new volume takes over their owner and mode. The last lines: what is in the image, as SPDX; and
+# nothing that leafd needs is missing.
+ARG COMMIT=
 RUN apt-get update && \
     xargs apt-get install -y --no-install-recommends </usr/local/share/leafd/packages && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log && \
@@ -36,6 +40,9 @@ RUN apt-get update && \
     useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin leafd && \
     install -d -o leafd -g leafd -m 0700 /var/lib/leafd /run/leafd && \
+    cd /usr/local/share/leafd && \
+    sh make-sbom "$(cat VERSION)" "$COMMIT" "$(cat raft-version)" packages >sbom.spdx.json && \
+    rm make-sbom && \
     leafd --version
 USER 10001:10001
 WORKDIR /
@@ -46,7 +53,6 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["leafd-healthcheck"]
 ENTRYPOINT ["leafd"]
 
-ARG COMMIT=
 LABEL org.opencontainers.image.title="leafd" \
       org.opencontainers.image.description="Unique 64-bit ids over HTTP, replicated by Raft" \
       org.opencontainers.image.revision="${COMMIT}"

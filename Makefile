@@ -17,7 +17,8 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 # Calls through pointers land on functions alone, where the processor has that.
 CONTROL_FLOW := $(if $(filter x86_64%,$(MACHINE)),-fcf-protection=full)\
                 $(if $(filter aarch64%,$(MACHINE)),-mbranch-protection=standard)
-OPT_release := -O2 -D_FORTIFY_SOURCE=3 -fstack-clash-protection $(CONTROL_FLOW)
+OPT_release := -O2 -fstack-clash-protection $(CONTROL_FLOW)
+FORTIFY_release := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 # Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
 OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
@@ -25,11 +26,26 @@ OPT_tsan    := -DLEAFD_YIELD -O1 -fsanitize=thread -fno-omit-frame-pointer
 OPT_fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
 VERSION := $(shell cat VERSION)
-# A tarball of `make dist` has no history, but a file that names the commit.
-COMMIT  := $(shell cat COMMIT 2>/dev/null || git rev-parse --short=12 HEAD 2>/dev/null)
-CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
-CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
-LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
+# A tarball of `make dist` has no history, but a file that names the commit. The history of some
+# other tree, which this one lies in, is not asked.
+COMMIT  := $(shell cat COMMIT 2>/dev/null || { [ -e .git ] && git rev-parse --short=12 HEAD; } \
+             2>/dev/null)
+# The flags of whoever builds, and dpkg's, come behind ours; but FORTIFY is never less than ours. A
+# make that this one starts is to add ours to them once more, and not to what is made here.
+define GIVEN
+ifndef GIVEN_$(1)
+GIVEN_$(1) := $($(1))
+endif
+export GIVEN_$(1)
+unexport $(1)
+endef
+$(foreach flags,CPPFLAGS CFLAGS LDFLAGS,$(eval $(call GIVEN,$(flags))))
+override CPPFLAGS := -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' \
+                     -DLEAFD_COMMIT='"$(COMMIT)"' $(GIVEN_CPPFLAGS)
+override CFLAGS   := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD \
+                     -MP -pthread $(GIVEN_CFLAGS) $(FORTIFY_$(FLAVOUR))
+override LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
+                     $(filter -fsanitize%,$(OPT_$(FLAVOUR))) $(GIVEN_LDFLAGS)
 
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
@@ -37,6 +53,7 @@ LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
 LIBS_app     := -lseccomp
+LIBS_ctl     := -lcurl -ljansson
 LIBS_all     := $(LIBS_app) $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
 # The parser that the tests hold ours against.
@@ -51,6 +68,8 @@ DIR_app   := src/app
 DIR_http  := http
 DIR_raft  := raft
 DIR_storage := storage
+# No layer of leafd: leafctl, the operator's tool.
+DIR_ctl := src/ctl
 # No layer of leafd: the checker of histories, for the simulation and the tests.
 DIR_history := src/history
 # Nor is this: the explorer of memory orders.
@@ -63,8 +82,8 @@ lib        = $(OUT)/lib$(1).a
 
 .DEFAULT_GOAL := all
 .PHONY: all help
-## make                     build leafd into build/release
-all: $(OUT)/leafd $(OUT)/check-history
+## make                     build leafd and leafctl into build/release
+all: $(OUT)/leafd $(OUT)/leafctl $(OUT)/check-history
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -81,26 +100,41 @@ $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+# The parts of the page at `/`, which are put into it as they are.
+$(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
+# And what says which routes there are.
+$(OUT)/http/api/openapi.o: http/api/openapi.json
+
 define LAYER_RULE
 $(call lib,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$$(call SAY,AR $$@)ar qcs $$@ $$^
 endef
-$(foreach layer,$(LAYERS) history model,$(eval $(call LAYER_RULE,$(layer))))
+$(foreach layer,$(LAYERS) ctl history model,$(eval $(call LAYER_RULE,$(layer))))
 
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
+# The operator's tool. Of leafd it takes what makes a token, and reads an address or a backup.
+CTL_SEES := http id base
+$(OUT)/leafctl: $(OUT)/src/ctl/main.o $(foreach layer,ctl $(CTL_SEES),$(call lib,$(layer)))
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_ctl) $(LIBS_http) $(LIBS_base)
+
 # A leafd that speaks a level more, which does nothing: for the tests of upgrades, and for them
 # alone. It is no setting, so that nobody can choose it by mistake.
 .PHONY: next-level
-next-level: $(OUT)/leafd-next-level
+next-level: $(OUT)/leafd-next-level $(OUT)/plant-row
 $(OUT)/src/id/codec/level-next.o: src/id/codec/level.c
 	@mkdir -p $(@D)
 	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -DLEVEL_MAX='(LEVEL_NEWEST + 1)' -c -o $@ $<
 $(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/id/codec/level-next.o \
                          $(foreach layer,$(LAYERS),$(call lib,$(layer)))
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
+
+# A state that differs, for the tests of real processes.
+$(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o \
+                  $(foreach layer,raft storage id base,$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
 # The last leafd of the level before, and one of before levels, from the history: for the tests of
@@ -124,9 +158,10 @@ SEEN_storage  := storage base
 SEEN_loop     := loop base
 SEEN_id       := id loop base
 SEEN_base     := base
+SEEN_ctl      := ctl $(CTL_SEES)
 SEEN_history  := history base
 SEEN_model    := model id base
-TESTED        := base loop id history app storage raft http
+TESTED        := base loop id history app storage raft http ctl
 # The explorer takes the place of TSan's library.
 ifneq ($(FLAVOUR),tsan)
 TESTED += model
@@ -145,11 +180,13 @@ UNIT_WRAP := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal assert_
 MODELLED := src/id/alloc/segment.c src/id/alloc/id_table.c src/id/alloc/allocator.c \
             src/id/snowflake/snowflake.c src/base/arena.c src/base/buf.c
 TEST_WITH_model := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
-$(OUT)/modelled/src/id/alloc/id_table.o: CPPFLAGS += -DFIRST_BITS=1
+$(OUT)/modelled/src/id/alloc/id_table.o: override CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
 		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
+# Replicas hold state machines, whose tests have helpers of their own.
+TEST_WITH_raft := $(OUT)/libhelp-id.a
 ALL_TESTS := $(foreach layer,$(TESTED),$(call tests_of,$(layer)))
 
 define TEST_RULE
@@ -184,7 +221,7 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 # Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS, JOBS
 # at a time. They begin with <dir>/fuzz/corpus/fuzz_<what>; what they learn is kept in
 # $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
-FUZZED := id storage raft http app
+FUZZED := id storage raft http app ctl
 fuzzers_of = $(patsubst %.c,$(OUT)/%,$(shell find $(DIR_$(1)) -path '*/fuzz/fuzz_*.c' 2>/dev/null))
 FUZZ_BINS  = $(foreach layer,$(FUZZED),$(call fuzzers_of,$(layer)))
 # The same without libFuzzer, by any compiler: they run through the files that are named to them.
@@ -216,13 +253,19 @@ BENCH     := $(BUILD)/bench
 bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
 BENCH_LOAD := idset result verify protocol load_options load
 .PHONY: bench bench-tools
-bench-tools: $(BENCH)/load $(BENCH)/bare
+bench-tools: $(BENCH)/load $(BENCH)/bare $(BENCH)/slow_disk $(BENCH)/claims
 $(BENCH)/load: $(call bench_objs,$(BENCH_LOAD)) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser
 $(BENCH)/bare: $(call bench_objs,bare) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
+$(BENCH)/slow_disk: $(call bench_objs,slow_disk) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
+$(BENCH)/claims: $(call bench_objs,claims) $(OUT)/src/id/alloc/segment.o $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -pthread -o $@ $^
 ## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5),
 ##                          or with BASE=path/to/leafd another build: build/bench/base/report.md
 bench:
@@ -262,16 +305,31 @@ config-doc: $(OUT)/leafd
 	@sed -i '/^<!-- settings -->$$/,/^<!-- end of settings -->$$/{/^<!--/!d}' docs/configuration.md
 	@$< --print-config-doc | sed -i '/^<!-- settings -->$$/r /dev/stdin' docs/configuration.md
 
+# Manual pages and completions of shells, for packages: made from docs/man, the tables of settings
+# and the commands of leafctl.
+.PHONY: man completions
+## make man completions     manual pages into build/man, completions into build/completions
+man: $(OUT)/leafd $(OUT)/leafctl
+	$(call SAY,MAN $(BUILD)/man)scripts/make-man "$(BUILD)/man" "$(OUT)"
+completions: $(OUT)/leafctl
+	@mkdir -p "$(BUILD)/completions"
+	$(call SAY,MAKE $(BUILD)/completions)\
+		$< --print-completion bash >"$(BUILD)/completions/leafctl.bash"
+	@$< --print-completion zsh >"$(BUILD)/completions/_leafctl"
+	@$< --print-completion fish >"$(BUILD)/completions/leafctl.fish"
+
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3
 DATA  ?= data
 .PHONY: run
 ## make run [NODES=3]       install what is missing, build, run a local cluster of 1, 3 or 5 nodes
+##                          (SETTINGS="log.level=debug ..." for all of them)
 run:
 	@scripts/setup run
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all
 	@exec setpriv --pdeathsig TERM \
-		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
+		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd" \
+		$(SETTINGS:%=--setting "%")
 
 # What the newest level means (docs/versions.md): once, before it is released.
 RECORDED := src/id/tests/test_recorded
@@ -280,19 +338,130 @@ RECORDED := src/id/tests/test_recorded
 record-level: $(OUT)/$(RECORDED)
 	@LEAFD_RECORD_LEVEL=1 $(OUT)/$(RECORDED)
 
+# The client library for C needs no more than leafctl does, so `make install` takes it along;
+# `make LIBLEAFD= install` does not.
+LIBLEAFD ?= libleafd
+.PHONY: libleafd
+libleafd:
+	+@$(MAKE) --no-print-directory -C clients/c OUT="$(abspath $(BUILD))/clients/c" library
+
+# Where `make install` puts things; DESTDIR goes before each. A prefix of /usr has its settings in
+# /etc.
+prefix      ?= /usr/local
+bindir      ?= $(prefix)/bin
+datarootdir ?= $(prefix)/share
+mandir      ?= $(datarootdir)/man
+docdir      ?= $(datarootdir)/doc/leafd
+sysconfdir  ?= $(if $(filter /usr,$(prefix)),/etc,$(prefix)/etc)
+unitdir     ?= $(prefix)/lib/systemd/system
+sysusersdir ?= $(prefix)/lib/sysusers.d
+libdir      ?= $(prefix)/lib
+includedir  ?= $(prefix)/include
+# Given to the script alone: exported, they would reach what the tests install, too.
+PLACES = $(foreach place,prefix bindir datarootdir mandir docdir sysconfdir unitdir sysusersdir \
+	libdir includedir DESTDIR,$(place)='$($(place))')
+.PHONY: install uninstall
+## make install             programs, libleafd, units, an example of leafd.conf, man pages, guides:
+##                          DESTDIR, prefix=/usr/local, sysconfdir ... as GNU has them
+install: all $(LIBLEAFD) $(if $(wildcard scripts/make-man),man completions)
+	@$(PLACES) scripts/install-files --build "$(BUILD)" install
+## make uninstall           remove them (settings that were changed stay)
+uninstall:
+	@$(PLACES) scripts/install-files --build "$(BUILD)" uninstall
+
+# The Debian package, in a clean copy of the tree.
+.PHONY: deb deb-test
+## make deb                 the Debian package of this commit: build/deb
+deb:
+	@scripts/setup deb
+	@scripts/deb-test --build "$(BUILD)" --only-build
+## make deb-test            that, looked over; installed, run, upgraded, removed and purged with
+##                          systemd in a container
+deb-test:
+	@scripts/setup deb
+	@exec setpriv --pdeathsig TERM scripts/deb-test --build "$(BUILD)"
+
 # The sources of a commit, without their history; whoever unpacks them builds the same leafd.
 DIST := leafd-$(VERSION)
 .PHONY: dist
-## make dist                build/leafd-VERSION.tar.gz: the sources of this commit, without git
+## make dist                build/leafd-VERSION.tar.gz: the sources of this commit, without git;
+##                          the same bytes wherever it is made
 dist:
 	@mkdir -p "$(BUILD)"
-	@git archive --format=tar --prefix="$(DIST)/" -o "$(BUILD)/$(DIST).tar" HEAD
+	@git -c tar.umask=0022 archive --format=tar --prefix="$(DIST)/" -o "$(BUILD)/$(DIST).tar" HEAD
 	@git rev-parse --short=12 HEAD >"$(BUILD)/COMMIT"
 	@tar --append --file="$(BUILD)/$(DIST).tar" --transform='s,^,$(DIST)/,' \
-		--owner=0 --group=0 --mtime="@$$(git log -1 --format=%ct)" -C "$(BUILD)" COMMIT
+		--owner=root:0 --group=root:0 --mode=0644 \
+		--mtime="@$$(git log -1 --format=%ct)" -C "$(BUILD)" COMMIT
 	@gzip -nf "$(BUILD)/$(DIST).tar"
 	@rm "$(BUILD)/COMMIT"
 	@echo "$(BUILD)/$(DIST).tar.gz"
+
+# The page at `/` in a browser, which `make test` does not install. axe-core, which looks for what
+# keeps people out, comes from npm where there is one.
+AXE := $(BUILD)/page/node_modules/axe-core/axe.min.js
+REDOCLY := $(BUILD)/page/node_modules/.bin/redocly
+.PHONY: page-test
+## make page-test           the page in a browser: each view, screenshots in build/page; and a
+##                          linter for http/api/openapi.json
+page-test:
+	@scripts/setup page
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@mkdir -p "$(BUILD)/page"
+	@[ -e "$(AXE)" ] || [ -z "$$(command -v npm)" ] || \
+		npm install --silent --no-fund --no-audit --prefix "$(BUILD)/page" axe-core@4.10.2
+	@[ -e "$(AXE)" ] || echo "page-test: without npm axe-core does not look at the page"
+	@[ -e "$(REDOCLY)" ] || [ -z "$$(command -v npm)" ] || npm install --silent --no-fund \
+		--no-audit --prefix "$(BUILD)/page" @redocly/cli@2.77.0
+	@[ ! -e "$(REDOCLY)" ] || REDOCLY_TELEMETRY=off "$(REDOCLY)" lint http/api/openapi.json
+	@[ -e "$(REDOCLY)" ] || echo "page-test: without npm redocly does not look at openapi.json"
+	@LEAFD_PAGE_TEST=1 LEAFD="$(abspath $(OUT))/leafd" /usr/bin/python3 -m pytest -q \
+		cluster-tests/test_page.py cluster-tests/test_page_browser.py
+
+# Clients of Redis in other languages at the RESP door; those of Node come from npm where there is
+# one.
+RESP_MODULES := $(BUILD)/resp/node_modules
+.PHONY: resp-test
+## make resp-test           the RESP door by Redis's clients of Go and Node, too
+resp-test:
+	@scripts/setup clients
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@mkdir -p "$(BUILD)/resp"
+	@[ -e "$(RESP_MODULES)/ioredis" ] || [ -z "$$(command -v npm)" ] || \
+		npm install --silent --no-fund --no-audit --prefix "$(BUILD)/resp" \
+			ioredis@6.0.0 redis@6.3.1
+	@LEAFD="$(abspath $(OUT))/leafd" LEAFD_RESP_MODULES="$(abspath $(RESP_MODULES))" \
+		/usr/bin/python3 -m pytest -q -rs cluster-tests/test_resp.py \
+		cluster-tests/test_resp_clients.py
+
+# The client libraries (docs/clients.md), each by its own Makefile, and the suite that they share,
+# whose tests have a limit of time each, and together CONFORMANCE_S.
+CONFORMANCE_S := 1800
+.PHONY: clients clients-test
+## make clients             the client libraries whose languages are installed: build/clients
+clients:
+	@scripts/clients build
+## make clients-test        their own tests, and one suite for all against real nodes
+##                          (PYTEST="-k strict"; LEAFD_CLIENTS=go,c: these alone)
+clients-test:
+	@scripts/setup clients
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@scripts/clients build
+	@scripts/clients test
+	@LEAFD="$(abspath $(OUT))/leafd" timeout -k 30 $(CONFORMANCE_S) /usr/bin/python3 -m pytest \
+		-q -rs -n 2 --durations=10 -p no:cacheprovider clients/conformance $(PYTEST) || { \
+		code=$$?; [ $$code != 124 ] || \
+		echo "clients-test: clients/conformance hangs: not over in $(CONFORMANCE_S) s" >&2; \
+		exit $$code; }
+
+## make clients-many        100 processes of all languages at one tag for a minute; leaders die
+.PHONY: clients-many
+clients-many:
+	@scripts/setup clients
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@scripts/clients build
+	@LEAFD_CLIENTS_LONG=1 LEAFD="$(abspath $(OUT))/leafd" timeout -k 30 900 /usr/bin/python3 \
+		-m pytest -q -rs -p no:cacheprovider clients/conformance -k processes_of $(PYTEST)
 
 # In containers (docs/operations.md).
 .PHONY: image compose-test
@@ -303,23 +472,31 @@ image:
 compose-test:
 	@exec setpriv --pdeathsig TERM scripts/compose-test --build "$(BUILD)"
 
+## make check-dashboard     the dashboard by Grafana's own types, which npm fetches (a part of
+##                          compose-test)
+.PHONY: check-dashboard
+check-dashboard:
+	@scripts/check-dashboard --build "$(BUILD)"
+	@scripts/check-dashboard --build "$(BUILD)" --self-test
+
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
+STAGES  ?= check build unit unit-asan corpus unit-tsan sim cluster
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
-## make test                all of the tests below, in less than ten minutes
+## make test                all of the tests below, in less than ten minutes (STAGES="unit sim")
 test:
 	@scripts/setup test
-	@$(TEST_ALL) check build unit unit-asan corpus unit-tsan sim cluster
+	@$(TEST_ALL) $(STAGES)
 ## make check               layers, style, format, and that the files form a tree
 check:
 	@$(TEST_ALL) check
 ## make check-hardening     PIE, RELRO, NX, canaries, FORTIFY, CET: a part of check
 .PHONY: check-hardening
-check-hardening: $(OUT)/leafd $(OUT)/check-history
+check-hardening: $(OUT)/leafd $(OUT)/leafctl $(OUT)/check-history
 	@CC="$(CC)" scripts/check-hardening --self-test
 	@scripts/check-hardening $^
 .PHONY: shape
-shape: $(OUT)/leafd $(OUT)/check-history $(OUT)/sim $(call lib,model)
+shape: $(OUT)/leafd $(OUT)/leafctl $(OUT)/check-history $(OUT)/sim $(call lib,model)
 	@scripts/check-shape $(OUT)
 ## make corpus              what the fuzzers know and ever found, once more, with ASan and UBSan
 ## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)

@@ -26,7 +26,8 @@ class Sample:
 
     def idle_percent(self):
         """How much of the machine nobody used: everybody waited, for the disk or for each other."""
-        return 100 * (1 - self.busy_s / self.machine_s) if self.machine_s > 0 else 0.0
+        # The kernel's counts of all cores are not read at one instant.
+        return max(0.0, 100 * (1 - self.busy_s / self.machine_s)) if self.machine_s > 0 else 0.0
 
     def others_percent(self):
         """How much of the machine was used by processes that have no part in this."""
@@ -213,6 +214,8 @@ FIGURES = {
     "memory_mib": ("resident memory of a node", "MiB", 1),
     "handshake_us": ("CPU time per full handshake", "µs", 0),
     "connection_kib": ("resident memory of an idle connection", "KiB", 1),
+    "connection_bytes": ("resident memory of an idle connection", "bytes", 0),
+    "claim_ns": ("CPU time of a claim", "ns", 1),
     "core_percent": ("of a core, used by a node", "%", 2),
 }
 

@@ -72,9 +72,10 @@ class Server:
     name = "?"
     settings = ""
 
-    def __init__(self, directory, name=None, cores=None):
+    def __init__(self, directory, name=None, cores=None, prefix=()):
         self.name = name or self.name
         self.cores = cores  # that it is bound to; None: all
+        self.prefix = list(prefix)  # words before its commands
         self.directory = os.path.join(directory, self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory)
@@ -97,7 +98,7 @@ class Server:
 
     def run(self, command, name=None):
         """Start a process of this server; name, if it is not the only one."""
-        process = Process(name or self.name, command, self.directory, self.cores)
+        process = Process(name or self.name, [*self.prefix, *command], self.directory, self.cores)
         self.processes.append(process)
         return process.start()
 
@@ -107,8 +108,8 @@ class Leafd(Server):
 
     name = "leafd"
 
-    def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None):
-        super().__init__(directory, name, cores)
+    def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None, prefix=()):
+        super().__init__(directory, name, cores, prefix)
         self.binary = binary
         self.settings = f"{size} node{'s' if size > 1 else ''}, " + (
             " ".join(f"{key}={value}" for key, value in settings.items()) if settings
@@ -116,7 +117,7 @@ class Leafd(Server):
         self.cluster = Cluster(self.directory, size, settings or {})
         for node in self.cluster.nodes:
             node.binary = binary
-            node.prefix = pinned(cores)
+            node.prefix = pinned(cores) + self.prefix
 
     def start(self):
         self.cluster.start()
@@ -333,8 +334,8 @@ class Etcd(Server):
 
     name = "etcd"
 
-    def __init__(self, directory, size=1):
-        super().__init__(directory)
+    def __init__(self, directory, size=1, prefix=()):
+        super().__init__(directory, prefix=prefix)
         self.settings = ("one member" if size == 1 else f"{size} members") + (
             ", default settings, puts over HTTP (POST /v3/kv/put)")
         self.size = size

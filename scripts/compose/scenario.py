@@ -21,6 +21,7 @@ from monitoring import check_metrics
 from snowflakes import SPACE, SnowLoad, target
 from wait import wait_until
 
+METRICS_LIMIT_S = 30
 TAG = "compose/test"
 RECOVERY_S = 10  # from the end of a fault
 START_S = 30  # of a container, until it is healthy
@@ -159,9 +160,12 @@ class Scenario:
                            for word in node.inspect(".Config.Env"))
 
     def check_metrics(self):
-        for node in self.cluster.nodes:
-            count = check_metrics(self.files, node.get("/metrics").text)
-        self.report.note(f"{count} metrics")
+        """The busiest tags have rates once they were in use for some seconds."""
+        def count():
+            return check_metrics(self.files, "".join(node.get("/metrics").text
+                                                     for node in self.cluster.nodes))
+
+        self.report.note(f"{wait_until(count, METRICS_LIMIT_S, 'all metrics')} metrics")
 
     # --- faults ---
 
@@ -346,11 +350,11 @@ class Scenario:
             self.check_version()
         with self.check("run as nobody special, on a root file system that cannot be written"):
             self.check_confinement()
-        with self.check("have every metric that the rules and the dashboard use"):
-            self.check_metrics()
         with self.check("hand out ids through the published ports"):
             self.cluster.create_tag(TAG)
             self.start_clients()
+        with self.check("have every metric that the rules and the dashboard use"):
+            self.check_metrics()
         with self.check("the leader's container is killed, and started again"):
             self.kill_leader()
         with self.check("the leader crashes, and its restart policy starts it"):

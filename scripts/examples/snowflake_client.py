@@ -2,9 +2,13 @@
 """snowflake_client.py - a generator of snowflake ids with a worker id from leafd's registry.
 
     snowflake_client.py --count 5 --name billing-1 --url http://127.0.0.1:8081
+    snowflake_client.py --count 5 --name billing-1 --url https://leafd.example:8081 \\
+        --token-file /etc/billing/leafd.token --ca-file /etc/billing/ca.pem
 
 Take it as a pattern for a generator of your own: the ids are made here, in your process, and leafd
-is asked only now and then. One rule makes them unique, whatever clocks, crashes and networks do:
+is asked only now and then. A token (role workers) comes from a file or from LEAFD_TOKEN: what
+stands in a command line, everybody on the machine can read. One rule makes the ids unique, whatever
+clocks, crashes and networks do:
 
     An id may carry a time t only if from_ms < t <= until_ms of the window that was granted.
 
@@ -16,10 +20,11 @@ The happy path: acquire a worker id; make ids; renew the window at a third of it
 the worker id with the last time used, so that the next start need not wait for the window's end.
 
 Failure modes: a renewal that fails is tried again, and ids go on until the window is over. Fenced
-off (somebody released the worker id, or another process took the name): the end at once. A clock
-that is set back is waited for. Killed: what was granted stays used up, and the next start under
-this name waits until the old window is over. Threads: one; with several, put a lock around
-next_id(), or give each thread a Lease with a name of its own.
+off (somebody released the worker id, or another process took the name): the end at once. So are no
+token, an unknown one, one without the role, and one whose share of worker ids is held (401, 403,
+429), with what leafd says. A clock that is set back is waited for. Killed: what was granted stays
+used up, and the next start under this name waits until the old window is over. Threads: one; with
+several, put a lock around next_id(), or give each thread a Lease with a name of its own.
 """
 import argparse
 import http.client
@@ -27,6 +32,7 @@ import json
 import os
 import random
 import signal
+import ssl
 import sys
 import time
 import urllib.error
@@ -40,7 +46,6 @@ RANDOM_START = 100  # a millisecond begins at a random sequence below: the low b
 ACQUIRE_PATIENCE_S = 30  # how long a start waits for a cluster without a leader
 RETRY_S = 0.5
 REQUEST_TIMEOUT_S = 5
-HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # leafd is not behind a proxy
 
 
 class WindowOver(Exception):
@@ -90,18 +95,51 @@ class Refused(Exception):
         self.status = status
 
 
-def call(method, url, body):
-    """One request; the reply's JSON. Refused, or OSError when there was no answer."""
-    request = urllib.request.Request(url, json.dumps(body).encode(),
-                                     {"Content-Type": "application/json"}, method=method)
-    try:
-        with HTTP.open(request, timeout=REQUEST_TIMEOUT_S) as reply:
-            return json.loads(reply.read() or "{}")
-    except urllib.error.HTTPError as error:
-        text = error.read()
-        raise Refused(error.code, json.loads(text) if text.startswith(b"{") else {}) from None
-    except (http.client.HTTPException, ValueError) as error:
-        raise OSError(f"no proper answer: {error!r}") from None
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """leafd never redirects, and a token is for nobody else."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+class Registry:
+    """Worker ids of a cluster, asked of one node. ca_file: who signs its certificate; None: those
+    whom this machine trusts."""
+
+    def __init__(self, url, token=None, ca_file=None):
+        self.url = url.rstrip("/") + "/api/workers"
+        self.headers = {"Content-Type": "application/json"}
+        if token is not None:
+            self.headers["Authorization"] = f"Bearer {token}"
+        tls = ssl.create_default_context(cafile=ca_file)  # it checks the name, too
+        self.http = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),  # leafd is not behind a proxy
+            urllib.request.HTTPSHandler(context=tls), NoRedirect)
+
+    def call(self, method, path, body):
+        """One request; the reply's JSON. Refused, or OSError when there was no answer."""
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), self.headers,
+                                         method=method)
+        try:
+            with self.http.open(request, timeout=REQUEST_TIMEOUT_S) as reply:
+                return json.loads(reply.read() or "{}")
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            raise Refused(error.code, json.loads(text) if text.startswith(b"{") else {}) from None
+        except (http.client.HTTPException, ValueError) as error:
+            raise OSError(f"no proper answer: {error!r}") from None
+
+
+def read_token(path):
+    """The token in a file, or in LEAFD_TOKEN; None: there is none. ValueError: it is no token."""
+    if path is None:
+        token = os.environ.get("LEAFD_TOKEN")
+        return token if token else None
+    with open(path, encoding="ascii", errors="replace") as file:
+        token = file.read().strip()
+    if not token or not token.isprintable() or " " in token or "\ufffd" in token:
+        raise ValueError(f"{path} must hold one token, and nothing else")
+    return token
 
 
 def note(text):
@@ -111,8 +149,8 @@ def note(text):
 class Lease:
     """A worker id of the registry while this process holds it."""
 
-    def __init__(self, url, name, window_ms):
-        self.url = url.rstrip("/") + "/api/workers"
+    def __init__(self, registry, name, window_ms):
+        self.registry = registry
         self.name = name
         self.window_ms = window_ms
         self.renew_at = 0.0  # by the monotonic clock: no step of the wall clock moves it
@@ -126,7 +164,7 @@ class Lease:
         give_up = time.monotonic() + ACQUIRE_PATIENCE_S
         while True:
             try:
-                grant = call("POST", self.url, body)
+                grant = self.registry.call("POST", "", body)
                 break
             except (OSError, Refused) as error:
                 if getattr(error, "status", 503) != 503 or time.monotonic() > give_up:
@@ -146,7 +184,7 @@ class Lease:
         body = {"epoch": self.epoch, "window_ms": self.window_ms,
                 "last_timestamp_ms": self.generator.last_ms}
         try:
-            reply = call("PUT", f"{self.url}/{self.generator.worker_id}", body)
+            reply = self.registry.call("PUT", f"/{self.generator.worker_id}", body)
         except (OSError, Refused) as error:
             if getattr(error, "status", 0) in (404, 409):
                 self.lost = True
@@ -165,7 +203,7 @@ class Lease:
             return
         body = {"epoch": self.epoch, "last_timestamp_ms": self.generator.last_ms}
         try:
-            call("DELETE", f"{self.url}/{self.generator.worker_id}", body)
+            self.registry.call("DELETE", f"/{self.generator.worker_id}", body)
         except (OSError, Refused) as error:
             note(f"not released, the next start may have to wait for the window's end: {error}")
 
@@ -197,9 +235,16 @@ def main():
     parser.add_argument("--name", required=True, help="who this is: one name, one running process")
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="any node of the cluster")
     parser.add_argument("--window-ms", type=int, default=10000, help="length of the window (10000)")
+    parser.add_argument("--token-file", help="file with the token (else the variable LEAFD_TOKEN)")
+    parser.add_argument("--ca-file", help="certificates of who signs the node's, for https")
     options = parser.parse_args()
+    try:
+        registry = Registry(options.url, read_token(options.token_file), options.ca_file)
+    except (OSError, ValueError) as error:
+        note(error)
+        return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of release()
-    lease = Lease(options.url, options.name, options.window_ms)
+    lease = Lease(registry, options.name, options.window_ms)
     try:
         lease.acquire()
         for _ in range(options.count):

@@ -14,9 +14,10 @@ A case is a module with the names
                         measured against another build of it (compare.py)
 """
 
-from cases import (batch, connections, failover, fair, grants, idle, ids, instructions, loops,
-                   million, nodes, pipelined, restart, snowflake, start, strict,
-                   strict_replicated, tail, tail_kill, tls)
+from cases import (batch, clients, connections, contention, disks, failover, fair, grants, idle,
+                   idle_connections, ids, instructions, loops, million, nodes, pipelined, resp,
+                   restart, snowflake, start, strict, strict_replicated, tail, tail_kill, tls)
 
-CASES = [ids, pipelined, instructions, batch, snowflake, tail, tail_kill, fair, grants, strict,
-         strict_replicated, failover, million, restart, connections, loops, nodes, idle, start, tls]
+CASES = [ids, pipelined, resp, instructions, batch, snowflake, tail, tail_kill, fair, grants,
+         strict, strict_replicated, disks, failover, million, restart, connections,
+         idle_connections, loops, contention, nodes, idle, start, tls, clients]

@@ -5,6 +5,7 @@ import re
 
 from cases.common import PATH, TAG, load_command
 from measure import Procedure, run_load
+from ports import take_port
 from processes import BenchError
 from servers import HOST, Bare, Leafd, Nginx, Redis
 
@@ -87,8 +88,11 @@ class GrindRedis(Grind, Redis):
 class GrindLeafd(Leafd):
     """One node of leafd under callgrind."""
 
-    def __init__(self, bench):
-        super().__init__(bench.data, bench.leafd, 1, SETTINGS)
+    def __init__(self, bench, name="leafd"):
+        self.resp_address = f"{HOST}:{take_port()}"
+        super().__init__(bench.data, bench.leafd, 1,
+                         {**SETTINGS, **({"resp-listen": self.resp_address} if name != "leafd"
+                                         else {})}, name=name)
         self.cluster.nodes[0].prefix = VALGRIND
 
     def start(self):
@@ -115,6 +119,10 @@ def prepare(bench):
     counted = {
         "leafd": Counted(bench, lambda: GrindLeafd(bench), lambda one: one.addresses,
                          lambda one: one.cluster.nodes[0].log_path, ("--expect", "ids:1", PATH)),
+        "leafd, INCR": Counted(bench, lambda: GrindLeafd(bench, "leafd-resp"),
+                               lambda one: one.resp_address,
+                               lambda one: one.cluster.nodes[0].log_path,
+                               ("--protocol", "resp", "--expect", "ids:1", f"INCR {TAG}")),
         "bare": Counted(bench, lambda: GrindBare(bench.data, tool), by_port, log_of, constant),
         "nginx": Counted(bench, lambda: GrindNginx(bench.data), by_port, log_of, constant),
         "redis": Counted(bench, lambda: GrindRedis(bench.data), by_port, log_of,

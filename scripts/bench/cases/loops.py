@@ -13,7 +13,7 @@ A node with one HTTP thread, one with two, and one with as many as there are pro
 connections each. Nothing is bound to a core.
 """
 LOOPS = sorted({1, 2, os.cpu_count() or 1})
-targets = [Target("cpu_us", f"l{count}", "l1", at_most=1.1) for count in LOOPS if count > 1]
+targets = [Target("cpu_us", f"l{count}", "l1", at_most=1.03) for count in LOOPS if count > 1]
 charts = ("cpu_us", "rate")
 told = ("ids_rate", "cpu_us", "others")
 

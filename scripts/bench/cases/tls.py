@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import select
 import socket
 import ssl
 import subprocess
@@ -91,6 +92,13 @@ def handshakes(context, server, seconds):
     return {"handshake_us": 1e6 * (sum(server.cpu()) - before) / count}
 
 
+def is_closed(sock):
+    """There is nothing to be read of one that is idle, not even its end."""
+    poll = select.poll()  # select() takes no descriptor above 1023
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def idle(context, server):
     """What each of many connections adds to the memory of a server that has just started: what was
     freed would be used again."""
@@ -104,6 +112,8 @@ def idle(context, server):
     many = [ask(context, server.port) for _ in range(IDLE)]
     time.sleep(SETTLE_S)  # that nothing happens is what is measured
     grown = sum(map(memory_of, server.pids())) - before
+    if any(is_closed(sock) for sock in many):
+        raise BenchError(f"some of {IDLE} idle connections were closed: they cost nothing")
     for sock in few + many:
         sock.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,4 +1,4 @@
-"""report.py - what the test of docker-compose says: checks one by one, progress, the sum.
+"""checking.py - what the tests in containers say: checks one by one, progress, the sum.
 
 The happy path: `with report.check("what must hold"):` prints a line when it holds, with the seconds
 it took; note() adds a figure to it. run() runs a command with a bound on its time, keeps all it
@@ -38,7 +38,8 @@ class TimeOver(BaseException):
 
 
 class Report:
-    def __init__(self, directory):
+    def __init__(self, directory, name="compose"):
+        self.name = name
         self.log_path = os.path.join(directory, "log")
         self.log = open(self.log_path, "w", encoding="utf-8")
         self.began = time.monotonic()
@@ -47,7 +48,7 @@ class Report:
         self.notes = []
 
     def say(self, text):
-        line = f"compose: [{time.monotonic() - self.began:4.0f} s] {text}"
+        line = f"{self.name}: [{time.monotonic() - self.began:4.0f} s] {text}"
         print(line, flush=True)
         self.keep(line)
 
