@@ -56,8 +56,10 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
 static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
                        struct body_fault *ret_fault)
 {
-    static const char *const modes[] = {
-        [TAG_MODE_TREND] = "trend", [TAG_MODE_STRICT] = "strict", NULL};
+    static const char *const modes[] = {[TAG_MODE_TREND] = "trend",
+                                        [TAG_MODE_STRICT] = "strict",
+                                        [TAG_MODE_MONOTONIC] = "monotonic",
+                                        NULL};
     struct param fields[] = {
         {.name = "tag", .needed = true, .read = read_name},
         {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
@@ -66,7 +68,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         {.name = "mode",
          .kind = PARAM_WORD,
          .words = modes,
-         .rule = "is neither \"trend\" nor \"strict\""},
+         .rule = "is none of \"trend\", \"strict\" and \"monotonic\""},
         {.name = "description", .read = read_description},
         {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
         {.name = "shape", .read = read_shape},
