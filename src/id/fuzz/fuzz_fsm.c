@@ -2,12 +2,13 @@
  * fuzz_fsm.c - any bytes as committed commands: no entry of the log can stop a node or part two
  * replicas.
  *
- * The input is a list of steps: a command as bytes, a well-formed one made from a seed, the same
- * with a byte changed, or a look at the rows with a byte of one changed. Two state machines apply
- * each command: result, rows and digest must be the same. Every fourth step the second is loaded
- * anew from the rows that were written: it must have the same digest, and go on as the first does.
- * Rows with a changed byte load or are refused, and end nothing. Queries are made of the same
- * bytes as the commands.
+ * The first byte says at which level to begin; the others are a list of steps: a command as bytes,
+ * a well-formed one made from a seed, the same with a byte changed, one of those that later levels
+ * brought or the raise to the next level, or a look at the rows with a byte of one changed. Two
+ * state machines apply each command: result, rows and digest must be the same. Every fourth step
+ * the second is loaded anew from the rows that were written: it must have the same digest, and go
+ * on as the first does. Rows with a changed byte load or are refused, and end nothing. Queries are
+ * made of the same bytes as the commands.
  *
  * Thread: one.
  */
@@ -19,6 +20,7 @@
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/tests/id_random.h"
+#include "src/id/tests/id_stamp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -146,11 +148,40 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
     fsm_free(fsm);
 }
 
-enum step_kind { STEP_BYTES, STEP_MADE, STEP_CHANGED, STEP_DAMAGE, STEP_KINDS };
+enum step_kind { STEP_BYTES, STEP_MADE, STEP_CHANGED, STEP_DAMAGE, STEP_LATER, STEP_KINDS };
+
+/* What a level later than the first brought; or the raise itself. They are of one node, as most of
+ * id_random_command() are of others. */
+static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t step,
+                          struct buf *command)
+{
+    bool is_stamped = true;
+
+    switch (prng_below(prng, 8)) {
+    case 0:
+        command_put(command, COMMAND_LEVEL,
+                    &(struct level_command){.to = (uint16_t)(fsm_level(fsm) + 1), .wall_ms = step});
+        break;
+    case 1:
+        id_random_bounded_put(prng, command);
+        break;
+    case 2:
+        id_random_shaped_put(prng, command);
+        break;
+    case 3:
+        id_random_for_client(prng, command);
+        break;
+    default:
+        is_stamped = id_random_monotonic(prng, fsm, command);
+    }
+    if (is_stamped) {
+        id_stamp_as(command, 9, 1, step + 1, step + 1);
+    }
+}
 
 /* The next command. False at the end. */
-static bool next_command(struct reader *reader, enum step_kind kind, uint64_t step,
-                         struct buf *command)
+static bool next_command(struct reader *reader, enum step_kind kind, const struct fsm *fsm,
+                         uint64_t step, struct buf *command)
 {
     struct prng prng;
     const uint8_t *bytes;
@@ -162,13 +193,36 @@ static bool next_command(struct reader *reader, enum step_kind kind, uint64_t st
         return !reader->bad;
     }
     prng_seed(&prng, reader_u16(reader));
-    id_random_command(&prng, step, command);
+    if (kind == STEP_LATER) {
+        later_command(&prng, fsm, step, command);
+    } else {
+        id_random_command(&prng, step, command);
+    }
     if (kind == STEP_CHANGED) {
         size_t at = reader_u16(reader) % command->len;
 
         command->data[at] = reader_u8(reader);
     }
     return !reader->bad;
+}
+
+/* To this level; returns the index of the last raise. */
+static uint64_t raise_both(struct fsm *a, struct fsm *b, uint16_t level, struct rows *rows)
+{
+    uint64_t index = 0;
+
+    for (uint16_t to = LEVEL_FIRST + 1; to <= level; to++) {
+        const struct level_command raise = {.to = to, .wall_ms = 1};
+        struct buf command = BUF_INIT;
+        bool room;
+
+        command_put(&command, COMMAND_LEVEL, &raise);
+        id_stamp_as(&command, 9, 1, index + 1, index + 1);
+        room = apply(a, b, ++index, command.data, command.len, rows);
+        ASSERT(room && fsm_level(a) == to);
+        buf_free(&command);
+    }
+    return index;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -178,11 +232,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct fsm *b = fsm_new();
     struct buf command = BUF_INIT;
     struct reader reader;
-    uint64_t index = 0;
+    uint64_t index;
     bool room = true;
 
     rows.count = 0;
     reader_init(&reader, data, len);
+    index = raise_both(a, b, LEVEL_FIRST + reader_u8(&reader) % LEVEL_NEWEST, &rows);
     while (room && reader_left(&reader) > 0) {
         enum step_kind kind = (enum step_kind)(reader_u8(&reader) % STEP_KINDS);
 
@@ -191,7 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             continue;
         }
         command.len = 0;
-        if (!next_command(&reader, kind, index, &command)) {
+        if (!next_command(&reader, kind, a, index, &command)) {
             break;
         }
         room = apply(a, b, ++index, command.data, command.len, &rows);
