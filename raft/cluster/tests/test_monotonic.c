@@ -440,6 +440,80 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
     ring_close(&ring);
 }
 
+/* --- bounds --- */
+
+/* As many requests as one batch holds, with keys as long as they may be. */
+static void put_large_batch(struct buf *payload)
+{
+    const struct command_list head = {.wall_ms = 1, .key_limit = 1, .key_share = 1};
+    char key[LIMIT_KEY_BYTES];
+    struct strict_item item = {
+        .name = "a", .name_len = 1, .key = key, .key_len = sizeof key, .count = 1};
+
+    memset(key, 'k', sizeof key);
+    command_put(payload, COMMAND_STRICT_FOR, &head);
+    for (unsigned i = 0; i < LIMIT_STRICT_ITEMS; i++) {
+        command_item_put(payload, COMMAND_STRICT_FOR, &item);
+    }
+    command_items_end(payload);
+}
+
+static void receive_batch(struct ring *ring, uint64_t leader, uint64_t from, uint64_t id,
+                          const struct buf *payload)
+{
+    const struct wire_request request = {.id = id,
+                                         .kind = WIRE_REQUEST_MONOTONIC,
+                                         .time_left_ms = 100,
+                                         .payload = payload->data,
+                                         .payload_len = payload->len};
+    struct buf frame = BUF_INIT;
+
+    wire_request_encode(&request, &frame);
+    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_REQUEST, frame.data,
+                                frame.len));
+    buf_free(&frame);
+}
+
+/* A member can have the leader keep so many bytes, until its own time is over, and no more. */
+static void test_batches_up_to_so_many_bytes(void **state)
+{
+    struct ring ring = {0};
+    struct buf payload = BUF_INIT;
+    uint64_t leader = start(&ring, 3);
+    uint64_t member = ring_follower(&ring);
+    struct fake_frame *sent;
+    struct wire_reply reply;
+    size_t fit;
+
+    (void)state;
+    put_large_batch(&payload);
+    fit = LIMIT_MONOTONIC_BYTES / payload.len;
+    assert_true(fit < LIMIT_REQUESTS_PENDING);
+    ring.lost[FRAME_CONFIRM] = true;
+    for (uint64_t id = 1; id <= fit; id++) {
+        receive_batch(&ring, leader, member, id, &payload);
+        assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, id * payload.len);
+    }
+    fake_net_clear(&ring_node(&ring, leader)->net);
+    receive_batch(&ring, leader, member, 7777, &payload);
+    sent = fake_net_take(&ring_node(&ring, leader)->net);
+    assert_non_null(sent);
+    assert_int_equal(sent->type, FRAME_REPLY);
+    assert_int_equal(wire_reply_decode(sent->payload.data, sent->payload.len, &reply), 0);
+    assert_int_equal(reply.id, 7777);
+    assert_int_equal(reply.status, ERR_OVERLOADED);
+    fake_frame_free(sent);
+    assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, fit * payload.len);
+    assert_int_equal(serving_of(&ring, leader)->count, fit);
+    ring_run_ms(&ring, 120); /* the member waits no longer */
+    assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, 0);
+    assert_int_equal(serving_of(&ring, leader)->count, 0);
+    ring.lost[FRAME_CONFIRM] = false;
+    assert_int_equal(take(&ring, leader, 1, NULL), 1);
+    buf_free(&payload);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_a_key_has_one_answer),
         cmocka_unit_test(test_a_key_on_a_deposed_leader),
         cmocka_unit_test(test_leadership_that_is_handed_over_leaves_no_gap),
+        cmocka_unit_test(test_batches_up_to_so_many_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
