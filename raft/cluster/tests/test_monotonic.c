@@ -442,6 +442,58 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
 
 /* --- bounds --- */
 
+static void set_disks_low(struct ring *ring, bool low)
+{
+    for (uint64_t id = 1; id <= 3; id++) { /* else one with room would lead instead */
+        ring_node(ring, id)->disk.low = low;
+    }
+}
+
+/* What a request for so many ids is told; *ret_first: if it is 0. */
+static int try_take(struct ring *ring, uint64_t id, uint32_t count, const char *key,
+                    uint64_t *ret_first)
+{
+    struct asked asked;
+    struct asked *waiting = &asked;
+    int status;
+
+    strict_prepare(&asked, "a", count, key);
+    asked.base.mode = TAG_MODE_MONOTONIC;
+    ask(ring, id, &asked, PATIENCE_MS);
+    strict_wait(ring, &waiting, 1);
+    status = asked.base.status;
+    *ret_first = status == 0 ? strict_first(&asked) : 0;
+    asked_free(&asked);
+    return status;
+}
+
+/* No disk has room: what needs an entry, a key or a longer window, is refused and not kept waiting.
+ * What a window has left is given as long as its leader leads, which looks for one with room. */
+static void test_disks_without_room(void **state)
+{
+    struct ring ring = {.keeps_time = true};
+    uint64_t leader = start(&ring, 3);
+    uint64_t last;
+    uint64_t first;
+
+    (void)state;
+    ring_run_ms(&ring, 2000); /* the log gets its time, which keys need */
+    last = take(&ring, leader, 1, NULL);
+    set_disks_low(&ring, true);
+    for (unsigned i = 0; i < 12; i++) {
+        int status = try_take(&ring, 1 + i % 3, 1, NULL, &first);
+
+        assert_true(status == ERR_DISK_FULL || (status == 0 && first > last));
+        last = status == 0 ? first : last;
+        assert_int_equal(try_take(&ring, 1 + i % 3, 1, "key", &first), ERR_DISK_FULL);
+        assert_int_equal(try_take(&ring, 1 + i % 3, LIMIT_COUNT, NULL, &first), ERR_DISK_FULL);
+        ring_run_ms(&ring, 100);
+    }
+    set_disks_low(&ring, false);
+    assert_true(take(&ring, 1, 1, "key") > last);
+    ring_close(&ring);
+}
+
 /* As many requests as one batch holds, with keys as long as they may be. */
 static void put_large_batch(struct buf *payload)
 {
@@ -531,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_a_key_has_one_answer),
         cmocka_unit_test(test_a_key_on_a_deposed_leader),
         cmocka_unit_test(test_leadership_that_is_handed_over_leaves_no_gap),
+        cmocka_unit_test(test_disks_without_room),
         cmocka_unit_test(test_batches_up_to_so_many_bytes),
     };
 
