@@ -35,7 +35,7 @@ def targets_of(case, bench, rounds):
         return case.targets
     names = rounds[0]  # {contender: figures}
     targets = [target for target in case.targets
-               if target.of in names and target.against in (None, *names)]
+               if target.of in names and set(target.against) <= set(names)]
     for name in (name for name in names if base_name(name) in names):
         for figure in dict.fromkeys(("cpu_us", *case.charts)):
             if names[name].get(figure):  # tail_kill has no CPU time: its processes come and go

@@ -130,13 +130,14 @@ def faults_of(report):
 
 class Target:
     """A bound on the ratio of two contenders' figures, or, without `against`, on one's own figure:
-    at least or at most; with neither it is only shown. pick says what of the rounds counts."""
+    at least or at most; with neither it is only shown. against: a contender, or several, whose
+    figures are added. pick says what of the rounds counts."""
 
     def __init__(self, figure, of, against=None, at_least=None, at_most=None,
                  pick=statistics.median):
         self.figure = figure
         self.of = of
-        self.against = against
+        self.against = (against,) if isinstance(against, str) else against or ()
         self.at_least = at_least
         self.at_most = at_most
         self.pick = pick
@@ -144,7 +145,12 @@ class Target:
     def text(self):
         what = FIGURES[self.figure][0]
         picked = "" if self.pick is statistics.median else f", {self.pick.__name__}"
-        return f"{what}{picked}: {self.of}" + (f" / {self.against}" if self.against else "")
+        return f"{what}{picked}: {self.of}" + (f" / {self.below()}" if self.against else "")
+
+    def below(self):
+        """What stands below the line of the ratio."""
+        names = " + ".join(self.against)
+        return f"({names})" if len(self.against) > 1 else names
 
     def shown(self, value):
         """A value as the report shows it."""
@@ -161,7 +167,8 @@ class Target:
 
     def values(self, rounds):
         """The ratio or figure in each round; rounds: a list of {contender: figures}."""
-        return [divide(figures[self.of][self.figure], figures[self.against][self.figure])
+        return [divide(figures[self.of][self.figure],
+                       sum(figures[name][self.figure] for name in self.against))
                 if self.against else figures[self.of][self.figure] for figures in rounds]
 
     def judge(self, rounds):

@@ -153,6 +153,11 @@ class Leafd(Server):
         if status != 201:
             raise BenchError(f"the tag {tag} could not be made: {status}: {text}")
 
+    def wait_newest_level(self):
+        """A new cluster rises to it by itself. An older leafd may have no levels, or not say it."""
+        wait_for(lambda: self.cluster.nodes[0].http("GET", "/api/cluster/level").json().get(
+            "newest") is not False, START_LIMIT_S, "the cluster is at the newest level")
+
     def make_tags(self, tags, **fields):
         """Make many tags, which must be new."""
         for first in range(0, len(tags), 10000):

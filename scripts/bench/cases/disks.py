@@ -85,6 +85,7 @@ def leafd_contenders(bench, disk):
 
 def has_monotonic(bench, leafd):
     """Make the monotonic tag. False if this server does not know the mode."""
+    leafd.wait_newest_level()
     status, answer = leafd.put_tag(MONOTONIC, mode="monotonic")
     known = status == 201
     if not known and status != 400:
