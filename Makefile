@@ -454,7 +454,8 @@ clients-test:
 		echo "clients-test: clients/conformance hangs: not over in $(CONFORMANCE_S) s" >&2; \
 		exit $$code; }
 
-## make clients-many        100 processes of all languages at one tag for a minute; leaders die
+## make clients-many        100 processes of all languages at one tag for a minute; leaders die,
+##                          processes stop and fork, clocks step
 .PHONY: clients-many
 clients-many:
 	@scripts/setup clients
