@@ -9,9 +9,9 @@
 leafd.aio has the same for asyncio. What the settings and errors mean is in docs/clients.md.
 """
 from ._api import Decoded, Layout
-from ._client import Client, Segment, Snowflake, Strict, StrictIds
+from ._client import Client, Segment, Snowflake, Strict, StrictIds, TextIds, Texts
 from ._errors import LeafdError
 
 __all__ = ["Client", "Decoded", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",
-           "StrictIds"]
+           "StrictIds", "TextIds", "Texts"]
 __version__ = "0.2.0"

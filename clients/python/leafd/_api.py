@@ -9,11 +9,14 @@ from urllib.parse import quote
 
 from ._errors import LeafdError
 from ._http import Reply, Request
+from ._settings import TEXT_MAX
 
 ID_MAX = (1 << 63) - 1
 RANGES_MAX = 64
 WORKER_MAX = 1023
 RETRY_AFTER_MAX_S = 86400.0
+_TEXT = re.compile("[\x21-\x7e]{1,%d}" % TEXT_MAX)
+_SHAPED = " has a shape, "  # in the refusal of ranges
 _RANGE = re.compile(r"([0-9]{1,19}) ([0-9]{1,19})")
 
 
@@ -58,6 +61,15 @@ def segment_request(tag: str, count: int, contiguous: bool = False,
     return Request("GET", target + ("&contiguous=1" if contiguous else ""), headers)
 
 
+def texts_request(tag: str, count: int, key: Optional[str] = None) -> Request:
+    target = f"/api/segment/get/{quote(tag, safe='')}?count={count}"
+    return Request("GET", target, () if key is None else (("Idempotency-Key", key),))
+
+
+def decode_request(tag: str, text: str) -> Request:
+    return Request("GET", f"/api/segment/decode/{quote(tag, safe='')}?text={quote(text, safe='')}")
+
+
 def new_key() -> str:
     """26 random characters of base 32: 130 bits."""
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(26))
@@ -98,7 +110,10 @@ def error_of(reply: Reply, success: Tuple[int, ...]) -> Optional[LeafdError]:
     if not isinstance(code, str) or not re.fullmatch(r"[a-z0-9_]{1,64}", code) \
             or not isinstance(message, str) or reply.status < 400:
         return bad_answer(reply, "and no error of leafd")
-    return LeafdError(code, message[:1000], reply.status)
+    message = message[:1000]
+    if reply.status == 400 and code == "bad_request" and _SHAPED in message:
+        message += "; texts() of the client gives them"
+    return LeafdError(code, message, reply.status)
 
 
 def retry_after(reply: Reply) -> Optional[float]:
@@ -137,6 +152,39 @@ def one_range_of(reply: Reply, count: int) -> range:
     if len(ranges) != 1:
         raise bad_answer(reply, "and not one range")
     return ranges[0]
+
+
+def is_replayed(reply: Reply) -> bool:
+    """Another request with the same key had been answered so before."""
+    return reply.headers.get("idempotency-replayed", "").lower() == "true"
+
+
+def texts_of(reply: Reply, count: int) -> List[str]:
+    """The texts of an answer, one a line, as many as were asked for."""
+    if len(reply.body) > count * (TEXT_MAX + 1):
+        raise bad_answer(reply, f"and more than {count} ids can have")
+    try:
+        lines = reply.body.decode("ascii").split("\n")
+    except UnicodeDecodeError:
+        raise bad_answer(reply, "and no ids") from None
+    if lines.pop() != "" or not all(_TEXT.fullmatch(line) for line in lines):
+        raise bad_answer(reply, "and no ids")
+    if len(lines) != count:
+        raise bad_answer(reply, f"and not the {count} ids asked for")
+    return lines
+
+
+def text_id_of(reply: Reply) -> int:
+    """The number that a text was found to have."""
+    try:
+        row = json.loads(reply.body)
+        id, granted = row["id"], row["granted"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise bad_answer(reply, "and no id") from None
+    if not isinstance(granted, bool) or not isinstance(id, str) \
+            or not re.fullmatch("[0-9]{1,19}", id) or int(id) > ID_MAX:
+        raise bad_answer(reply, "and no id")
+    return int(id)
 
 
 def _number(row: object, name: str, low: int, high: int) -> int:

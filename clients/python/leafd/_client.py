@@ -1,4 +1,4 @@
-"""The client for threads, and its three sources of ids (docs/clients.md).
+"""The client for threads, and its sources of ids (docs/clients.md).
 
 The happy path: segment("order").next() takes from a range that is in the process; a thread asks
 for the next one in time. Failure modes: every call ends by its deadline, with ids or a LeafdError.
@@ -13,7 +13,8 @@ import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, \
+    TypeVar, Union
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
@@ -23,6 +24,8 @@ from ._generator import Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
 from ._journey import Door, Journey, settled
 from ._wire import Pool, start
+
+_T = TypeVar("_T")
 
 NEVER = float("inf")
 FORGET_S = 1.0  # an error of a background request
@@ -43,6 +46,13 @@ class StrictIds(NamedTuple):
     @property
     def ids(self) -> range:
         return range(self.first, self.last + 1)
+
+
+class TextIds(NamedTuple):
+    """Ids as texts; replayed: another request with the same key had been given them before."""
+
+    texts: List[str]
+    replayed: bool
 
 
 class Client:
@@ -81,6 +91,12 @@ class Client:
         """A source of ids of a strict tag, each of which is a request."""
         self._check_open()
         return Strict(self, _settings.text_name("tag", tag))
+
+    def texts(self, tag: str) -> "Texts":
+        """A source of a tag's ids as the server writes them: in the tag's shape, if it has one.
+        Each call is a request."""
+        self._check_open()
+        return Texts(self, _settings.text_name("tag", tag))
 
     def snowflake(self, name: Optional[str] = None) -> "Snowflake":
         """A source of snowflake ids under a worker id of its own. name: who holds it, one name one
@@ -174,6 +190,17 @@ class Client:
             reply = self._attempt(door, move.node, request, journey)
             if reply is not None and settled(journey, request, reply):
                 return reply
+
+    def _call_with_key(self, request: Request, key: Optional[str], deadline: float,
+                       read: Callable[[Reply], _T]) -> Tuple[_T, bool]:
+        """What a call of a source that holds nothing brings, and whether it was replayed. Its error
+        has the key, under which to come again."""
+        try:
+            reply = self._call(self._ids, lambda: request, Journey(self._ids, lambda: deadline))
+            return read(reply), _api.is_replayed(reply)
+        except LeafdError as error:
+            error.key = key
+            raise
 
     def _attempt(self, door: Door, index: int, request: Request,
                  journey: Journey) -> Optional[Reply]:
@@ -445,17 +472,79 @@ class Strict:
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
         request = _api.segment_request(self.tag, count, key=key)
+        client._stats.add("waits")
         try:
-            client._stats.add("waits")
-            reply = client._call(client._ids, lambda: request,
-                                 Journey(client._ids, lambda: deadline))
-            ids = _api.one_range_of(reply, count)
+            ids, replayed = client._call_with_key(
+                request, key, deadline, lambda reply: _api.one_range_of(reply, count))
         except LeafdError as error:
-            error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        replayed = reply.headers.get("idempotency-replayed", "").lower() == "true"
         return StrictIds(ids[0], ids[-1], replayed)
+
+
+class Texts:
+    """Ids as texts, as the server writes them; each call is a request.
+
+    A tag of mode trend takes no key: the first call finds that out, and the source keeps it.
+    """
+
+    def __init__(self, client: Client, tag: str) -> None:
+        self.tag = tag
+        self._client = client
+        self._keyed = True
+
+    def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> str:
+        """The next id."""
+        return self.request(1, key, deadline_ms).texts[0]
+
+    def next_many(self, count: int, key: Optional[str] = None,
+                  deadline_ms: Optional[int] = None) -> List[str]:
+        """So many ids, at most 1000."""
+        return self.request(count, key, deadline_ms).texts
+
+    def request(self, count: int = 1, key: Optional[str] = None,
+                deadline_ms: Optional[int] = None) -> TextIds:
+        """So many ids, and whether they are those of an earlier request with this key. After an
+        error with status 0 or 503 that has a key come again with it: no id is lost."""
+        client = self._client
+        _settings.whole("count", count, 1, _settings.TEXTS_MAX)
+        given = None if key is None else _settings.idempotency_key(key)
+        deadline = client._deadline(deadline_ms)
+        client._stats.add("waits")
+        try:
+            texts = self._ask(count, given, deadline)
+        except LeafdError as error:
+            raise client._count_error(error)
+        client._stats.add("ids_strict", count)
+        return texts
+
+    def _ask(self, count: int, given: Optional[str], deadline: float) -> TextIds:
+        if given is not None or self._keyed:
+            try:
+                return self._ask_with(count, given or _api.new_key(), deadline)
+            except LeafdError as error:
+                if given is not None or error.code != "bad_key":
+                    raise
+            self._keyed = False
+        return self._ask_with(count, None, deadline)
+
+    def _ask_with(self, count: int, key: Optional[str], deadline: float) -> TextIds:
+        request = _api.texts_request(self.tag, count, key)
+        return TextIds(*self._client._call_with_key(
+            request, key, deadline, lambda reply: _api.texts_of(reply, count)))
+
+    def decode(self, text: str, deadline_ms: Optional[int] = None) -> int:
+        """The number of a text of this tag, whether or not it was granted to anyone; it asks the
+        admin_endpoints. LeafdError bad_id: no text of the tag's shape, or its check is wrong."""
+        client = self._client
+        request = _api.decode_request(self.tag, _settings.id_text(text))
+        deadline = client._deadline(deadline_ms)
+        client._stats.add("waits")
+        try:
+            return _api.text_id_of(client._call(client._admin, lambda: request,
+                                                Journey(client._admin, lambda: deadline)))
+        except LeafdError as error:
+            raise client._count_error(error)
 
 
 def made_up_name() -> str:

@@ -24,7 +24,7 @@ class LeafdError(Exception):
     status     of HTTP; 0 where no server answered
     message    for people
     retryable  whether it makes sense to come again with the same call
-    key        of a strict call: the Idempotency-Key under which to come again, else None
+    key        of a strict call, and one of texts: the Idempotency-Key under which to come again, else None
     """
 
     def __init__(self, code: str, message: str, status: int = 0,

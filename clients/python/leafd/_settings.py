@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from ._errors import bad_setting
 
 COUNT_MAX = 100000  # of the server (docs/http-api.md)
+TEXTS_MAX = 1000  # ids of one call that come as texts
+TEXT_MAX = 130  # bytes of an id's text: what a shape can have at most
 NAME_MAX_BYTES = 128
 KEY_MAX = 128
 ENDPOINTS_MAX = 64
@@ -72,6 +74,13 @@ def text_name(what: str, value: object) -> str:
         raise bad_setting(what, value, rule) from None
     if not 1 <= size <= NAME_MAX_BYTES:
         raise bad_setting(what, value, rule)
+    return value
+
+
+def id_text(value: object) -> str:
+    """What may be the text of an id."""
+    if not isinstance(value, str) or not re.fullmatch(f"[\x21-\x7e]{{1,{TEXT_MAX}}}", value):
+        raise bad_setting("text", value, f"1 to {TEXT_MAX} visible ASCII characters")
     return value
 
 

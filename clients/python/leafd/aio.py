@@ -16,12 +16,12 @@ import os
 import time
 import weakref
 from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional, Sequence, \
-    Set, Tuple, Union
+    Set, Tuple, TypeVar, Union
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Buffer, next_size
-from ._client import CLOCK_LOOK_S, FORGET_S, NEVER, StrictIds, made_up_name
+from ._client import CLOCK_LOOK_S, FORGET_S, NEVER, StrictIds, TextIds, made_up_name
 from ._errors import LeafdError, copy_of
 from ._generator import Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
@@ -29,7 +29,9 @@ from ._journey import Door, Journey, settled
 from ._settings import Address, Settings
 from ._wire import IDLE_MAX, READ_BYTES
 
-__all__ = ["Client", "Segment", "Snowflake", "Strict"]
+__all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
+
+_T = TypeVar("_T")
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 # In a child of fork, the parent's connections: to close them would take them out of the parent's
@@ -191,6 +193,11 @@ class Client:
         self._check_open()
         return Strict(self, _settings.text_name("tag", tag))
 
+    def texts(self, tag: str) -> "Texts":
+        """A source of a tag's ids as texts, each of which is a request."""
+        self._check_open()
+        return Texts(self, _settings.text_name("tag", tag))
+
     def snowflake(self, name: Optional[str] = None) -> "Snowflake":
         """A source of snowflake ids under a worker id of its own."""
         self._check_open()
@@ -295,6 +302,22 @@ class Client:
         except asyncio.CancelledError:
             if self._closed and task.cancelled():
                 raise LeafdError("closed", "the client was closed") from None
+            raise
+
+    async def _open_call(self, door: Door, request: Request, deadline: float) -> Reply:
+        """The same, for a source that may be asked after the end."""
+        if self._closed:
+            raise LeafdError("closed", "the client was closed")
+        return await self._own_call(door, lambda: request, deadline)
+
+    async def _call_with_key(self, request: Request, key: Optional[str], deadline: float,
+                             read: Callable[[Reply], _T]) -> Tuple[_T, bool]:
+        """As that of leafd.Client."""
+        try:
+            reply = await self._open_call(self._ids, request, deadline)
+            return read(reply), _api.is_replayed(reply)
+        except LeafdError as error:
+            error.key = key
             raise
 
     async def _attempt(self, address: Address, request: Request,
@@ -514,18 +537,73 @@ class Strict:
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
         request = _api.segment_request(self.tag, count, key=key)
+        client._stats.add("waits")
         try:
-            if client._closed:
-                raise LeafdError("closed", "the client was closed")
-            client._stats.add("waits")
-            reply = await client._own_call(client._ids, lambda: request, deadline)
-            ids = _api.one_range_of(reply, count)
+            ids, replayed = await client._call_with_key(
+                request, key, deadline, lambda reply: _api.one_range_of(reply, count))
         except LeafdError as error:
-            error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        replayed = reply.headers.get("idempotency-replayed", "").lower() == "true"
         return StrictIds(ids[0], ids[-1], replayed)
+
+
+class Texts:
+    """Ids as texts, as the server writes them; each call is a request. As leafd.Texts."""
+
+    def __init__(self, client: Client, tag: str) -> None:
+        self.tag = tag
+        self._client = client
+        self._keyed = True
+
+    async def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> str:
+        """The next id."""
+        return (await self.request(1, key, deadline_ms)).texts[0]
+
+    async def next_many(self, count: int, key: Optional[str] = None,
+                        deadline_ms: Optional[int] = None) -> List[str]:
+        """So many ids, at most 1000."""
+        return (await self.request(count, key, deadline_ms)).texts
+
+    async def request(self, count: int = 1, key: Optional[str] = None,
+                      deadline_ms: Optional[int] = None) -> TextIds:
+        """As that of leafd.Texts."""
+        client = self._client
+        _settings.whole("count", count, 1, _settings.TEXTS_MAX)
+        given = None if key is None else _settings.idempotency_key(key)
+        deadline = client._deadline(deadline_ms)
+        client._stats.add("waits")
+        try:
+            texts = await self._ask(count, given, deadline)
+        except LeafdError as error:
+            raise client._count_error(error)
+        client._stats.add("ids_strict", count)
+        return texts
+
+    async def _ask(self, count: int, given: Optional[str], deadline: float) -> TextIds:
+        if given is not None or self._keyed:
+            try:
+                return await self._ask_with(count, given or _api.new_key(), deadline)
+            except LeafdError as error:
+                if given is not None or error.code != "bad_key":
+                    raise
+            self._keyed = False
+        return await self._ask_with(count, None, deadline)
+
+    async def _ask_with(self, count: int, key: Optional[str], deadline: float) -> TextIds:
+        request = _api.texts_request(self.tag, count, key)
+        return TextIds(*await self._client._call_with_key(
+            request, key, deadline, lambda reply: _api.texts_of(reply, count)))
+
+    async def decode(self, text: str, deadline_ms: Optional[int] = None) -> int:
+        """As that of leafd.Texts."""
+        client = self._client
+        request = _api.decode_request(self.tag, _settings.id_text(text))
+        deadline = client._deadline(deadline_ms)
+        client._stats.add("waits")
+        try:
+            return _api.text_id_of(await client._open_call(client._admin, request, deadline))
+        except LeafdError as error:
+            raise client._count_error(error)
 
 
 def _no_generator() -> Generator:

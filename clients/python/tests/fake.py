@@ -118,6 +118,7 @@ class Cluster:
         self.lock = threading.RLock()
         self.tags = {"order": 1, "other": 1}
         self.strict = {"invoice": 1}
+        self.shapes = {}  # tag: what is put before its numbers
         self.split = 0  # answers in so many ranges
         self.keys = {}
         self.workers = {}  # name: [worker id, epoch, until, released]
@@ -148,6 +149,9 @@ class Cluster:
             match = re.fullmatch("/api/segment/get/(.*)", request.path, re.S)
             if match:
                 return self.ids(request, match.group(1))
+            match = re.fullmatch("/api/segment/decode/(.*)", request.path, re.S)
+            if match:
+                return self.decode(request, match.group(1))
             if request.path == "/api/workers":
                 return self.acquire(node, json.loads(request.body))
             match = re.fullmatch("/api/workers/([0-9]+)", request.path)
@@ -161,6 +165,10 @@ class Cluster:
         table = self.strict if tag in self.strict else self.tags
         if tag not in table:
             return refusal(404, "unknown_tag")
+        if tag in self.shapes and "format" in request.options:
+            return reply(400, {"code": "bad_request",
+                               "message": f"tag {tag} has a shape, so its ids are texts: "
+                                          "format=range needs as=number"})
         if key is not None:
             if table is self.tags:
                 return refusal(400, "bad_key")
@@ -168,9 +176,14 @@ class Cluster:
                 first, size = self.keys[tag, key]
                 if size != count:
                     return refusal(409, "idempotency_conflict")
+                if "format" not in request.options:
+                    return self.texts(tag, first, count, "Idempotency-Replayed: true")
                 return reply(200, f"{first} {first + count - 1}\n".encode(),
                              "Idempotency-Replayed: true")
             self.keys[tag, key] = (table[tag], count)
+        if "format" not in request.options:
+            table[tag] += count
+            return self.texts(tag, table[tag] - count, count)
         pieces = self.split if self.split and "contiguous" not in request.options else 1
         lines = []
         while count:
@@ -180,6 +193,19 @@ class Cluster:
             table[tag] += size + (10 if pieces else 0)
             count -= size
         return reply(200, "".join(lines).encode())
+
+    def texts(self, tag, first, count, *headers):
+        before = self.shapes.get(tag, "")
+        lines = [f"{before}{id}\n" for id in range(first, first + count)]
+        return reply(200, "".join(lines).encode(), *headers)
+
+    def decode(self, request, tag):
+        if tag not in self.shapes:
+            return refusal(409, "no_shape")
+        match = re.fullmatch(re.escape(self.shapes[tag]) + "([0-9]+)", request.options["text"])
+        if not match:
+            return refusal(400, "bad_id")
+        return reply(200, {"tag": tag, "id": match.group(1), "granted": True})
 
     def grant(self, node, row, from_ms):
         return {"worker_id": row[0], "epoch": row[1], "from_ms": from_ms, "until_ms": row[2],
