@@ -6,6 +6,8 @@ import io.leafd.client.Settings;
 import io.leafd.client.SnowflakeSource;
 import io.leafd.client.StrictIds;
 import io.leafd.client.StrictSource;
+import io.leafd.client.TextIds;
+import io.leafd.client.TextSource;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -14,7 +16,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * The driver of the conformance suite: one command a line from standard input, one line for an
@@ -67,6 +71,7 @@ public final class Driver {
     }
 
     private LeafdClient client;
+    private final Map<String, TextSource> textSources = new HashMap<>();
 
     private Driver() {
     }
@@ -112,6 +117,10 @@ public final class Driver {
                 return "ids " + range;
             case "strict":
                 return strict(words);
+            case "texts":
+                return texts(words);
+            case "textid":
+                return textId(words);
             case "strict1":
                 return strict1(words[1], number(words[2]), deadline(words));
             case "snowflake":
@@ -161,6 +170,7 @@ public final class Driver {
         LeafdClient opened = LeafdClient.open(builder.build());
         closeClient();
         client = opened;
+        textSources.clear();
         return "ok";
     }
 
@@ -187,6 +197,33 @@ public final class Driver {
         StrictIds ids = deadline == null ? source.next(number(words[2]), key)
                 : source.next(number(words[2]), key, deadline);
         return "ids " + ids.range() + (ids.replayed() ? " replayed" : "");
+    }
+
+    /** One for each tag, kept: it remembers what the tag takes. */
+    private TextSource textSource(String tag) {
+        return textSources.computeIfAbsent(tag, client::texts);
+    }
+
+    private String texts(String[] words) {
+        Duration deadline = deadline(words);
+        TextSource source = textSource(words[1]);
+        boolean keyed = words.length > (deadline == null ? 3 : 4);
+        int count = number(words[2]);
+        TextIds ids;
+        if (keyed) {
+            ids = deadline == null ? source.next(count, words[3])
+                    : source.next(count, words[3], deadline);
+        } else {
+            ids = deadline == null ? source.next(count) : source.next(count, deadline);
+        }
+        return "texts " + (ids.replayed() ? "replayed " : "new ") + String.join(" ", ids.texts());
+    }
+
+    private String textId(String[] words) {
+        Duration deadline = deadline(words);
+        TextSource source = textSource(words[1]);
+        return "textid " + (deadline == null ? source.decode(words[2])
+                : source.decode(words[2], deadline));
     }
 
     private String strict1(String tag, int count, Duration deadline) {

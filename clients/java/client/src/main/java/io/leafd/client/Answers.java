@@ -1,10 +1,12 @@
 package io.leafd.client;
 
 import io.leafd.client.net.Call;
+import io.leafd.client.net.Json;
 import io.leafd.client.net.Outcome;
 import io.leafd.client.net.Response;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 
@@ -13,7 +15,9 @@ final class Answers {
     private static final Set<Integer> LATER = Set.of(408, 429, 500, 502, 503, 504);
     private static final Pattern LINE =
             Pattern.compile("(0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,18})");
+    private static final Pattern ID = Pattern.compile("[0-9]{1,19}");
     private static final int RANGES = 64; // the server gives no more
+    private static final String SHAPED = " has a shape, "; // in the refusal of ranges
 
     private Answers() {
     }
@@ -44,8 +48,12 @@ final class Answers {
             return new LeafdException("bad_answer", status, LATER.contains(status),
                     address + ": status " + status + ", " + what + ": " + response.message(), null);
         }
+        String message = response.message();
+        if (status == 400 && code.equals("bad_request") && message.contains(SHAPED)) {
+            message += "; texts() of the client gives them";
+        }
         boolean later = LATER.contains(status) || code.equals("no_worker_id");
-        return new LeafdException(code, status, later, address + ": " + response.message(), null);
+        return new LeafdException(code, status, later, address + ": " + message, null);
     }
 
     /** The deadline came first: failures are the last of each node, refused the last 503 or 429. A quota
@@ -106,6 +114,45 @@ final class Answers {
                 throw bad(outcome, "a range that ends before it begins");
             }
             return new IdRange(first, last);
+        } catch (NumberFormatException e) {
+            throw bad(outcome, "an id beyond 63 bits");
+        }
+    }
+
+    /** Was another request with the same key answered so before? */
+    static boolean isReplayed(Outcome outcome) {
+        return "true".equals(outcome.response().header("Idempotency-Replayed"));
+    }
+
+    /** The texts of an answer, one a line, as many as were asked for. */
+    static List<String> texts(Outcome outcome, int count) {
+        Response response = good(outcome);
+        String text = response.text();
+        if (response.status() != 200 || !text.endsWith("\n")
+                || text.length() > count * (Names.MAX_TEXT_BYTES + 1)) {
+            throw bad(outcome, "no list of ids");
+        }
+        List<String> lines = List.of(text.substring(0, text.length() - 1).split("\n", -1));
+        if (lines.size() != count) {
+            throw bad(outcome, "other than the " + count + " ids that were asked for");
+        }
+        if (!lines.stream().allMatch(Names::isText)) {
+            throw bad(outcome, "a line that is no id");
+        }
+        return lines;
+    }
+
+    /** The number that a text was found to have. */
+    static long textId(Outcome outcome) {
+        Response response = good(outcome);
+        Map<String, Object> row = response.status() == 200 ? Json.object(response.text()) : null;
+        Object id = row == null ? null : row.get("id");
+        if (!(id instanceof String) || !ID.matcher((String) id).matches()
+                || !(row.get("granted") instanceof Boolean)) {
+            throw bad(outcome, "no id of a text");
+        }
+        try {
+            return Long.parseLong((String) id);
         } catch (NumberFormatException e) {
             throw bad(outcome, "an id beyond 63 bits");
         }

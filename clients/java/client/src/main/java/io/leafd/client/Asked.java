@@ -7,4 +7,6 @@ import java.util.concurrent.CompletableFuture;
 final class Asked<T> extends CompletableFuture<T> {
     /** Null before it began. */
     volatile Call call;
+    /** The Idempotency-Key that was sent last, or null. */
+    volatile String key;
 }

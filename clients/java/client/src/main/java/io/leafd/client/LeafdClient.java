@@ -11,7 +11,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A client of one leafd cluster: what its sources of ids share.
@@ -31,7 +30,7 @@ public final class LeafdClient implements AutoCloseable {
     private static final String UNNAMED = ""; // which is no name
 
     private final Core core;
-    private final AtomicInteger strictUnderWay = new AtomicInteger();
+    private final SingleCalls calls;
 
     // Written with this object's monitor; read without.
     private final Map<String, SegmentSource> shared = new ConcurrentHashMap<>();
@@ -44,6 +43,7 @@ public final class LeafdClient implements AutoCloseable {
 
     private LeafdClient(Settings settings) {
         core = new Core(settings);
+        calls = new SingleCalls(core);
     }
 
     /**
@@ -109,7 +109,17 @@ public final class LeafdClient implements AutoCloseable {
      * @return needs not be closed
      */
     public StrictSource strict(String tag) {
-        return new StrictSource(core, strictUnderWay, tag);
+        return new StrictSource(core, calls, tag);
+    }
+
+    /**
+     * The source of a tag's ids as texts: in the tag's shape, if it has one.
+     *
+     * @param tag 1 to 128 bytes of UTF-8 without control characters
+     * @return needs not be closed; best kept, since it remembers what the tag takes
+     */
+    public TextSource texts(String tag) {
+        return new TextSource(core, calls, tag);
     }
 
     /**

@@ -11,6 +11,8 @@ import java.time.Duration;
 /** The rules of what callers give, and names that the library makes. */
 final class Names {
     static final int MAX_COUNT = 100_000;
+    static final int MAX_TEXTS = 1000; // of one call
+    static final int MAX_TEXT_BYTES = 130; // what a shape can have
     private static final int MAX_BYTES = 128;
     private static final int KEY_CHARS = 26;
     private static final long MAX_DEADLINE_MS = 86_400_000;
@@ -39,6 +41,28 @@ final class Names {
             throw LeafdException.badSetting("a count of " + count + " is not 1 to " + MAX_COUNT);
         }
         return count;
+    }
+
+    static int checkTextCount(int count) {
+        if (count < 1 || count > MAX_TEXTS) {
+            throw LeafdException.badSetting("a count of " + count + " is not 1 to " + MAX_TEXTS
+                    + ", as texts have it");
+        }
+        return count;
+    }
+
+    /** Could it be the text of an id? */
+    static boolean isText(String text) {
+        return text != null && !text.isEmpty() && text.length() <= MAX_TEXT_BYTES
+                && text.chars().allMatch(c -> c >= 0x21 && c <= 0x7e);
+    }
+
+    static String checkText(String text) {
+        if (!isText(text)) {
+            throw LeafdException.badSetting("a text of " + show(text) + " is not 1 to "
+                    + MAX_TEXT_BYTES + " visible ASCII characters");
+        }
+        return text;
     }
 
     static String checkKey(String key) {

@@ -1,12 +1,9 @@
 package io.leafd.client;
 
-import io.leafd.client.net.Call;
 import io.leafd.client.net.Outcome;
-import io.leafd.client.net.Request;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * Ids of a strict tag: each is larger than all that any client was given before it was asked for.
@@ -18,13 +15,13 @@ import java.util.concurrent.atomic.AtomicInteger;
  */
 public final class StrictSource {
     private final Core core;
-    private final AtomicInteger underWay;
+    private final SingleCalls calls;
     private final String tag;
     private final String target;
 
-    StrictSource(Core core, AtomicInteger underWay, String tag) {
+    StrictSource(Core core, SingleCalls calls, String tag) {
         this.core = core;
-        this.underWay = underWay;
+        this.calls = calls;
         this.tag = Names.check("the tag", tag);
         target = "/api/segment/get/" + Names.encode(tag) + "?count=";
     }
@@ -102,11 +99,7 @@ public final class StrictSource {
      */
     public StrictIds next(int n, String key, Duration deadline) {
         long deadlineNanos = Names.deadlineNanos(deadline);
-        try {
-            return core.await(ask(n, key, deadlineNanos), deadlineNanos);
-        } catch (LeafdException e) {
-            throw e.withKey(key);
-        }
+        return calls.await(ask(n, key, deadlineNanos), deadlineNanos);
     }
 
     /**
@@ -132,32 +125,16 @@ public final class StrictSource {
     private Asked<StrictIds> ask(int n, String key, long deadlineNanos) {
         Names.checkCount(n);
         Names.checkKey(key);
-        Asked<StrictIds> future = new Asked<>();
-        if (underWay.incrementAndGet() > Core.MAX_WAITING) {
-            underWay.decrementAndGet();
-            future.completeExceptionally(
-                    LeafdException.overloaded(Core.MAX_WAITING).withKey(key));
-            return future;
-        }
-        future.whenComplete((ids, error) -> underWay.decrementAndGet());
-        core.counters.waits.increment();
-        Request request = Request.get(target + n + "&format=range", key);
-        core.submit(future, () -> future.call = Call.start(core.ids, () -> request, deadlineNanos,
-                () -> true, outcome -> finish(future, outcome, n, key)));
-        return future;
+        return calls.ask(new SingleCalls.Question<>(core.ids, target + n + "&format=range", key,
+                deadlineNanos, outcome -> read(outcome, n, key)));
     }
 
-    private void finish(CompletableFuture<StrictIds> future, Outcome outcome, int n, String key) {
-        try {
-            List<IdRange> ranges = Answers.ranges(outcome, n);
-            if (ranges.size() != 1) {
-                throw Answers.bad(outcome, "several ranges, as no strict tag has");
-            }
-            core.counters.strictIds.add(n);
-            boolean replayed = "true".equals(outcome.response().header("Idempotency-Replayed"));
-            future.complete(new StrictIds(ranges.get(0), key, replayed));
-        } catch (LeafdException e) {
-            future.completeExceptionally(e.withKey(key));
+    private StrictIds read(Outcome outcome, int n, String key) {
+        List<IdRange> ranges = Answers.ranges(outcome, n);
+        if (ranges.size() != 1) {
+            throw Answers.bad(outcome, "several ranges, as no strict tag has");
         }
+        core.counters.strictIds.add(n);
+        return new StrictIds(ranges.get(0), key, Answers.isReplayed(outcome));
     }
 }

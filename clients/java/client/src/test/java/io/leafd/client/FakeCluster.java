@@ -43,8 +43,17 @@ final class FakeCluster implements FakeServer.Handler {
                 exchange.target.indexOf('?'));
         int count = exchange.askedFor();
         String key = exchange.headers.get("idempotency-key");
+        if (key != null && tag.equals("trend")) {
+            exchange.error(400, "bad_key");
+            return;
+        }
         long[] known = key == null ? null : keys.get(tag + " " + key);
+        boolean asTexts = !exchange.target.contains("format=");
         if (known != null) {
+            if (asTexts) {
+                texts(exchange, known[0], count, "Idempotency-Replayed: true");
+                return;
+            }
             exchange.reply(200, known[0] + " " + known[1] + "\n", "Idempotency-Replayed: true");
             return;
         }
@@ -53,7 +62,21 @@ final class FakeCluster implements FakeServer.Handler {
         if (key != null) {
             keys.put(tag + " " + key, new long[] {first, first + count - 1});
         }
+        if (asTexts) {
+            texts(exchange, first, count);
+            return;
+        }
         exchange.reply(200, first + " " + (first + count - 1) + "\n");
+    }
+
+    /** Of tags that all have the same shape. */
+    private static void texts(FakeServer.Exchange exchange, long first, int count,
+            String... headers) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        for (long id = first; id < first + count; id++) {
+            lines.append("INV-").append(id).append('\n');
+        }
+        exchange.reply(200, lines.toString(), headers);
     }
 
     private void worker(FakeServer.Exchange exchange) throws IOException {
