@@ -272,6 +272,9 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 	if !ok { // of what stands before the nodes
 		code, message = "unavailable", "status 503"
 	}
+	if got.status == http.StatusBadRequest && code == "bad_request" && strings.Contains(message, shaped) {
+		message += "; texts() of the client gives them"
+	}
 	e := &Error{Code: code, Status: got.status, Message: c.clean(message)}
 	out := &outcome{err: e, wait: wait}
 	switch {
@@ -283,6 +286,22 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 		e.Retryable = true
 	}
 	return out
+}
+
+// single is the context of a call of a source that fetches nothing ahead: it ends by the call's deadline,
+// and with the client.
+func (c *Client) single(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := c.deadline(ctx)
+	ctx, stop := c.until(ctx)
+	return ctx, func() { stop(); cancel() }
+}
+
+// endedBy is the error of such a call, for the caller.
+func (c *Client) endedBy(err *Error) error {
+	if c.isClosed() {
+		err = errClosed()
+	}
+	return c.counted(err)
 }
 
 // counted counts an error on its way to the caller; a nil one stays nil.
@@ -308,6 +327,35 @@ func (c *Client) readRanges(count int, into *[]Range) func(*answer, string) *out
 				got.status, c.excerpt(got.body), count)}
 		}
 		*into = ranges
+		return nil
+	}
+}
+
+// shaped is in the refusal of ranges of a tag whose ids are texts.
+const shaped = " has a shape, "
+
+// readTexts takes an answer that must be count texts.
+func (c *Client) readTexts(count int, into *[]string) func(*answer, string) *outcome {
+	return func(got *answer, base string) *outcome {
+		texts, ok := parseTexts(got.body, count)
+		if got.status != http.StatusOK || !ok {
+			return &outcome{err: badAnswer(got.status, "%s: status %d with %q is not %d ids", base,
+				got.status, c.excerpt(got.body), count)}
+		}
+		*into = texts
+		return nil
+	}
+}
+
+// readTextID takes an answer that must be the number of a text.
+func (c *Client) readTextID(into *int64) func(*answer, string) *outcome {
+	return func(got *answer, base string) *outcome {
+		id, ok := parseTextID(got.body)
+		if got.status != http.StatusOK || !ok {
+			return &outcome{err: badAnswer(got.status, "%s: status %d with %q is no id", base, got.status,
+				c.excerpt(got.body))}
+		}
+		*into = id
 		return nil
 	}
 }

@@ -24,6 +24,10 @@ func node() *httptest.Server {
 		}
 		fmt.Sscan(r.URL.Query().Get("count"), &count)
 		last := next.Add(count)
+		if r.URL.Query().Get("format") == "" { // of a tag with the shape INV-{id:6}
+			fmt.Fprintf(w, "INV-%06d\n", last)
+			return
+		}
 		fmt.Fprintf(w, "%d %d\n", last-count+1, last)
 	}))
 }
@@ -71,6 +75,25 @@ func ExampleStrict_Repeatable() {
 	ids, err := invoices.Repeatable(context.Background(), 2, "order-4711")
 	fmt.Println(ids.IDs(), ids.Replayed, err)
 	// Output: [1 2] false <nil>
+}
+
+func ExampleTexts() {
+	cluster := node()
+	defer cluster.Close()
+	client, err := leafd.Open(leafd.Settings{Endpoints: []string{cluster.URL}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+	invoices, err := client.Texts("invoice")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := invoices.Next(context.Background())
+	fmt.Println(text, err)
+	// Output: INV-000001 <nil>
 }
 
 func ExampleError() {

@@ -69,7 +69,17 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	count, _ := strconv.ParseInt(r.URL.Query().Get("count"), 10, 64)
 	text := fmt.Sprintf("%d %d\n", n.next, n.next+count-1)
+	if r.URL.Query().Get("format") == "" {
+		text = ""
+		for id := n.next; id < n.next+count; id++ {
+			text += fmt.Sprintf("INV-%d\n", id)
+		}
+	}
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if strings.HasSuffix(r.URL.Path, "/trend") {
+			refuse(w, http.StatusBadRequest, "bad_key", "of mode trend")
+			return
+		}
 		if old, there := n.keys[key]; there {
 			w.Header().Set("Idempotency-Replayed", "true")
 			io.WriteString(w, old)

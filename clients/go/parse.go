@@ -8,12 +8,14 @@ import (
 )
 
 // What a node sends is read here. All of it is doubted: nothing is used unless it is whole, and is what
-// was asked for. FuzzRanges, FuzzGrant and FuzzRefusal hold these functions to that.
+// was asked for. FuzzRanges, FuzzTexts, FuzzGrant and FuzzRefusal hold these functions to that.
 
 const (
-	rangesMost = 64        // ranges in an answer, by the contract
-	countMost  = 100000    // ids in an answer
-	answerMost = 64 * 1024 // bytes of an answer; ranges have some 2600
+	rangesMost = 64         // ranges in an answer, by the contract
+	countMost  = 100000     // ids in an answer
+	textsMost  = 1000       // ids in an answer, as texts
+	textMost   = 130        // bytes of an id's text: what a shape can have
+	answerMost = 128 * 1024 // bytes of an answer; ranges have some 2600, texts 131000 at most
 )
 
 // Range is some ids that follow each other, both ends included.
@@ -66,6 +68,43 @@ func parseRanges(body []byte, count int) ([]Range, bool) {
 		ranges = append(ranges, r)
 	}
 	return ranges, total == int64(count)
+}
+
+// isText says if this could be the text of an id.
+func isText(text []byte) bool {
+	for _, c := range text {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return len(text) >= 1 && len(text) <= textMost
+}
+
+// parseTexts reads lines of one id each, count in all.
+func parseTexts(body []byte, count int) ([]string, bool) {
+	var texts []string
+	for len(body) > 0 {
+		end := bytes.IndexByte(body, '\n')
+		if end < 0 || len(texts) == count || !isText(body[:end]) {
+			return nil, false
+		}
+		texts = append(texts, string(body[:end]))
+		body = body[end+1:]
+	}
+	return texts, len(texts) == count
+}
+
+// parseTextID reads the number that a text was found to have.
+func parseTextID(body []byte) (int64, bool) {
+	var read struct {
+		ID      *string `json:"id"`
+		Granted *bool   `json:"granted"`
+	}
+	if json.Unmarshal(body, &read) != nil || read.ID == nil || read.Granted == nil {
+		return 0, false
+	}
+	id, rest, ok := parseNumber([]byte(*read.ID))
+	return id, ok && len(rest) == 0
 }
 
 // Layout is how the snowflake ids of a cluster are made.

@@ -132,6 +132,59 @@ func FuzzRanges(f *testing.F) {
 	})
 }
 
+func TestTextsAreReadOnlyIfWhole(t *testing.T) {
+	long := strings.Repeat("x", textMost)
+	for _, c := range []struct {
+		text  string
+		count int
+		ok    bool
+	}{
+		{"INV-1\n", 1, true},
+		{"!\n~\n", 2, true},
+		{long + "\n", 1, true},
+		{long + "x\n", 1, false},
+		{"", 1, false},
+		{"INV-1", 1, false}, // cut
+		{"INV-1\n", 2, false},
+		{"INV-1\nINV-2\n", 1, false},
+		{"INV-1\n\n", 2, false},
+		{"INV 1\n", 1, false},
+		{"INV-1\r\n", 1, false},
+		{"INV-\u00e4\n", 1, false},
+		{"\x00\n", 1, false},
+	} {
+		if texts, ok := parseTexts([]byte(c.text), c.count); ok != c.ok {
+			t.Errorf("%q of %d: %v %v", c.text, c.count, texts, ok)
+		}
+	}
+	for text, want := range map[string]int64{
+		`{"id":"42","granted":false}`:                 42,
+		`{"id":"9223372036854775807","granted":true}`: 1<<63 - 1,
+		`{"id":"9223372036854775808","granted":true}`: -1,
+		`{"id":"-1","granted":true}`:                  -1,
+		`{"id":"42x","granted":true}`:                 -1,
+		`{"id":42,"granted":true}`:                    -1,
+		`{"id":"42"}`:                                 -1,
+		`{"granted":true}`:                            -1,
+		`[]`:                                          -1,
+		`{"id":"42","granted":"true"}`:                -1,
+	} {
+		if id, ok := parseTextID([]byte(text)); ok != (want >= 0) || ok && id != want {
+			t.Errorf("%s: %d %v", text, id, ok)
+		}
+	}
+}
+
+func FuzzTexts(f *testing.F) {
+	f.Add([]byte("INV-1\nINV-2\n"), 2)
+	f.Fuzz(func(t *testing.T, text []byte, count int) {
+		if texts, ok := parseTexts(text, count); ok && (len(texts) != count ||
+			count > 0 && strings.Join(texts, "\n")+"\n" != string(text)) {
+			t.Fatalf("%q gives %q", text, texts)
+		}
+	})
+}
+
 func FuzzGrant(f *testing.F) {
 	f.Add([]byte(`{"worker_id":3,"epoch":1,"from_ms":0,"until_ms":60,"layout":` + leafLayout + `}`))
 	f.Add([]byte(`{"worker_id":3,"epoch":1,"from_ms":7,"until_ms":60,"layout":null}`))

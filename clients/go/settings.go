@@ -170,6 +170,13 @@ func checkCount(count int) error {
 	return nil
 }
 
+func checkTextCount(count int) error {
+	if count < 1 || count > textsMost {
+		return badSetting("count %d of texts is not from 1 to %d", count, textsMost)
+	}
+	return nil
+}
+
 func checkKey(key string) error {
 	if len(key) < 1 || len(key) > 128 || key[0] == ' ' || key[len(key)-1] == ' ' {
 		return badSetting("key %q is not 1 to 128 characters without a space at an end", shown(key, 128))

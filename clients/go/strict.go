@@ -68,18 +68,13 @@ func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictI
 		return StrictIDs{}, err
 	}
 	c := s.client
-	ctx, cancel := c.deadline(ctx)
-	defer cancel()
-	ctx, stop := c.until(ctx)
-	defer stop()
+	ctx, end := c.single(ctx)
+	defer end()
 	var ids StrictIDs
 	got, err := c.call(ctx, c.ids, &request{method: "GET", path: idsPath(s.tag, count, ""), key: key},
 		&trail{}, nil, c.readRanges(count, &ids.Ranges))
 	if err != nil {
-		if c.isClosed() {
-			err = errClosed()
-		}
-		return StrictIDs{}, c.counted(err)
+		return StrictIDs{}, c.endedBy(err)
 	}
 	ids.Replayed = got.replayed
 	c.stats.strict.Add(int64(count))

@@ -26,6 +26,7 @@ type driver struct {
 	client   *leafd.Client
 	segments map[string]*leafd.Segment
 	stricts  map[string]*leafd.Strict
+	texts    map[string]*leafd.Texts
 	deadline time.Duration // of this command; 0: the client's
 }
 
@@ -38,6 +39,8 @@ var commands = map[string]struct {
 	"segment":      {2, 2, (*driver).segment},
 	"range":        {2, 2, (*driver).contiguous},
 	"strict":       {2, 3, (*driver).strict},
+	"texts":        {2, 3, (*driver).textsOf},
+	"textid":       {2, 2, (*driver).textID},
 	"strict1":      {2, 2, (*driver).strict1},
 	"snowflake":    {1, 1, (*driver).snowflake},
 	"threads":      {3, 3, (*driver).threads},
@@ -55,7 +58,8 @@ var commands = map[string]struct {
 const lineBytes = 1 << 20
 
 func main() {
-	d := &driver{segments: map[string]*leafd.Segment{}, stricts: map[string]*leafd.Strict{}}
+	d := &driver{segments: map[string]*leafd.Segment{}, stricts: map[string]*leafd.Strict{},
+		texts: map[string]*leafd.Texts{}}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(make([]byte, 0, 4096), lineBytes)
 	out := bufio.NewWriter(os.Stdout)
@@ -160,7 +164,8 @@ func (d *driver) open(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	*d = driver{client: client, segments: map[string]*leafd.Segment{}, stricts: map[string]*leafd.Strict{}}
+	*d = driver{client: client, segments: map[string]*leafd.Segment{}, stricts: map[string]*leafd.Strict{},
+		texts: map[string]*leafd.Texts{}}
 	return "ok", nil
 }
 
@@ -249,6 +254,54 @@ func (d *driver) strict(words []string) (string, error) {
 		text += " replayed"
 	}
 	return text, err
+}
+
+func (d *driver) textSource(tag string) (*leafd.Texts, error) {
+	if d.texts[tag] == nil {
+		s, err := d.client.Texts(tag)
+		if err != nil {
+			return nil, err
+		}
+		d.texts[tag] = s
+	}
+	return d.texts[tag], nil
+}
+
+func (d *driver) textsOf(words []string) (string, error) {
+	s, err := d.textSource(words[0])
+	if err != nil {
+		return "", err
+	}
+	count, err := number(words[1])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := d.context()
+	defer cancel()
+	key := ""
+	if len(words) > 2 {
+		key = words[2]
+	}
+	ids, err := s.Repeatable(ctx, count, key)
+	if err != nil {
+		return "", err
+	}
+	how := "new"
+	if ids.Replayed {
+		how = "replayed"
+	}
+	return "texts " + how + " " + strings.Join(ids.Texts, " "), nil
+}
+
+func (d *driver) textID(words []string) (string, error) {
+	s, err := d.textSource(words[0])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := d.context()
+	defer cancel()
+	id, err := s.Decode(ctx, words[1])
+	return fmt.Sprintf("textid %d", id), err
 }
 
 func (d *driver) strict1(words []string) (string, error) {
