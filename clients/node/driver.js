@@ -155,6 +155,16 @@ class Driver {
         return `ids ${first}-${last}${replayed ? " replayed" : ""}`;
     }
 
+    async texts([tag, count, key], options) {
+        const source = this.#source("texts", tag);
+        const { texts, replayed } = await source.request(number(count), { key, ...options });
+        return `texts ${replayed ? "replayed" : "new"} ${texts.join(" ")}`;
+    }
+
+    async textid([tag, text], options) {
+        return `textid ${await this.#source("texts", tag).decode(text, options)}`;
+    }
+
     async strict1([tag, count], options) {
         const source = this.#source("strict", tag);
         return calls(count, () => source.next(options));

@@ -41,6 +41,13 @@ export interface StrictRange extends IdRange {
     readonly replayed: boolean;
 }
 
+/** Ids as the server writes them. */
+export interface TextIds {
+    readonly texts: string[];
+    /** Another request with the same key had been given these ids before. */
+    readonly replayed: boolean;
+}
+
 export interface Decoded {
     readonly timestampMs: number;
     readonly workerId: number;
@@ -68,7 +75,7 @@ export class LeafdError extends Error {
     readonly code: string;
     /** Of HTTP; 0 where no server answered. */
     readonly status: number;
-    /** Of a strict call: the key under which to come again. */
+    /** Of a strict call, and one of texts: the key under which to come again. */
     readonly key: string | undefined;
     /** Whether it makes sense to come again with the same call. */
     get retryable(): boolean;
@@ -82,6 +89,8 @@ export class Client {
     segment(tag: string): Segment;
     /** A source of ids of a strict tag, each of which is a request. */
     strict(tag: string): Strict;
+    /** A source of a tag's ids as texts: in the tag's shape, if it has one. Each call is a request. */
+    texts(tag: string): Texts;
     /** A source of snowflake ids. name: one name, one running source; made up if it is missing. */
     snowflake(name?: string): Snowflake;
     /** Take a snowflake id apart. The layout is known from the first worker id on. */
@@ -110,6 +119,16 @@ export interface Strict {
     next(options?: StrictOptions): Promise<bigint>;
     nextMany(count: number, options?: StrictOptions): Promise<bigint[]>;
     request(count?: number, options?: StrictOptions): Promise<StrictRange>;
+}
+
+export interface Texts {
+    readonly tag: string;
+    next(options?: StrictOptions): Promise<string>;
+    /** At most 1000. */
+    nextMany(count: number, options?: StrictOptions): Promise<string[]>;
+    request(count?: number, options?: StrictOptions): Promise<TextIds>;
+    /** The number of a text, whether or not it was granted; asks the adminEndpoints. */
+    decode(text: string, options?: CallOptions): Promise<bigint>;
 }
 
 export interface Snowflake extends AsyncIterable<bigint> {

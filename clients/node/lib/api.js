@@ -4,9 +4,12 @@
 
 import { randomInt } from "node:crypto";
 import { LeafdError } from "./errors.js";
+import { TEXT_MAX } from "./settings.js";
 
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
+const TEXT = new RegExp(`^[\\x21-\\x7e]{1,${TEXT_MAX}}$`);
+const SHAPED = " has a shape, "; // in the refusal of ranges
 const WORKER_MAX = 1023;
 const RETRY_AFTER_MAX_S = 86400;
 const KEY_LETTERS = "abcdefghijklmnopqrstuvwxyz234567";
@@ -15,6 +18,16 @@ export function segmentRequest(tag, count, { contiguous = false, key = undefined
     const target = `/api/segment/get/${encodeURIComponent(tag)}?count=${count}&format=range` +
         (contiguous ? "&contiguous=1" : "");
     return { method: "GET", target, headers: key === undefined ? {} : { "Idempotency-Key": key } };
+}
+
+export function textsRequest(tag, count, key) {
+    return { method: "GET", target: `/api/segment/get/${encodeURIComponent(tag)}?count=${count}`,
+        headers: key === undefined ? {} : { "Idempotency-Key": key } };
+}
+
+export function decodeRequest(tag, text) {
+    return { method: "GET", headers: {}, target:
+        `/api/segment/decode/${encodeURIComponent(tag)}?text=${encodeURIComponent(text)}` };
 }
 
 /** 26 random characters of base 32: 130 bits. */
@@ -60,7 +73,9 @@ export function errorOf(reply, success = [200]) {
         typeof message !== "string") {
         return badAnswer(reply, "and no error of leafd");
     }
-    return new LeafdError(code, message.slice(0, 1000), reply.status);
+    const hint = reply.status === 400 && code === "bad_request" && message.includes(SHAPED)
+        ? "; texts() of the client gives them" : "";
+    return new LeafdError(code, message.slice(0, 1000) + hint, reply.status);
 }
 
 /** In milliseconds; undefined: it says nothing that can be read. */
@@ -104,6 +119,42 @@ export function oneRangeOf(reply, count) {
         throw badAnswer(reply, "and not one range");
     }
     return ranges[0];
+}
+
+/** Another request with the same key had been answered so before. */
+export function isReplayed(reply) {
+    return reply.headers["idempotency-replayed"]?.toLowerCase() === "true";
+}
+
+/** The texts of an answer, one a line, as many as were asked for. */
+export function textsOf(reply, count) {
+    if (reply.body.length > count * (TEXT_MAX + 1)) {
+        throw badAnswer(reply, `and more than ${count} ids can have`);
+    }
+    const lines = reply.body.split("\n");
+    if (lines.pop() !== "" || !lines.every((line) => TEXT.test(line))) {
+        throw badAnswer(reply, "and no ids");
+    }
+    if (lines.length !== count) {
+        throw badAnswer(reply, `and not the ${count} ids asked for`);
+    }
+    return lines;
+}
+
+/** The number that a text was found to have. */
+export function textIdOf(reply) {
+    let row;
+    try {
+        row = JSON.parse(reply.body);
+    } catch {
+        row = null;
+    }
+    const { id, granted } = row ?? {};
+    if (typeof granted !== "boolean" || typeof id !== "string" || !/^[0-9]{1,19}$/.test(id) ||
+        BigInt(id) > ID_MAX) {
+        throw badAnswer(reply, "and no id");
+    }
+    return BigInt(id);
 }
 
 function number(value, low, high = Number.MAX_SAFE_INTEGER) {

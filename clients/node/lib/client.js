@@ -1,4 +1,4 @@
-// The client and its three sources of ids (docs/clients.md).
+// The client and its sources of ids (docs/clients.md).
 //
 // The happy path: segment("order").next() takes from a range that is in the process; the next range
 // is asked for in time. Failure modes: every call ends by its deadline, with ids or a LeafdError.
@@ -12,8 +12,8 @@ import { IdBuffer, nextSize } from "./buffer.js";
 import { LeafdError, badSetting, copyOf } from "./errors.js";
 import { Generator, WHY } from "./generator.js";
 import { Door, Journey } from "./journey.js";
-import { COUNT_MAX, MS_MAX, idempotencyKey, makeSettings, options, textName, whole }
-    from "./settings.js";
+import { COUNT_MAX, MS_MAX, TEXTS_MAX, idText, idempotencyKey, makeSettings, options, textName,
+    whole } from "./settings.js";
 import { newCounters, statsText } from "./stats.js";
 import { Failed, Wire } from "./wire.js";
 
@@ -105,6 +105,16 @@ class Core {
         }
     }
 
+    /** A call of a source that holds nothing; its error has the key, under which to come again. */
+    async callWithKey(door, request, key, deadline, read) {
+        try {
+            return read(await this.call(door, () => request, new Journey(door, () => deadline)));
+        } catch (error) {
+            error.key = key;
+            throw error;
+        }
+    }
+
     /** One request to one node; undefined: it failed. */
     async #attempt(door, index, request, journey) {
         const withinMs = Math.min(this.settings.attemptMs, journey.deadline() - now());
@@ -170,6 +180,11 @@ export class Client {
     strict(tag) {
         this.#core.checkOpen();
         return new Strict(this.#core, textName("tag", tag));
+    }
+
+    texts(tag) {
+        this.#core.checkOpen();
+        return new Texts(this.#core, textName("tag", tag));
     }
 
     snowflake(name = undefined) {
@@ -436,14 +451,81 @@ export class Strict {
         const request = api.segmentRequest(this.tag, count, { key });
         core.counters.waits++;
         try {
-            const reply = await core.call(core.ids, () => request,
-                new Journey(core.ids, () => deadline));
-            const { first, size } = api.oneRangeOf(reply, count);
+            const ids = await core.callWithKey(core.ids, request, key, deadline, (reply) => {
+                const { first, size } = api.oneRangeOf(reply, count);
+                return { first, last: first + BigInt(size) - 1n, replayed: api.isReplayed(reply) };
+            });
             core.counters.ids_strict += count;
-            const replayed = reply.headers["idempotency-replayed"]?.toLowerCase() === "true";
-            return { first, last: first + BigInt(size) - 1n, replayed };
+            return ids;
         } catch (error) {
-            error.key = key;
+            throw core.fail(error);
+        }
+    }
+}
+
+/** Ids as texts, as the server writes them; each call is a request. A tag of mode trend takes no
+ * key: the first call finds that out, and the source keeps it. */
+export class Texts {
+    #core;
+    #keyed = true;
+
+    constructor(core, tag) {
+        this.#core = core;
+        this.tag = tag;
+    }
+
+    async next(callOptions = undefined) {
+        return (await this.request(1, callOptions)).texts[0];
+    }
+
+    async nextMany(count, callOptions = undefined) {
+        return (await this.request(count, callOptions)).texts;
+    }
+
+    async request(count = 1, callOptions = undefined) {
+        const core = this.#core;
+        whole("count", count, 1, TEXTS_MAX);
+        const given = options(callOptions, "key", "deadlineMs");
+        const key = given.key === undefined ? undefined : idempotencyKey(given.key);
+        const deadline = core.deadline(given.deadlineMs);
+        core.counters.waits++;
+        try {
+            const ids = await this.#ask(count, key, deadline);
+            core.counters.ids_strict += count;
+            return ids;
+        } catch (error) {
+            throw core.fail(error);
+        }
+    }
+
+    async #ask(count, given, deadline) {
+        if (given !== undefined || this.#keyed) {
+            try {
+                return await this.#askWith(count, given ?? api.newKey(), deadline);
+            } catch (error) {
+                if (given !== undefined || error.code !== "bad_key") {
+                    throw error;
+                }
+            }
+            this.#keyed = false;
+        }
+        return this.#askWith(count, undefined, deadline);
+    }
+
+    async #askWith(count, key, deadline) {
+        return this.#core.callWithKey(this.#core.ids, api.textsRequest(this.tag, count, key), key,
+            deadline, (reply) => ({ texts: api.textsOf(reply, count),
+                replayed: api.isReplayed(reply) }));
+    }
+
+    async decode(text, callOptions = undefined) {
+        const core = this.#core;
+        const request = api.decodeRequest(this.tag, idText(text));
+        const deadline = core.deadline(options(callOptions, "deadlineMs").deadlineMs);
+        core.counters.waits++;
+        try {
+            return await core.callWithKey(core.admin, request, undefined, deadline, api.textIdOf);
+        } catch (error) {
             throw core.fail(error);
         }
     }

@@ -5,6 +5,8 @@ import tls from "node:tls";
 import { LeafdError, badSetting } from "./errors.js";
 
 export const COUNT_MAX = 100000; // of the server (docs/http-api.md)
+export const TEXTS_MAX = 1000; // ids of one call that come as texts
+export const TEXT_MAX = 130; // bytes of an id's text: what a shape can have at most
 export const MS_MAX = 600000;
 const WINDOW_MAX_MS = 86400000;
 const NAME_MAX_BYTES = 128;
@@ -53,6 +55,14 @@ export function idempotencyKey(value) {
     if (typeof value !== "string" || !/^[\x21-\x7e]([\x20-\x7e]{0,126}[\x21-\x7e])?$/.test(value)) {
         throw badSetting("key", value,
             "1 to 128 printable ASCII characters, with no space at its ends");
+    }
+    return value;
+}
+
+/** What may be the text of an id. */
+export function idText(value) {
+    if (typeof value !== "string" || value.length > TEXT_MAX || !/^[\x21-\x7e]+$/.test(value)) {
+        throw badSetting("text", value, `1 to ${TEXT_MAX} visible ASCII characters`);
     }
     return value;
 }

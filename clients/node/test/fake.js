@@ -57,6 +57,7 @@ export class Cluster {
     split = 1; // answers in so many ranges
     keys = new Map();
     workers = new Map(); // name: {id, epoch, until, released}
+    shapes = new Map(); // tag: what is put before its numbers
     nowMs = () => Date.now();
     log = [];
     nodes = [];
@@ -91,6 +92,10 @@ export class Cluster {
         if (tag) {
             return this.#ids(request, tag[1]);
         }
+        const shaped = /^\/api\/segment\/decode\/(.*)$/s.exec(request.path);
+        if (shaped) {
+            return this.#decode(request, shaped[1]);
+        }
         if (request.path === "/api/workers") {
             return this.#acquire(node, JSON.parse(request.body));
         }
@@ -104,6 +109,11 @@ export class Cluster {
         if (!table.has(tag)) {
             return refusal(404, "unknown_tag");
         }
+        const asTexts = request.options.format === undefined;
+        if (!asTexts && this.shapes.has(tag)) {
+            return reply(400, { code: "bad_request", message: `tag ${tag} has a shape, so its ids ` +
+                "are texts: format=range needs as=number" });
+        }
         const key = request.headers["idempotency-key"];
         if (key !== undefined) {
             if (table === this.tags) {
@@ -112,10 +122,15 @@ export class Cluster {
             const known = this.keys.get(`${tag} ${key}`);
             if (known !== undefined) {
                 return known.count !== count ? refusal(409, "idempotency_conflict")
+                    : asTexts ? this.#texts(tag, known.first, count, "Idempotency-Replayed: true")
                     : reply(200, `${known.first} ${known.first + count - 1n}\n`,
                         "Idempotency-Replayed: true");
             }
             this.keys.set(`${tag} ${key}`, { first: table.get(tag), count });
+        }
+        if (asTexts) {
+            table.set(tag, table.get(tag) + count);
+            return this.#texts(tag, table.get(tag) - count, count);
         }
         let pieces = request.options.contiguous ? 1n : BigInt(this.split);
         let text = "";
@@ -127,6 +142,25 @@ export class Cluster {
             left -= size;
         }
         return reply(200, text);
+    }
+
+    #texts(tag, first, count, ...headers) {
+        let lines = "";
+        for (let id = first; id < first + count; id++) {
+            lines += `${this.shapes.get(tag) ?? ""}${id}\n`;
+        }
+        return reply(200, lines, ...headers);
+    }
+
+    #decode(request, tag) {
+        const prefix = this.shapes.get(tag);
+        const { text } = request.options;
+        if (prefix === undefined) {
+            return refusal(409, "no_shape");
+        }
+        return !text.startsWith(prefix) || !/^[0-9]+$/.test(text.slice(prefix.length))
+            ? refusal(400, "bad_id")
+            : reply(200, { tag, id: text.slice(prefix.length), granted: true });
     }
 
     #granted(node, status, row, from) {

@@ -227,6 +227,7 @@ clusterTest("the example of the README", 2, async (cluster) => {
     const text = readFileSync(new URL("../README.md", import.meta.url), "utf8");
     const examples = [...text.matchAll(/```js\n(.*?)```/gs)].map((match) => match[1]);
     assert.ok(examples.length > 0);
+    cluster.shapes.set("invoice", "INV-");
     for (const example of examples) {
         const program = example.replaceAll("http://127.0.0.1:8081", cluster.urls[0])
             .replaceAll("http://127.0.0.1:8082", cluster.urls[1])
@@ -234,6 +235,6 @@ clusterTest("the example of the README", 2, async (cluster) => {
         const out = await new Promise((resolve, reject) => execFile(process.execPath,
             ["--input-type=module", "-e", program], { timeout: 60000 },
             (error, said) => (error ? reject(error) : resolve(said))));
-        assert.match(out, /^[0-9]+n?\n$/);
+        assert.match(out, /^[0-9]+n?\nINV-1\n$/);
     }
 });

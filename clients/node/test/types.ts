@@ -1,7 +1,7 @@
 // What must compile by index.d.ts, and what must not: `make types`.
 
 import { Client, LeafdError } from "leafd";
-import type { Decoded, IdRange, Stats, StrictRange } from "leafd";
+import type { Decoded, IdRange, Stats, StrictRange, TextIds } from "leafd";
 
 const client = new Client({ endpoints: "http://a", token: undefined, windowMs: 1000 });
 const segment = client.segment("order");
@@ -10,6 +10,8 @@ const maybe: bigint | undefined = segment.tryNext();
 const many: bigint[] = await segment.nextMany(5);
 const range: IdRange = await segment.nextRange(5);
 const strict: StrictRange = await client.strict("invoice").request(1, { key: "k" });
+const texts: TextIds = await client.texts("invoice").request(2, { key: "k" });
+const back: bigint = await client.texts("invoice").decode(texts.texts[0] ?? "");
 const parts: Decoded = client.decode(await client.snowflake().next());
 const stats: Stats = client.stats();
 for await (const one of segment) {
@@ -26,7 +28,7 @@ try {
         console.log(told);
     }
 }
-console.log(id, maybe, many, range, strict.replayed, parts.workerId, stats.burnt);
+console.log(back, id, maybe, many, range, strict.replayed, parts.workerId, stats.burnt);
 
 // @ts-expect-error endpoints are needed
 new Client({});
