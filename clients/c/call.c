@@ -63,7 +63,10 @@ static bool read_error(const struct answer *answer, struct leafd_error *error)
     bool good = is_code(code) && message != NULL;
     if (good) {
         bool again = answer->status == 503 || answer->status == 429;
-        (void)fault(error, code, answer->status, again, "%s", message);
+        bool shaped = answer->status == 400 && strcmp(code, "bad_request") == 0 &&
+                      strstr(message, " has a shape, ") != NULL;
+        (void)fault(error, code, answer->status, again, "%.900s%s", message,
+                    shaped ? "; texts() of the client gives them" : "");
     }
     json_decref(json);
     return good;
@@ -245,4 +248,17 @@ int client_call(const struct call *call, struct line **line, struct answer *answ
         *line = NULL;
     }
     return result;
+}
+
+int client_get(struct leafd *client, struct door *door, const char *path, const char *key,
+               uint64_t until_ns, struct line **line, struct answer *answer,
+               struct leafd_error *error)
+{
+    struct call call = {
+        .client = client,
+        .door = door,
+        .request = {.method = "GET", .path = path, .key = key},
+        .until_ns = until_ns,
+    };
+    return client_call(&call, line, answer, error);
 }

@@ -96,6 +96,11 @@ struct call {
 int client_call(const struct call *call, struct line **line, struct answer *answer,
                 struct leafd_error *error);
 
+/* The same of a GET by a key, which may be NULL. */
+int client_get(struct leafd *client, struct door *door, const char *path, const char *key,
+               uint64_t until_ns, struct line **line, struct answer *answer,
+               struct leafd_error *error);
+
 /* Another address of the door from now on. */
 void client_leave_node(struct leafd *client, struct door *door, unsigned from);
 

@@ -181,6 +181,37 @@ static void do_strict(char **words)
     printf("ids %" PRId64 "-%" PRId64 "%s\n", range.first, range.last, replayed ? " replayed" : "");
 }
 
+static void do_texts(char **words)
+{
+    static char into[1000][LEAFD_TEXT_BYTES];
+    struct leafd_error error;
+    bool replayed;
+    uint32_t count = (uint32_t)strtoul(words[2], NULL, 10);
+    struct leafd_texts *texts = leafd_texts(leafd, words[1], &error);
+    if (texts == NULL ||
+        leafd_texts_take(texts, count, words[3], into, &replayed, deadline, &error) != 0) {
+        answer_error(&error);
+        return;
+    }
+    printf("texts %s", replayed ? "replayed" : "new");
+    for (uint32_t i = 0; i < count; i++) {
+        printf(" %s", into[i]);
+    }
+    putchar('\n');
+}
+
+static void do_textid(char **words)
+{
+    struct leafd_error error;
+    struct leafd_texts *texts = leafd_texts(leafd, words[1], &error);
+    int64_t id = texts != NULL ? leafd_texts_decode(texts, words[2], deadline, &error) : -1;
+    if (id < 0) {
+        answer_error(&error);
+    } else {
+        printf("textid %" PRId64 "\n", id);
+    }
+}
+
 static int take_strict(const char *tag, long count, struct ids *ids, struct leafd_error *error)
 {
     struct leafd_range range;
@@ -555,6 +586,8 @@ static const struct command {
     {"segment", 3, do_segment},
     {"range", 3, do_range},
     {"strict", 3, do_strict},
+    {"texts", 3, do_texts},
+    {"textid", 3, do_textid},
     {"strict1", 3, do_strict1},
     {"snowflake", 2, do_snowflake},
     {"threads", 4, do_threads},

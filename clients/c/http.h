@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 
 enum {
-    ANSWER_BYTES = 64 * 1024, /* more than leafd ever answers to what is asked here */
-    LINES_IDLE_MAX = 32       /* those beyond are not kept */
+    ANSWER_BYTES = 128 * 1024, /* more than leafd ever answers to what is asked here */
+    LINES_IDLE_MAX = 32        /* those beyond are not kept */
 };
 
 struct line;

@@ -115,6 +115,30 @@ int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *k
                       struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
                       struct leafd_error *error);
 
+/* --- ids as texts, as the server writes them: a request each --- */
+
+enum { LEAFD_TEXT_BYTES = 131 }; /* of an id's text at most, with the 0 at its end */
+
+struct leafd_texts;
+
+/* The source of a tag's ids as texts: in the tag's shape, if it has one. */
+struct leafd_texts *leafd_texts(struct leafd *leafd, const char *tag, struct leafd_error *error);
+
+/* One id. 0 or -1. */
+int leafd_texts_next(struct leafd_texts *texts, char text[LEAFD_TEXT_BYTES],
+                     struct leafd_error *error);
+
+/* 1 to 1000 ids into[count]. key as of leafd_strict_take(); a tag of mode trend takes none
+ * ("bad_key"), which a call with NULL finds out by itself. 0, or -1: what into has is no id. */
+int leafd_texts_take(struct leafd_texts *texts, uint32_t count, const char *key,
+                     char (*into)[LEAFD_TEXT_BYTES], bool *replayed, uint32_t deadline_ms,
+                     struct leafd_error *error);
+
+/* The number of a text of this tag, whether or not it was granted to anyone, from the
+ * admin_endpoints; -1: "bad_id" for what is no text of the tag's shape, or has a wrong check. */
+int64_t leafd_texts_decode(struct leafd_texts *texts, const char *text, uint32_t deadline_ms,
+                           struct leafd_error *error);
+
 /* --- snowflake ids, made in this process --- */
 
 struct leafd_snowflake;

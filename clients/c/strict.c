@@ -20,15 +20,9 @@ static int ask(struct leafd_strict *strict, uint32_t count, const char *key,
     struct leafd *client = strict->source.client;
     char path[sizeof strict->path + 64];
     (void)snprintf(path, sizeof path, "%s?count=%u&format=range", strict->path, count);
-    struct call call = {
-        .client = client,
-        .door = &client->ids,
-        .request = {.method = "GET", .path = path, .key = key},
-        .until_ns = until_ns,
-    };
     struct line *line;
     struct answer answer;
-    if (client_call(&call, &line, &answer, error) != 0) {
+    if (client_get(client, &client->ids, path, key, until_ns, &line, &answer, error) != 0) {
         return -1;
     }
     struct leafd_range ranges[TEXT_RANGES_MAX];
@@ -56,12 +50,7 @@ static int check(uint32_t count, const char *key, struct leafd_error *error)
         return fault(error, "bad_setting", 0, false, "count=%u must be from 1 to %d", count,
                      TEXT_COUNT_MAX);
     }
-    if (key != NULL && !text_is_visible(key, TEXT_KEY_CHARS)) {
-        return fault(error, "bad_setting", 0, false,
-                     "key=\"%.200s\" must be 1 to %d visible ASCII characters", key,
-                     TEXT_KEY_CHARS);
-    }
-    return 0;
+    return text_check_key(key, error);
 }
 
 int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,

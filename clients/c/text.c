@@ -1,6 +1,8 @@
 /* See text.h. */
 #include "text.h"
 
+#include "fault.h"
+
 #include <string.h>
 #include <sys/random.h>
 
@@ -61,6 +63,16 @@ bool text_is_visible(const char *text, size_t max_chars)
         }
     }
     return length > 0 && length <= max_chars;
+}
+
+int text_check_key(const char *key, struct leafd_error *error)
+{
+    if (key != NULL && !text_is_visible(key, TEXT_KEY_CHARS)) {
+        return fault(error, "bad_setting", 0, false,
+                     "key=\"%.200s\" must be 1 to %d visible ASCII characters", key,
+                     TEXT_KEY_CHARS);
+    }
+    return 0;
 }
 
 void text_encode(const char *name, char *into)
@@ -162,4 +174,35 @@ int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct
     }
     *why = left > 0 ? "fewer ids than were asked for" : NULL;
     return left > 0 ? -1 : found;
+}
+
+bool text_read_lines(const char *body, size_t body_bytes, uint32_t count,
+                     char (*into)[LEAFD_TEXT_BYTES], const char **why)
+{
+    const char *at = body;
+    const char *end = body + body_bytes;
+    uint32_t found = 0;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t bytes = stop != NULL ? (size_t)(stop - at) : LEAFD_TEXT_BYTES;
+        if (found == count) {
+            *why = "more ids than were asked for";
+            return false;
+        }
+        if (bytes >= LEAFD_TEXT_BYTES) {
+            *why = "a line that is too long, or has no end";
+            return false;
+        }
+        memcpy(into[found], at, bytes);
+        into[found][bytes] = 0;
+        /* One with a 0 in it is shorter than its line. */
+        if (!text_is_visible(into[found], LEAFD_TEXT_BYTES - 1) || strlen(into[found]) != bytes) {
+            *why = "a line that is no id";
+            return false;
+        }
+        found++;
+        at = stop + 1;
+    }
+    *why = "fewer ids than were asked for";
+    return found == count;
 }

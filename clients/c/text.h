@@ -12,6 +12,8 @@ enum {
     TEXT_RANGES_MAX = 64,    /* docs/http-api.md: ranges in a reply */
     TEXT_ENCODED_BYTES = 3 * TEXT_NAME_BYTES + 1,
     TEXT_OWN_KEY_CHARS = 26,
+    TEXT_LINES_MAX = 1000, /* ids of one call that come as texts */
+    TEXT_ENCODED_ID_BYTES = 3 * (LEAFD_TEXT_BYTES - 1) + 1,
 };
 
 /* 1 to 128 bytes of UTF-8 without control characters? */
@@ -20,7 +22,11 @@ bool text_is_name(const char *text);
 /* 1 to max_chars visible ASCII characters? */
 bool text_is_visible(const char *text, size_t max_chars);
 
-/* A name as one element of a path; into has TEXT_ENCODED_BYTES. */
+/* 0 for NULL, and for what may be an Idempotency-Key; else -1 with "bad_setting". */
+int text_check_key(const char *key, struct leafd_error *error);
+
+/* A text as one element of a path or a query; into has three bytes for each of its bytes, and one:
+ * of a name TEXT_ENCODED_BYTES, of an id's text TEXT_ENCODED_ID_BYTES. */
 void text_encode(const char *name, char *into);
 
 /* A whole number from min to max in decimal digits alone. */
@@ -33,4 +39,9 @@ void text_make_key(char into[static TEXT_OWN_KEY_CHARS + 1]);
  * number of ranges, which are in into[TEXT_RANGES_MAX] then, or -1: *why says what is wrong. */
 int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct leafd_range *into,
                      const char **why);
+
+/* A body that must have count lines, each the text of an id, which are put into into[count]. False:
+ * *why says what is wrong, and what into has is nobody's. */
+bool text_read_lines(const char *body, size_t body_bytes, uint32_t count,
+                     char (*into)[LEAFD_TEXT_BYTES], const char **why);
 #endif

@@ -216,6 +216,123 @@ static void test_counts(void **state)
     server_stop(&server);
 }
 
+/* --- texts --- */
+
+static bool has_key(const struct served *request)
+{
+    return strstr(request->head, "Idempotency-Key: ") != NULL;
+}
+
+/* Texts of any tag, and their numbers; "trend" takes no key, "wrong" gives what is none. */
+static void say_texts(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    char body[1024] = "A1\nA 2\n";
+    size_t used = 0;
+    uint64_t count = option(request->target, "count=");
+    if (strstr(request->target, "/decode/") != NULL) {
+        bool good = strstr(request->target, "text=A%26%2B7") != NULL;
+        server_say(into, good ? 200 : 400, "",
+                   good ? "{\"tag\":\"t\",\"id\":\"7\",\"granted\":true}"
+                        : "{\"code\":\"bad_id\",\"message\":\"none\"}");
+        return;
+    }
+    if (strstr(request->target, "format=range") != NULL) {
+        server_say(
+            into, 400, "",
+            "{\"code\":\"bad_request\",\"message\":\"tag t has a shape, so its ids are texts\"}");
+        return;
+    }
+    if (strstr(request->target, "/trend") != NULL && has_key(request)) {
+        server_say(into, 400, "", "{\"code\":\"bad_key\",\"message\":\"of mode trend\"}");
+        return;
+    }
+    for (uint64_t i = 0; strstr(request->target, "/wrong") == NULL && i < count; i++) {
+        used += (size_t)snprintf(body + used, sizeof body - used, "INV-%lld\n",
+                                 (long long)server->next_id++);
+    }
+    server_say(into, 200,
+               strstr(request->head, "Key: mine") ? "Idempotency-Replayed: true\r\n" : "", body);
+}
+
+static void test_texts(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    char into[2][LEAFD_TEXT_BYTES];
+    bool replayed = true;
+    server_start(&server, say_texts);
+    struct leafd *leafd = open_with(&server, NULL);
+    struct leafd_texts *texts = leafd_texts(leafd, "t", &error);
+    assert_int_equal(leafd_texts_next(texts, into[0], &error), 0);
+    assert_string_equal(into[0], "INV-1");
+    assert_true(has_key(&server.last));
+    assert_int_equal(leafd_texts_take(texts, 2, NULL, into, &replayed, 0, NULL), 0);
+    assert_string_equal(into[1], "INV-3");
+    assert_false(replayed);
+    assert_int_equal(leafd_texts_take(texts, 1, "mine", into, &replayed, 0, NULL), 0);
+    assert_true(replayed);
+    struct leafd_texts *trend = leafd_texts(leafd, "trend", &error);
+    assert_int_equal(leafd_texts_next(trend, into[0], NULL), 0);
+    assert_int_equal(leafd_texts_next(trend, into[0], NULL), 0);
+    assert_false(has_key(&server.last));
+    assert_int_equal(server_requests(&server), 6);
+    struct leafd_stats stats = stats_of(leafd);
+    assert_int_equal(stats.ids_strict, 6);
+    assert_int_equal(stats.waits, 5);
+    assert_int_equal(stats.errors, 0);
+    assert_int_equal(leafd_texts_take(trend, 1, "mine", into, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "bad_key");
+    assert_int_equal(
+        leafd_texts_take(leafd_texts(leafd, "wrong", NULL), 2, NULL, into, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "bad_answer");
+    assert_int_equal(leafd_strict_next(leafd_strict(leafd, "t", NULL), &error), -1);
+    assert_string_equal(error.code, "bad_request");
+    assert_non_null(strstr(error.message, "; texts() of the client gives them"));
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
+static void test_the_number_of_a_text(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    char into[1][LEAFD_TEXT_BYTES], longer[160];
+    server_start(&server, say_texts);
+    struct leafd *leafd = open_with(&server, NULL);
+    struct leafd_texts *texts = leafd_texts(leafd, "t", &error);
+    assert_int_equal(leafd_texts_decode(texts, "A&+7", 0, &error), 7);
+    assert_int_equal(leafd_texts_decode(texts, "B", 0, &error), -1);
+    assert_string_equal(error.code, "bad_id");
+    assert_int_equal(error.status, 400);
+    server.answer = server_ids;
+    assert_int_equal(leafd_texts_decode(texts, "A&+7", 0, &error), -1);
+    assert_string_equal(error.code, "bad_answer");
+    unsigned asked = server_requests(&server);
+    (void)snprintf(longer, sizeof longer, "%0131d", 7);
+    const char *const bad[] = {"", "a b", "\xc3\xa4", longer};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(leafd_texts_decode(texts, bad[i], 0, &error), -1);
+        assert_string_equal(error.code, "bad_setting");
+    }
+    assert_int_equal(leafd_texts_take(texts, 0, NULL, into, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "bad_setting");
+    assert_int_equal(leafd_texts_take(texts, 1001, NULL, into, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "bad_setting");
+    assert_int_equal(leafd_texts_take(texts, 1, "a b", into, NULL, 0, &error), -1);
+    assert_null(leafd_texts(leafd, "", &error));
+    assert_string_equal(error.code, "bad_setting");
+    assert_int_equal(server_requests(&server), asked);
+    leafd_close(leafd);
+    assert_int_equal(leafd_texts_next(texts, into[0], &error), -1);
+    assert_string_equal(error.code, "closed");
+    assert_int_equal(leafd_texts_decode(texts, "A", 0, &error), -1);
+    assert_string_equal(error.code, "closed");
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
 struct taking {
     struct leafd_segment *segment;
     int64_t ids[5000];
@@ -487,6 +604,8 @@ int main(void)
         cmocka_unit_test(test_segment),
         cmocka_unit_test(test_what_is_left_is_burnt),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_the_number_of_a_text),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_close_while_calls_wait),

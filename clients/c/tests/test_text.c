@@ -169,6 +169,35 @@ static void test_too_many_ranges(void **state)
     assert_int_equal(read_ranges(body, TEXT_RANGES_MAX + 1, into), -1);
 }
 
+static bool read_lines(const char *body, uint32_t count, char (*into)[LEAFD_TEXT_BYTES])
+{
+    const char *why = NULL;
+    return text_read_lines(body, strlen(body), count, into, &why);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    char into[3][LEAFD_TEXT_BYTES];
+    char longest[256], longer[256];
+    (void)snprintf(longest, sizeof longest, "%0130d\n", 7);
+    (void)snprintf(longer, sizeof longer, "%0131d\n", 7);
+    assert_true(read_lines("INV-1\n!\n~\n", 3, into));
+    assert_string_equal(into[0], "INV-1");
+    assert_string_equal(into[2], "~");
+    assert_true(read_lines(longest, 1, into));
+    assert_int_equal(strlen(into[0]), 130);
+    assert_false(read_lines(longer, 1, into));
+    static const char *const bad[] = {"",       "A1\n",      "A1\nA2",       "A1\nA2\nA3\n",
+                                      "A1\n\n", "A1\nA 2\n", "A1\r\nA2\r\n", "A1\n\xc3\n",
+                                      "\nA1\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(read_lines(bad[i], 2, into));
+    }
+    const char *why;
+    assert_false(text_read_lines("A\0\n", 3, 1, into, &why));
+}
+
 /* Any bytes: no reading behind their end (ASan looks), and nothing taken that is not there. */
 static void test_any_bytes(void **state)
 {
@@ -205,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_too_many_ranges),
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
