@@ -82,6 +82,12 @@ class Ids(list):
         return [number for first, last in self for number in range(first, last + 1)]
 
 
+class Texts(list):
+    """Texts in the order they came."""
+
+    replayed = False
+
+
 def parse_ids(text):
     """The Ids of "F-L F-L ...", which are joined where they follow each other."""
     found = Ids()
@@ -204,6 +210,17 @@ class Driver:
         replayed = text.endswith(" replayed")
         found = parse_ids(text[: -len(" replayed")] if replayed else text)
         found.replayed = replayed
+        return found
+
+    def texts(self, line, timeout=ANSWER_TIMEOUT_S):
+        """The Texts of a command that answers with them."""
+        return self.parse_texts(self.ask(line, timeout))
+
+    def parse_texts(self, answer):
+        words = answer.split(" ")
+        assert words[0] == "texts" and words[1] in ("new", "replayed"), answer[:200]
+        found = Texts(words[2:])
+        found.replayed = words[1] == "replayed"
         return found
 
     def stats(self):
