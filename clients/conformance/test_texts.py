@@ -100,6 +100,23 @@ def test_an_answer_with_texts_is_lost(start, gates, make):
     assert client.texts(f"texts {tag} 1") == [invoice(4)]
 
 
+def test_texts_of_a_monotonic_tag(start, shared, gates, make):
+    """They take keys as well, and rise."""
+    wait_level(shared, 4)
+    tag = make("E{id:9}", mode="monotonic")
+    client = start().open(endpoints=joined(gates), **QUICK)
+    for gate in gates:
+        gate.lose = 1
+    found = client.texts(f"texts {tag} 3")
+    assert sum(gate.lost for gate in gates) >= 1
+    assert found.replayed and len(set(keys(gates))) == 1 and keys(gates)[0]
+    for gate in gates:
+        gate.lose = 0
+    found += client.texts(f"texts {tag} 2") + client.texts(f"texts {tag} 2")
+    assert all(re.fullmatch("E[0-9]{9}", text) for text in found)
+    assert found == sorted(set(found)) and len(found) == 7
+
+
 @pytest.mark.bound(90)
 def test_texts_while_the_leader_dies(start, faulty, make):
     """One client, one call at a time, with a key each: no gap and no call that fails."""
