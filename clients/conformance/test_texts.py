@@ -11,6 +11,7 @@ from driver import check_once, urls
 from fake import http
 from test_client_faults import QUICK, joined
 from test_max import wait_level
+from wait import wait_until
 
 serial = itertools.count(1)
 INVOICE = "INV-{id:6}{luhn}"
@@ -319,3 +320,22 @@ def test_texts_of_two_nodes(start, shared, make):
         texts = client.texts(f"texts {tag} 100")
         found.append([(int(text[4:-1]), int(text[4:-1])) for text in texts])
     check_once(*found)
+
+
+def test_the_numbers_of_texts_are_for_the_role_read(start, locked):
+    def made():
+        answer = locked.node.http("PUT", "/api/tags/shaped", {"shape": "A{id}"},
+                                  locked.tokens.bearer("root"))
+        return answer.status in (200, 201)
+
+    wait_until(made, 20, "the level that shapes need")
+
+    def opened(role):
+        return start().open(endpoints=locked.url, ca_file=locked.authority.pem,
+                            token=locked.tokens.tokens[role])
+
+    ids, reader = opened("ids"), opened("reader")
+    text = ids.texts("texts shaped 1")[0]
+    assert reader.ask(f"textid shaped {text}") == f"textid {text[1:]}"
+    assert ids.refused(f"textid shaped {text}", "forbidden").status == 403
+    assert reader.refused("texts shaped 1", "forbidden").status == 403
