@@ -294,14 +294,16 @@ static int item_look(struct look *look, const struct strict_item *item,
     return item_ask(look, item, result);
 }
 
-/* What the batches that wait need of it grows, but not above max_step for all of them together. */
+/* What the batches that wait need of it grows, but not above max_step for all of them together;
+ * the largest of them gets all of its ids at once, whoever waits behind it. */
 static void note_need(struct look *look, struct window *window)
 {
     const struct tag_row *row = fsm_tag(look->fsm, window->name, window->name_len);
-    uint64_t most = window->asked > row->max_step ? window->asked : row->max_step;
+    uint64_t together = window->need + window->asked;
+    uint64_t largest = window->asked > window->need ? window->asked : window->need;
+    uint64_t most = largest > row->max_step ? largest : row->max_step;
 
-    window->need += window->asked;
-    window->need = window->need < most ? window->need : most;
+    window->need = together < most ? together : most;
     want(look->windows, window);
 }
 

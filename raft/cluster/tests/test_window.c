@@ -216,6 +216,17 @@ static void test_what_waits_is_bounded_by_max_step(void **state)
     assert_true(max_id(l, "m") == 1 + STEP + MAX_STEP);
 }
 
+static void test_a_large_batch_gets_its_ids_though_small_ones_wait_too(void **state)
+{
+    struct leader *l = *state;
+
+    open_window(l);
+    assert_int_equal(take(l, "m", MAX_STEP + 100), ERR_EMPTY);
+    assert_int_equal(take(l, "m", STEP), ERR_EMPTY);
+    assert_true(renew(l));
+    take_from(l, MAX_STEP + 100, 2);
+}
+
 static void test_a_busy_tag_has_larger_windows(void **state)
 {
     struct leader *l = *state;
@@ -719,6 +730,7 @@ int main(void)
         TEST(test_a_window_is_renewed_when_less_than_half_is_left),
         TEST(test_a_request_larger_than_any_window_gets_one_piece),
         TEST(test_what_waits_is_bounded_by_max_step),
+        TEST(test_a_large_batch_gets_its_ids_though_small_ones_wait_too),
         TEST(test_a_busy_tag_has_larger_windows),
         TEST(test_all_items_of_a_batch_or_none),
         TEST(test_items_that_get_nothing_do_not_hold_others_up),
