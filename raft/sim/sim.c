@@ -53,6 +53,7 @@ static void turn(struct sim_node *node)
     sim_check_node(node);
     sim_level_check(node);
     sim_member_check(node);
+    sim_mono_turned(node);
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
         return;
@@ -75,7 +76,7 @@ static const struct {
     [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
     [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
     [SIM_LEVEL] = {sim_upgrade_event, 400}, [SIM_MONO] = {sim_mono_event, 15},
-    [SIM_STALE] = {sim_mono_stale, 700},
+    [SIM_STALE] = {sim_mono_stale, 500},
 };
 
 /* What happens to a node from outside, paused or not. */
@@ -90,7 +91,7 @@ static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
  * end, when clients are gone, each node is still to serve somebody. */
 static void every(struct sim_world *world, enum sim_event_kind kind)
 {
-    bool is_calm = !world->faults && world->clients;
+    bool is_calm = !world->faults && world->clients && kind != SIM_MEMBER && kind != SIM_LEVEL;
     uint64_t mean_ms = periodic[kind].mean_ms * (is_calm ? CALM_SLOWER : 1);
 
     sim_schedule(world, 1 + sim_below(world, 2 * mean_ms), (struct sim_event){.kind = kind});

@@ -417,5 +417,6 @@ void sim_fault_end(struct sim_world *world)
             sim_node_slow(node, 0, 1);
         }
     }
+    memset(world->link_free_ms, 0, sizeof world->link_free_ms);
     sim_net_heal(world);
 }

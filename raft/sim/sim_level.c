@@ -5,7 +5,8 @@
 
 #include "src/base/assert.h"
 
-#define HOLD_MS 2000 /* at most */
+#define HOLD_MS 2000  /* at most */
+#define QUIET_MS 2500 /* most have that level by then, and what it brought can go wrong */
 
 void sim_level_init(struct sim_world *world)
 {
@@ -20,6 +21,7 @@ void sim_level_init(struct sim_world *world)
     } else if (world->seed % 5 < 3) { /* a new cluster of today; the others stay at the first one */
         world->newest = SIM_LEVELS_MAX;
         world->level_auto = true;
+        world->quiet_until_ms = world->now_ms + QUIET_MS;
     }
     world->mono = SIM_MONO_SERVED && world->newest >= SIM_MONO_LEVEL;
 }

@@ -15,7 +15,8 @@
 #define LATE_MS 900  /* how late what the others send comes, at least; twice that at most */
 #define APART_MS 300 /* and by how much they differ */
 #define PAUSE_MS 1500
-#define SLOW_LEAST 5 /* times: it steps down after so many election timeouts */
+#define WITHOUT_PERCENT 15 /* of those that have no ids left; the others show more */
+#define SLOW_LEAST 5       /* times: it steps down after so many election timeouts */
 
 /* --- clients --- */
 
@@ -116,16 +117,51 @@ static void leave_behind(struct sim_node *leader, bool with_others)
     }
 }
 
-/* What it sends is lost, and what the others have sent comes late: also that they have heard it. */
+/* What the others send comes late, also that they have heard it. What it sends is lost, with what
+ * was on its way; or it has just begun a round, to which the answers come when others lead. */
 static void silence(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
     uint64_t late_ms = LATE_MS + sim_below(world, LATE_MS);
+    bool is_heard = sim_percent(world, 60);
 
+    if (is_heard) {
+        (void)sim_strict_event(leader, SIM_MONOTONIC);
+        sim_turn(leader);
+    }
     SIM_NODE_FOREACH (node, world) {
-        if (node != leader) {
-            hold_back(node, leader, world->now_ms + late_ms + sim_below(world, APART_MS));
+        if (node == leader) {
+            continue;
+        }
+        hold_back(node, leader, world->now_ms + late_ms + sim_below(world, APART_MS));
+        if (is_heard) {
+            hold_back(leader, node, leader->drift.until_ms);
+        } else {
             sim_net_cut(world, leader->id - 1, node->id - 1, true);
+        }
+    }
+}
+
+/* It has appended that it votes no more, which one voter alone is to confirm. The others have heard
+ * of it, and elect without these two. */
+static void leave_out(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    const struct sim_node *friend = NULL;
+    uint64_t count = 0;
+
+    MEMBER_FOREACH (member, driver_configuration(&leader->replica.driver)) {
+        if (member->role == ROLE_VOTER && member->id != leader->id &&
+            sim_below(world, ++count) == 0) {
+            friend = &world->nodes[member->id - 1];
+        }
+    }
+    SIM_NODE_FOREACH (node, world) {
+        if (node != leader && node != friend && friend != NULL) {
+            hold_back(node, leader, leader->drift.until_ms);
+            hold_back(leader, node, leader->drift.until_ms);
+            sim_net_cut(world, node->id - 1, friend->id - 1, true);
+            sim_net_cut(world, friend->id - 1, node->id - 1, true);
         }
     }
 }
@@ -145,8 +181,8 @@ static void depose(struct sim_node *leader)
     sim_turn(leader);
 }
 
-/* There is a majority of the voters without it. */
-static bool others_can_elect(struct sim_node *leader)
+/* There is a majority of the voters without it, and without so many others. */
+static bool others_can_elect(struct sim_node *leader, unsigned less)
 {
     struct sim_world *world = leader->world;
     unsigned voters = 0;
@@ -161,22 +197,61 @@ static bool others_can_elect(struct sim_node *leader)
                 node != leader && sim_node_runs(node) && node->alone_until_ms <= world->now_ms;
         }
     }
-    return running >= voters / 2 + 1;
+    return running >= voters / 2 + 1 + less;
+}
+
+static bool is_dark(const struct sim_node *leader)
+{
+    return leader->drift.until_ms > leader->world->now_ms;
+}
+
+static bool has_ids_left(const struct sim_node *leader)
+{
+    return windows_counts(leader->replica.requests.serving.windows)->left > 0;
+}
+
+/* It gets so few turns that it does not step down. */
+static uint64_t begin_dark(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    uint64_t until_ms = world->now_ms + DARK_MS + sim_below(world, DARK_MS);
+
+    world->stats.stale++;
+    sim_trace(world, "leader %u is kept in the dark", leader->id);
+    sim_node_slow(leader, until_ms, SLOW_LEAST + (unsigned)sim_below(world, 6));
+    sim_net_heal(world);
+    return until_ms;
+}
+
+void sim_mono_turned(struct sim_node *leader)
+{
+    const struct driver *driver = &leader->replica.driver;
+    const struct conf_member *self;
+
+    if (!leader->world->mono || !leader->world->faults || !driver_is_leader(driver) ||
+        driver_pending_change(driver) == 0 || is_dark(leader) || leader->handing_over) {
+        return;
+    }
+    self = driver_member(driver, leader->id);
+    if ((self == NULL || self->role != ROLE_VOTER) && others_can_elect(leader, 1)) {
+        uint64_t until_ms = begin_dark(leader);
+
+        leave_out(leader);
+        sim_fault_keep_quiet(leader->world, until_ms);
+    }
 }
 
 void sim_mono_stale(struct sim_world *world)
 {
     struct sim_node *leader = any_leader(world);
-    uint64_t until_ms = world->now_ms + DARK_MS + sim_below(world, DARK_MS);
+    uint64_t until_ms;
 
-    if (leader == NULL || !world->faults || sim_is_quiet(world) || leader->handing_over ||
-        leader->drift.until_ms > world->now_ms || !others_can_elect(leader)) {
+    if (leader == NULL || !world->faults || leader->handing_over || is_dark(leader) ||
+        (sim_is_quiet(world) && sim_percent(world, 50)) || !others_can_elect(leader, 0) ||
+        (!has_ids_left(leader) && !sim_percent(world, WITHOUT_PERCENT))) {
         return;
     }
-    world->stats.stale++;
-    sim_trace(world, "leader %u is kept in the dark", leader->id);
-    sim_net_heal(world);
-    sim_node_slow(leader, until_ms, SLOW_LEAST + (unsigned)sim_below(world, 6));
+    until_ms = begin_dark(leader);
     switch (sim_below(world, 8)) {
     case 0:
     case 1:

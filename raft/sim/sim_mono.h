@@ -20,5 +20,8 @@
 void sim_mono_event(struct sim_world *world);
 /* A leader is kept in the dark, or stopped, or deposed. */
 void sim_mono_stale(struct sim_world *world);
+/* The node had a turn: a leader that has just ceased to be a voter is kept in the dark, with one
+ * voter on its side. */
+void sim_mono_turned(struct sim_node *node);
 
 #endif

@@ -349,6 +349,8 @@ void sim_net_node_changed(struct sim_node *node, bool up)
         if (i == n) {
             continue;
         }
+        node->world->link_free_ms[i][n] = 0; /* what is late came by an older connection */
+        node->world->link_free_ms[n][i] = 0;
         linked = up && !node->world->cut[i][n] && !node->world->cut[n][i];
         node->world->broken[i][n] = up && !linked; /* a new connection does not come about */
         node->world->broken[n][i] = up && !linked;
