@@ -253,6 +253,33 @@ static void test_a_majority_of_the_newest_configuration(void **state)
     ring_close(&ring);
 }
 
+/* One that hands its vote back leads on until the change is committed, and is no part of a majority
+ * from the moment when it appends the change. */
+static void test_a_leader_without_a_vote_does_not_count_itself(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    struct configuration without = {0};
+    uint64_t leader = start(&ring, 3);
+    uint64_t round;
+
+    (void)state;
+    (void)take(&ring, leader, 1, NULL);
+    ring.lost[FRAME_CONFIRM] = true;
+    for (uint64_t id = 1; id <= 3; id++) {
+        configuration_add(&without, id, "", id != leader ? ROLE_VOTER : ROLE_STANDBY);
+    }
+    core_pretend(&ring_node(&ring, leader)->replica.driver, &without);
+    ask_id(&ring, leader, &asked, NULL);
+    round = serving_of(&ring, leader)->round.number;
+    acknowledge(&ring, leader, leader % 3 + 1, term_of(&ring, leader), round);
+    assert_int_equal(asked.done, 0); /* one voter of two */
+    acknowledge(&ring, leader, (leader + 1) % 3 + 1, term_of(&ring, leader), round);
+    assert_int_equal(asked.done, 1);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
 /* --- leadership that changes --- */
 
 static void test_later_leaders_begin_above(void **state)
@@ -576,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_each_turn_begins_a_round_up_to_a_bound),
         cmocka_unit_test(test_the_newest_round_is_asked_again),
         cmocka_unit_test(test_a_majority_of_the_newest_configuration),
+        cmocka_unit_test(test_a_leader_without_a_vote_does_not_count_itself),
         cmocka_unit_test(test_later_leaders_begin_above),
         cmocka_unit_test(test_a_deposed_leader_falls_silent),
         cmocka_unit_test(test_a_window_that_completes_in_another_term_is_nobodys),
