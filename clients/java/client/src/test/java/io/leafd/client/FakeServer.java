@@ -85,16 +85,19 @@ final class FakeServer implements AutoCloseable {
 
         void raw(String text) throws IOException {
             if (lost) {
+                socket.close();
                 return;
             }
             socket.getOutputStream().write(text.getBytes(StandardCharsets.UTF_8));
             socket.getOutputStream().flush();
         }
 
-        /** Whatever is answered from now on does not arrive, and the connection ends. */
-        void lose() throws IOException {
+        /**
+         * Whatever is answered from now on does not arrive, and the connection ends with it: not
+         * sooner, or the next try could be carried out before this one.
+         */
+        void lose() {
             lost = true;
-            socket.close();
         }
 
         /** Reads no further request, and answers nothing: the connection ends. */
@@ -206,6 +209,9 @@ final class FakeServer implements AutoCloseable {
                 }
                 seen.add(exchange);
                 handler.handle(exchange);
+                if (exchange.lost) {
+                    return;
+                }
             }
         } catch (IOException e) {
             return; // the client went away, or the test cut it
