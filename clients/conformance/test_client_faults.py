@@ -204,13 +204,13 @@ def test_nobody_answers(start, fake):
 
 
 def test_rounds(start, fake):
-    """20 ms, 40, 80, 160, 320, 640 ..., of each a random half to all: in 1.2 s 6 to 8 rounds."""
+    """20 ms, 40, 80, 160, 320, 640, 1000, of each a random half to all: in 1.2 s 6 or 7 rounds."""
     server = fake(lambda request: None)
     client = start().open(endpoints=server.url, deadline_ms=1200)
     client.refused("strict orders 1", "unreachable")  # whatever a first call takes to load
     server.requests.clear()
     client.refused("strict orders 1", "unreachable")
-    assert len(server.requests) <= 9, len(server.requests)
+    assert len(server.requests) <= 7, len(server.requests)
     assert len(server.requests) >= 4 or client.waited_s > 0.3, len(server.requests)
     began = server.requests[0].at_ns
     assert all(request.at_ns - began < (1.3 + client.waited_s) * 1e9

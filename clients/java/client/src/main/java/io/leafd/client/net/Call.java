@@ -20,7 +20,6 @@ public final class Call {
     public static final long NO_DEADLINE = Long.MAX_VALUE;
     private static final long FIRST_WAIT_NANOS = 20_000_000;
     private static final long LAST_WAIT_NANOS = 1_000_000_000;
-    private static final long LEAST_WAIT_NANOS = 40_000_000;
 
     private final Cluster cluster;
     private final Supplier<Request> request;
@@ -198,7 +197,7 @@ public final class Call {
         if (quota) {
             note(why);
             stay = true; // the quota is of this client
-            waitFor(Math.max(after, FIRST_WAIT_NANOS), true);
+            waitFor(Math.max(after, FIRST_WAIT_NANOS));
             return;
         }
         retryAfterNanos = Math.max(retryAfterNanos, after);
@@ -233,22 +232,16 @@ public final class Call {
         }
         long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(round++, 10));
         long wait = most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1);
-        waitFor(Math.max(wait, retryAfterNanos), retryAfterNanos > wait);
+        waitFor(Math.max(wait, retryAfterNanos));
     }
 
-    /** asked: the server said when to come again, and not before. */
-    private void waitFor(long nanos, boolean asked) {
-        long wait = nanos;
-        long now = System.nanoTime();
-        if (deadlineNanos != NO_DEADLINE && now + wait - deadlineNanos >= 0) {
-            // What we chose ourselves may be less; the last try is not to miss a node that is back.
-            wait = (deadlineNanos - now) / 2;
-            if (asked || wait < LEAST_WAIT_NANOS) {
-                unreachable();
-                return;
-            }
+    /** At most until the deadline, where the call ends without another attempt. */
+    private void waitFor(long nanos) {
+        long end = System.nanoTime() + nanos;
+        if (deadlineNanos != NO_DEADLINE && end - deadlineNanos > 0) {
+            end = deadlineNanos;
         }
-        timer = cluster.loop.schedule(now + wait, this::nextRound);
+        timer = cluster.loop.schedule(end, this::nextRound);
     }
 
     private void unreachable() {
