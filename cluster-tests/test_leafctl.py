@@ -140,6 +140,33 @@ def test_leader_members_level(make_cluster, tmp_path):
     cluster.dismiss(newer)
 
 
+def test_a_replacement_waits_for_another_change(make_cluster, tmp_path):
+    """Such as that of the new node, which asks by itself to be let in."""
+    cluster = make_cluster()
+    ctl = leafctl.of(cluster, tmp_path)
+    dead = cluster.followers()[0]
+    dead.kill9()
+    cluster.dismiss(dead)
+    nobody = f"127.0.0.1:{take_port()}"
+    reply = cluster.leader().http(
+        "POST", "/api/cluster/members?timeout_ms=100", {"id": 6, "peer_address": nobody})
+    assert reply.status == 202, reply
+    newer = cluster.newcomer(5)
+    with ctl.popen("members", "replace", dead.id, 5, newer.peer_address, "--wait", 60,
+                   stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as replacing:
+        assert "under way: node 6 is being added: one change at a time" in (
+            replacing.stderr.readline())
+        assert "node 6 is no member" in ctl("members", "remove", 6).out
+        newer.start()
+        out, err = replacing.communicate(timeout=60)
+    assert replacing.returncode == 0 and "node 5 is a member" in out, err
+    # Other commands do not wait for what they did not ask for.
+    cluster.leader().http(
+        "POST", "/api/cluster/members?timeout_ms=100", {"id": 7, "peer_address": nobody})
+    assert "in_progress" in ctl("members", "remove", newer.id, code=76).err
+    ctl("members", "remove", 7)
+
+
 @pytest.mark.parametrize("words, why", [
     (["members", "add", "4"], "usage: leafctl members add ID HOST:PORT"),
     (["members", "add", "0", "a:1"], 'ID: "0" is not a whole number from 1 to 65535'),

@@ -7,6 +7,7 @@
 #include "src/ctl/cmd/members.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct change {
     const char *body;  /* NULL: none */
     const char *again; /* what to run when it goes on */
     bool force;
+    bool in_turn; /* wait for another change that is under way */
 };
 
 static void put_done(struct ctl *ctl, const struct answer *answer)
@@ -39,6 +41,22 @@ static void put_done(struct ctl *ctl, const struct answer *answer)
         clean_text(&ctl->out, field_text(answer->json, "message"));
         buf_put(&ctl->out, "\n", 1);
     }
+}
+
+static bool waits_for_another(const struct change *change, const struct answer *answer)
+{
+    return change->in_turn && answer->status == 409 && strcmp(answer->code, "in_progress") == 0;
+}
+
+/* What there is to wait for, once. */
+static void tell(const struct answer *answer, bool *told)
+{
+    const char *message = field_text(answer->json, "message");
+
+    if (!*told) {
+        ctl_progress("under way: %s", message != NULL ? message : "no message");
+    }
+    *told = true;
 }
 
 /* Ask until it is done. */
@@ -61,16 +79,18 @@ static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
                                 .once = change->force};
 
         code = cluster_ask(ctl->cluster, &ask, &answer);
-        code = code != CTL_DONE ? ctl_failed(code, &answer) : ctl_must_be_object(&answer);
+        if (code != CTL_DONE && waits_for_another(change, &answer)) {
+            (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
+            code = CTL_DONE;
+        } else if (code != CTL_DONE) {
+            code = ctl_failed(code, &answer);
+        } else {
+            code = ctl_must_be_object(&answer);
+        }
         if (code != CTL_DONE || answer.status == 200) {
             break;
         }
-        if (!told) {
-            ctl_progress("under way: %s", field_text(answer.json, "message") != NULL
-                                              ? field_text(answer.json, "message")
-                                              : "no message");
-            told = true;
-        }
+        tell(&answer, &told);
         answer_free(&answer);
         if (clock_now_ms(clock_system()) >= deadline_ms) {
             code =
@@ -173,13 +193,14 @@ static enum ctl_exit run_add(struct ctl *ctl)
     return code == CTL_DONE ? add(ctl, id, ctl->args.operands[1]) : code;
 }
 
-static enum ctl_exit remove_member(struct ctl *ctl)
+static enum ctl_exit remove_member(struct ctl *ctl, bool in_turn)
 {
     const struct change change = {.method = "DELETE",
                                   .path = "/api/cluster/members/",
                                   .name = ctl->args.operands[0],
                                   .again = "leafctl members remove",
-                                  .force = ctl_option(ctl, "force") != NULL};
+                                  .force = ctl_option(ctl, "force") != NULL,
+                                  .in_turn = in_turn};
 
     return make_change(ctl, &change);
 }
@@ -189,10 +210,11 @@ static enum ctl_exit run_remove(struct ctl *ctl)
     uint64_t id = 0;
     enum ctl_exit code = node_id(ctl, 0, &id);
 
-    return code == CTL_DONE ? remove_member(ctl) : code;
+    return code == CTL_DONE ? remove_member(ctl, false) : code;
 }
 
-/* The dead one leaves first: with it among the voters, the new one's vote would be needed. */
+/* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
+ * new one that runs already asks by itself to be let in, and may have come first. */
 static enum ctl_exit run_replace(struct ctl *ctl)
 {
     uint64_t old = 0;
@@ -207,7 +229,7 @@ static enum ctl_exit run_replace(struct ctl *ctl)
                         "another one than %" PRIu64,
                         old);
     }
-    code = code == CTL_DONE ? remove_member(ctl) : code;
+    code = code == CTL_DONE ? remove_member(ctl, true) : code;
     if (code != CTL_DONE) {
         return code;
     }
