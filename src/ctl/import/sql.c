@@ -292,8 +292,9 @@ static void put_literal(struct reading *reading, const struct token *token,
     }
     if (value->wrong == NULL && hex) {
         size_t prefix = token->kind == TOKEN_NUMBER ? 2 : 0;
+        const char *digits = bytes.len > 0 ? (const char *)bytes.data : ""; /* of x'' */
 
-        if (bytes.len < prefix || !put_hex(out, (char *)bytes.data + prefix, bytes.len - prefix)) {
+        if (bytes.len < prefix || !put_hex(out, digits + prefix, bytes.len - prefix)) {
             set_wrong(value, "not hexadecimal:", token->text, token->len);
         }
     } else if (value->wrong == NULL && charset == CHARSET_LATIN1) {
