@@ -54,6 +54,8 @@
 #define LIMIT_WORKER_AHEAD_MS 60000  /* how far a command's time may be ahead of the log's */
 #define LIMIT_LOG_STEP_MS 86400000   /* one step of the log's time; a longer one is cut to it */
 #define LIMIT_CLOCK_BACK_WAIT_MS 5   /* a clock back by so much is waited for; more refuses */
+#define LIMIT_LAYOUTS 64             /* names of layouts, deleted ones too; more: overloaded */
+#define LIMIT_LAYOUT_NAME_BYTES 32   /* longer: 400 bad_request */
 
 /* --- ids over HTTP --- */
 #define LIMIT_COUNT 100000           /* count=; more: 400 bad_count */

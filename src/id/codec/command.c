@@ -338,6 +338,9 @@ static const struct form FORMS[] = {
                                  .items = &SHAPED_PUTS},
     [COMMAND_WINDOW] = {.since = 4, .fields = FIELDS(LIST_FIELDS), .items = &WINDOWS},
     [COMMAND_KEYED] = {.since = 4, .fields = FIELDS(KEYED_LIST_FIELDS), .items = &KEYEDS},
+    [COMMAND_LAYOUT_PUT] = {.since = 4,
+                            .fields = FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS)},
+    [COMMAND_LAYOUT_DELETE] = {.since = 4, .fields = FIELDS(DELETE_FIELDS)},
 };
 
 /* --- writing --- */

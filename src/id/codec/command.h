@@ -26,6 +26,7 @@
 #include "src/id/codec/birth.h"
 #include "src/id/codec/level.h"
 #include "src/id/codec/member.h"
+#include "src/id/codec/named_layout.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
@@ -56,7 +57,9 @@ enum command_type {
     COMMAND_WORKER_ACQUIRE_FOR = 24, /* as WORKER_ACQUIRE, for a client: level 3 */
     COMMAND_TAGS_PUT_SHAPED = 25,    /* as TAGS_PUT_BOUNDED, with shapes: level 3 */
     COMMAND_WINDOW = 26,             /* command_list of grant_item, the leader's own: level 4 */
-    COMMAND_KEYED = 27               /* command_list of keyed_item, the leader's own: level 4 */
+    COMMAND_KEYED = 27,              /* command_list of keyed_item, the leader's own: level 4 */
+    COMMAND_LAYOUT_PUT = 28,         /* layout_row: make a named layout: level 4 */
+    COMMAND_LAYOUT_DELETE = 29       /* delete_command: leave its tombstone: level 4 */
 };
 
 /* TAGS_PUT, in any of its forms. */
@@ -350,6 +353,7 @@ struct command {
         struct node_info node;
         struct digest_command digest;
         struct snowflake_layout layout;
+        struct layout_row named;
         struct clock_command clock;
         struct worker_acquire acquire;
         struct worker_renew renew;

@@ -101,6 +101,24 @@ static void encode_birth(struct buf *buf)
         &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS});
 }
 
+static void encode_layout_put(struct buf *buf)
+{
+    const struct layout_row row = {
+        .name = "s10",
+        .name_len = 3,
+        .layout = {{1409529600000, 39, 16, 8}, 10, LAYOUT_WORKER_LAST},
+        .created_ms = WALL_MS,
+    };
+
+    command_put(buf, COMMAND_LAYOUT_PUT, &row);
+}
+
+static void encode_layout_delete(struct buf *buf)
+{
+    command_put(buf, COMMAND_LAYOUT_DELETE,
+                &(struct delete_command){.name = "s10", .name_len = 3, .wall_ms = WALL_MS});
+}
+
 static void encode_get(struct buf *buf)
 {
     query_get_encode(buf, "a", 1);
@@ -310,6 +328,10 @@ static const struct golden GOLDEN[] = {
      "03 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
     {"birth", encode_birth, decode_command,
      "03 0f " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL},
+    {"layout put", encode_layout_put, decode_command,
+     "03 1c " ID_STAMP_EMPTY "0300 733130 0a00 00d8822e48010000 27 10 08 01 " WALL},
+    {"layout delete", encode_layout_delete, decode_command,
+     "03 1d " ID_STAMP_EMPTY WALL "0300 733130"},
     {"get", encode_get, decode_query, "01 41 0100 61"},
     {"list", encode_list, decode_query, "01 42 0300 707265 0600 707265666978 e8030000"},
     {"grant results", encode_grant_results, decode_grant_results,
@@ -354,7 +376,7 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BOUNDED) ||
-                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_KEYED);
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_LAYOUT_DELETE);
         int since = type >= COMMAND_WINDOW             ? 4
                     : type >= COMMAND_STRICT_FOR       ? 3
                     : type == COMMAND_TAGS_PUT_BOUNDED ? 2
