@@ -296,6 +296,8 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
         return renewing->options->drop_keys ? 0 : keep(renewing, row);
+    case FSM_TABLE_LAYOUTS:
+        return keep(renewing, row);
     case FSM_TABLE_SETTINGS:
         return renew_setting(renewing, row);
     case FSM_TABLE_TAGS:

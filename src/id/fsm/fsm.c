@@ -29,6 +29,7 @@ struct fsm *fsm_new(void)
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_layouts_init(&fsm->layouts, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_level_init(&fsm->level, &fsm->journal, level_own);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
@@ -52,6 +53,7 @@ static void clear(struct fsm *fsm)
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_layouts_init(&fsm->layouts, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_level_init(&fsm->level, &fsm->journal, fsm->level.speaks);
     fsm_workers_clear(&fsm->workers);
@@ -143,6 +145,10 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
         return 0; /* in the rows of all nodes, whatever each of them finds */
     case COMMAND_LAYOUT:
         return fsm_settings_layout(&fsm->settings, &command->layout);
+    case COMMAND_LAYOUT_PUT:
+        return fsm_layouts_put(&fsm->layouts, &command->named, fsm->settings.log_ms);
+    case COMMAND_LAYOUT_DELETE:
+        return fsm_layouts_delete(&fsm->layouts, &command->deletion);
     case COMMAND_CLOCK:
         apply_clock(fsm, &command->clock);
         return 0;
@@ -475,6 +481,12 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
     return fsm->settings.has_layout;
 }
 
+const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count)
+{
+    *ret_count = fsm->layouts.count;
+    return fsm->layouts.rows;
+}
+
 bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth)
 {
     bool is_born = !uid_is_none(&fsm->birth.birth.uid);
@@ -641,6 +653,8 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         }
         return fsm_level_is_row(&row) ? fsm_level_load(&fsm->level, &row)
                                       : fsm_settings_load(&fsm->settings, &row);
+    case FSM_TABLE_LAYOUTS:
+        return fsm_layouts_load(&fsm->layouts, &row);
     case FSM_TABLE_MEMBERS:
     case FSM_TABLE_REMOVED:
     case FSM_TABLE_NODES:
@@ -679,6 +693,7 @@ static int check(struct fsm *fsm, uint64_t index)
 static void tell_all(const struct fsm *fsm)
 {
     fsm_settings_tell(&fsm->settings);
+    fsm_layouts_tell(&fsm->layouts);
     fsm_workers_tell(&fsm->workers);
     fsm_tags_tell(&fsm->tags);
 }
@@ -707,6 +722,7 @@ static void moved(struct fsm *fsm)
     fsm->recalls.tags = &fsm->tags;
     fsm_keys_moved(&fsm->keys, &fsm->tags);
     fsm->settings.journal = journal;
+    fsm->layouts.journal = journal;
     fsm->birth.journal = journal;
     fsm->level.journal = journal;
     fsm->workers.journal = journal;

@@ -87,6 +87,9 @@ const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
 /* The layout that the log fixed; false while there is none. */
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 
+/* The named layouts, deleted ones too, in no order. Borrowed until the next apply. */
+const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count);
+
 /* The birth of the cluster; false while none is applied. */
 bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth);
 

@@ -8,6 +8,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/container.h"
+#include "src/id/codec/named_layout.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
 
@@ -27,14 +28,15 @@ struct fsm_changes {
 void fsm_changes_release(struct fsm_changes *changes);
 
 /* Called with each row after a command changed it, on the owner's thread, during fsm_apply(), and
- * with each row after fsm_load_end(): the layout, then worker ids, then tags. Rows are borrowed for
- * the call. A function may be NULL. */
+ * with each row after fsm_load_end(): the layout, then the named ones, worker ids, tags. Rows are
+ * borrowed for the call. A function may be NULL. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
     /* Before a command changes a row; row: as it is yet. */
     void (*tag_changes)(struct fsm_listener *listener, const struct tag_row *row);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
     void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
+    void (*named_layout_changed)(struct fsm_listener *listener, const struct layout_row *row);
 } BY_NAME;
 
 #endif

@@ -30,6 +30,7 @@ enum fsm_table {
     FSM_TABLE_ADDRESSES = 'l', /* member that moved: its id */
     FSM_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
     FSM_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
+    FSM_TABLE_LAYOUTS = 'o',   /* named layout: its name */
     FSM_TABLE_REMOVED = 'r',   /* node that was removed: its id */
     FSM_TABLE_SETTINGS = 's',  /* setting: its name */
     FSM_TABLE_TAGS = 't',      /* tag: its name */

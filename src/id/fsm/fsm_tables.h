@@ -11,6 +11,7 @@
 #include "src/id/fsm/fsm_birth.h"
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_keys.h"
+#include "src/id/fsm/fsm_layouts.h"
 #include "src/id/fsm/fsm_level.h"
 #include "src/id/fsm/fsm_members.h"
 #include "src/id/fsm/fsm_recalls.h"
@@ -48,6 +49,7 @@ struct fsm {
     struct fsm_recalls recalls;
     struct fsm_keys keys;
     struct fsm_settings settings;
+    struct fsm_layouts layouts;
     struct fsm_birth birth;
     struct fsm_level level;
     struct fsm_workers workers;

@@ -171,6 +171,9 @@ static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t ste
     case 3:
         id_random_for_client(prng, command);
         break;
+    case 4:
+        id_random_layout(prng, command);
+        break;
     default:
         is_stamped = id_random_monotonic(prng, fsm, command);
     }

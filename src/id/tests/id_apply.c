@@ -391,6 +391,28 @@ int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layou
     return apply_status(apply, &command);
 }
 
+int id_apply_layout_put(struct id_apply *apply, const char *name, const struct named_layout *layout)
+{
+    struct layout_row row = {
+        .name_len = (uint16_t)strlen(name), .layout = *layout, .created_ms = apply->wall_ms};
+    struct buf command = BUF_INIT;
+
+    ASSERT(row.name_len < sizeof row.name);
+    memcpy(row.name, name, row.name_len);
+    command_put(&command, COMMAND_LAYOUT_PUT, &row);
+    return apply_status(apply, &command);
+}
+
+int id_apply_layout_delete(struct id_apply *apply, const char *name)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_LAYOUT_DELETE,
+                &(struct delete_command){
+                    .name = name, .name_len = (uint16_t)strlen(name), .wall_ms = apply->wall_ms});
+    return apply_status(apply, &command);
+}
+
 int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;

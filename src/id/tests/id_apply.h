@@ -98,6 +98,11 @@ void id_apply_recalled(struct id_apply *apply, uint64_t node_id, const char *nam
 int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout);
 int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms);
 
+/* The status that a named layout was told; and one that is deleted. */
+int id_apply_layout_put(struct id_apply *apply, const char *name,
+                        const struct named_layout *layout);
+int id_apply_layout_delete(struct id_apply *apply, const char *name);
+
 /* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0;
  * a renewal without a kind is a client's. */
 struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire);

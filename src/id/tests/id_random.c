@@ -4,6 +4,7 @@
 #include "src/id/tests/id_random.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "src/id/codec/command.h"
 #include "src/id/codec/worker.h"
@@ -302,6 +303,25 @@ bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *b
         command_items_end(buf);
         return false;
     }
+}
+
+void id_random_layout(struct prng *prng, struct buf *buf)
+{
+    struct layout_row row = {.created_ms = prng_below(prng, 1000000)};
+    char name[4];
+
+    id_random_name(prng, name);
+    if (prng_below(prng, 3) == 0) {
+        command_put(buf, COMMAND_LAYOUT_DELETE,
+                    &(struct delete_command){.name = name, .name_len = 2, .wall_ms = 1});
+        return;
+    }
+    row.name_len = 2;
+    memcpy(row.name, name, 2);
+    row.layout = (struct named_layout){.bits = SNOWFLAKE_LEAF_LAYOUT,
+                                       .unit_ms = prng_below(prng, 8) > 0 ? 10 : 7};
+    row.layout.bits.worker_bits = (uint8_t)(9 + prng_below(prng, 8) / 7);
+    command_put(buf, COMMAND_LAYOUT_PUT, &row);
 }
 
 static void random_worker_command(struct prng *prng, struct buf *buf)

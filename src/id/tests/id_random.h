@@ -36,4 +36,7 @@ void id_random_for_client(struct prng *prng, struct buf *buf);
  * True: it is somebody's, and without a stamp; else the leader's own. */
 bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *buf);
 
+/* A named layout made or deleted (level 4), without a stamp. */
+void id_random_layout(struct prng *prng, struct buf *buf);
+
 #endif

@@ -375,7 +375,10 @@ static void record_step(struct recorder *recorder)
         record(recorder, &command);
         return;
     }
-    if (prng_below(prng, 8) > 0) {
+    if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 12) == 0) {
+        id_random_layout(prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+    } else if (prng_below(prng, 8) > 0) {
         id_random_command(prng, step, &command);
     } else {
         random_member_command(recorder, node_id, &command);
