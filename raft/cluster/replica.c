@@ -11,6 +11,7 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
 
@@ -110,6 +111,11 @@ static void on_worker_changed(struct fsm_listener *listener, const struct worker
 static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
 {
     lease_layout(CONTAINER(listener, struct replica, listener)->lease, layout);
+}
+
+static void on_named_layout_changed(struct fsm_listener *listener, const struct layout_row *row)
+{
+    snowflake_learn(&CONTAINER(listener, struct replica, listener)->snowflake, row);
 }
 
 static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data, size_t len,
@@ -222,6 +228,8 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     const struct lease_config *config = &replica->config.lease;
     const struct clock *clock = replica->ground.real_clock; /* snowflake: of other threads, too */
     struct snowflake_layout layout;
+    const struct layout_row *named;
+    uint32_t named_count;
     int rv = 0;
 
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
@@ -236,6 +244,10 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     }
     if (fsm_layout(replica->fsm, &layout)) {
         lease_layout(replica->lease, &layout);
+    }
+    named = fsm_layouts(replica->fsm, &named_count);
+    for (uint32_t i = 0; i < named_count; i++) {
+        snowflake_learn(&replica->snowflake, &named[i]);
     }
     for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_worker(replica->fsm, id);
@@ -392,7 +404,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
-                                              .layout_changed = on_layout_changed};
+                                              .layout_changed = on_layout_changed,
+                                              .named_layout_changed = on_named_layout_changed};
     replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
@@ -848,5 +861,6 @@ void replica_close(struct replica *replica)
 void replica_release(struct replica *replica)
 {
     figures_free(&replica->figures);
+    snowflake_release(&replica->snowflake);
     id_table_free(replica->table);
 }

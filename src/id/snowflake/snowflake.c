@@ -47,6 +47,11 @@ void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
     snowflake->clock = clock;
 }
 
+void snowflake_release(struct snowflake *snowflake)
+{
+    layout_words_release(&snowflake->named);
+}
+
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)
 {
     ASSERT(!atomic_load_explicit(&snowflake->ready, memory_order_relaxed));
@@ -80,6 +85,7 @@ struct snowflake_slot *snowflake_add(struct snowflake *snowflake, uint32_t worke
         from_ms = layout->epoch_ms - 1;
     }
     slot->worker = worker;
+    slot->all = snowflake;
     atomic_store_explicit(&slot->from_ms, from_ms, memory_order_relaxed);
     atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_relaxed);
     atomic_store_explicit(&slot->until_ms, until_ms, memory_order_relaxed);
@@ -103,6 +109,7 @@ void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t u
 void snowflake_kill(struct snowflake_slot *slot)
 {
     (void)atomic_fetch_or_explicit(&slot->word, WORD_CLOSED, memory_order_acq_rel);
+    layout_words_close(&slot->all->named, (uint32_t)(slot - slot->all->slots));
     atomic_store_explicit(&slot->limit_ms, 0, memory_order_release);
     slot->dead = true;
 }
@@ -119,8 +126,11 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
 {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     struct position last = position_of(&snowflake->layout, word);
+    uint64_t own_ms = last.next > 0 ? last.unix_ms : 0;
+    uint64_t named_ms =
+        layout_words_last_used_ms(&snowflake->named, (uint32_t)(slot - snowflake->slots));
 
-    return last.next > 0 ? last.unix_ms : 0;
+    return own_ms > named_ms ? own_ms : named_ms;
 }
 
 HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
@@ -216,8 +226,7 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
     return ERR_NO_WORKER_ID;
 }
 
-/* Of two errors the one that is over sooner by itself. */
-static int sooner_over(int a, int b)
+int snowflake_sooner_over(int a, int b)
 {
     static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
                                         ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
@@ -256,7 +265,7 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
                                       memory_order_relaxed);
             return 0;
         }
-        err = sooner_over(err, slot_err);
+        err = snowflake_sooner_over(err, slot_err);
     }
     if (lapsed) {
         ASSERT(err == ERR_EMPTY);

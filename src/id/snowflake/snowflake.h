@@ -35,6 +35,7 @@
 #include "src/base/limits.h"
 #include "src/id/codec/id_range.h"
 #include "src/id/codec/snowflake_layout.h"
+#include "src/id/snowflake/layout_words.h"
 
 /* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
  * mark that was kept about a second ahead. */
@@ -42,6 +43,8 @@
 
 /* A new millisecond's first sequence is a random one below this (and within the layout's). */
 #define SNOWFLAKE_RANDOM_START 100
+
+struct snowflake;
 
 /* One worker id's generator. */
 struct snowflake_slot {
@@ -53,7 +56,8 @@ struct snowflake_slot {
     _Atomic uint64_t until_ms; /* end of the granted window, to tell "expired" from "mark lapsed" */
     uint32_t worker;           /* fixed before the slot is published */
     bool dead;                 /* owner: fenced off; never used again */
-    char padding[24];          /* the words of two slots never share a cache line */
+    struct snowflake *all;     /* that it is a slot of; fixed before it is published */
+    char padding[16];          /* the words of two slots never share a cache line */
 };
 
 struct snowflake {
@@ -66,9 +70,14 @@ struct snowflake {
     _Atomic bool wanted;
     struct snowflake_slot slots[LIMIT_SNOWFLAKE_SLOTS];
     _Atomic uint64_t claimed_total; /* ids claimed; relaxed; for "used since" and metrics */
+    char padding[56];               /* which changes with every claim, and what follows seldom */
+    struct layout_words_all named;  /* layouts by name (snowflake_named.h) */
 };
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock);
+
+/* Nobody claims any more. */
+void snowflake_release(struct snowflake *snowflake);
 
 /* Owner: fix the layout; once. Its bits keep the rules of snowflake_layout_check() (ASSERT). */
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout);
@@ -84,10 +93,12 @@ struct snowflake_slot *snowflake_add(struct snowflake *snowflake, uint32_t worke
  * end. A killed slot stays as it is, so that a write that ends late does no harm. */
 void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t until_ms);
 
-/* Owner: this worker id is another's now; the slot claims nothing from here on. May be repeated. */
+/* Owner: this worker id is another's now; the slot claims nothing from here on, under no layout.
+ * May be repeated. */
 void snowflake_kill(struct snowflake_slot *slot);
 
-/* The highest time any id of the slot carries (unix ms), 0 if none. */
+/* The highest time any id of the slot carries (unix ms), 0 if none. Under a named layout that is
+ * the first ms of its unit. */
 uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot);
 
@@ -107,5 +118,8 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
  */
 int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
                     struct segment_range *ret_range, bool *ret_notify) MUST_CHECK;
+
+/* Of two errors of a slot the one that is over sooner by itself. */
+int snowflake_sooner_over(int a, int b);
 
 #endif
