@@ -13,6 +13,7 @@
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
+#include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
 #include "http/api/tag_json.h"
@@ -20,6 +21,7 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/id/codec/command.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define BEFORE_WAIT_MS 500
 #define WHAT_BYTES 200 /* of each text that a client chose, in an entry */
@@ -448,6 +450,23 @@ static int look_at_level(struct conn *conn)
     return go_on(conn);
 }
 
+static int look_at_layout(struct conn *conn)
+{
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *named = NULL;
+    struct buf json = BUF_INIT;
+
+    if (snowflake != NULL) {
+        named = snowflake_named_find(snowflake, conn_at(conn, conn->request.name_at),
+                                     conn->request.name_len);
+    }
+    if (named != NULL) {
+        layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
+        put_before(conn->note, &json);
+    }
+    return go_on(conn);
+}
+
 int audited_serve(struct conn *conn)
 {
     const struct route *route = conn->request.route;
@@ -466,6 +485,8 @@ int audited_serve(struct conn *conn)
         return look_at_cluster(conn);
     case CHANGES_LEVEL:
         return look_at_level(conn);
+    case CHANGES_LAYOUT:
+        return look_at_layout(conn);
     case CHANGES_OTHER:
         break;
     }

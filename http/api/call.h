@@ -19,6 +19,7 @@
 #include "http/server/port.h"
 #include "src/base/container.h"
 #include "src/id/backend/id_backend.h"
+#include "src/id/codec/named_layout.h"
 #include "src/id/codec/worker.h"
 
 struct api_loop;
@@ -49,7 +50,8 @@ struct call {
         struct worker_renew worker; /* of a change of a worker id, as far as it applies */
         /* of a change of the members; of the level, that, or 0: it is looked at */
         uint64_t member_id;
-        uint32_t list_limit; /* of a list of worker ids */
+        struct layout_row layout; /* of a change of a named layout */
+        uint32_t list_limit;      /* of a list of worker ids */
         struct {
             uint16_t len;
             char text[SHAPE_ID_BYTES_MAX];

@@ -38,6 +38,12 @@ int handle_worker_renew(struct conn *conn);
 int handle_worker_release(struct conn *conn);
 int handle_workers_list(struct conn *conn);
 
+/* handlers_layouts.c */
+int handle_layout_get(struct conn *conn);
+int handle_layout_put(struct conn *conn);
+int handle_layout_delete(struct conn *conn);
+int handle_layouts_list(struct conn *conn);
+
 /* handlers_tags.c */
 int handle_tag_get(struct conn *conn);
 int handle_tag_put(struct conn *conn);

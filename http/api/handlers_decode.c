@@ -16,12 +16,14 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
 #include "src/id/codec/long_id.h"
 
 int handle_snowflake_decode(struct conn *conn)
 {
+    struct param options[] = {{.name = "layout", .kind = PARAM_TEXT}};
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const char *text = conn_at(conn, conn->request.name_at);
     size_t len = conn->request.name_len;
@@ -30,8 +32,18 @@ int handle_snowflake_decode(struct conn *conn)
     struct snowflake_parts parts;
     enum id_form form;
     bool is_long = long_id_read(text, len, &form, &parts);
+    const struct layout_words *named;
     uint64_t id = 0;
 
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    if (options[0].present) {
+        named = layout_named(conn, options[0].text, options[0].len);
+        return named != NULL && request_path_number(conn, "id", 0, INT64_MAX, &id)
+                   ? layout_decode(conn, named, id)
+                   : ANSWERED;
+    }
     if (!is_long && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }

@@ -6,8 +6,8 @@
  *
  * When a millisecond has too few ids, what there is is taken and kept, and the request parks with a
  * deadline. There is nobody who could wake it: time alone brings new ids, or the raft loop extends
- * the mark. So the loop's timer lets the parked ones try again each millisecond, oldest first.
- * When a reply has no
+ * the mark. So the loop's timer lets the parked ones try again each millisecond, oldest first, for
+ * each layout by itself. When a reply has no
  * place for one more range, the shortest is given up for it: so the most that the layout allows can
  * be had, though others claim from the same milliseconds.
  *
@@ -18,15 +18,18 @@
  */
 #include "http/api/handlers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "http/api/context.h"
 #include "http/api/ids.h"
 #include "http/api/refusal.h"
 #include "http/api/request.h"
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 /* Before parked requests try again. */
 #define RETRY_MS 1
@@ -35,25 +38,49 @@
  * waits before it hears that there is none. */
 #define WORKER_ID_WAIT_MS 500
 
-/* All that a reply could ever hold: full milliseconds of one worker id. */
-static uint64_t count_max(const struct snowflake *snowflake)
+HOT static unsigned sequence_bits(const struct snowflake *snowflake, const struct id_claim *claim)
 {
-    return (uint64_t)LIMIT_RANGES_PER_REPLY << snowflake->layout.sequence_bits;
+    return claim->layout != NULL ? claim->layout->row.layout.bits.sequence_bits
+                                 : snowflake->layout.sequence_bits;
 }
 
-/* What the layout allows: 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. As long as it is not known, 0. */
+/* All that a reply could ever hold: full units of time of one worker id. */
+HOT static uint64_t count_max(const struct snowflake *snowflake, const struct id_claim *claim)
+{
+    return (uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(snowflake, claim);
+}
+
+/* What the layout allows: 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. As long as the cluster's own is
+ * not known, 0. */
 HOT static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
 {
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         return 0;
     }
-    if (claim->count > count_max(snowflake)) {
+    if (claim->count > count_max(snowflake, claim)) {
         return ERR_TOO_LARGE;
     }
-    if (claim->contiguous && claim->count > 1u << snowflake->layout.sequence_bits) {
+    if (claim->contiguous && claim->count > 1u << sequence_bits(snowflake, claim)) {
         return ERR_NOT_CONTIGUOUS;
     }
     return 0;
+}
+
+static __attribute__((noinline)) int claim_named(struct api_loop *loop, struct id_claim *claim,
+                                                 struct segment_range *ret_range, bool *ret_notify)
+{
+    return snowflake_named_claim(loop->backend->snowflake, claim->layout, loop->index, claim->left,
+                                 prng_next(&loop->prng), ret_range, ret_notify);
+}
+
+HOT static int claim_some(struct api_loop *loop, struct id_claim *claim,
+                          struct segment_range *ret_range, bool *ret_notify)
+{
+    if (claim->layout != NULL) {
+        return claim_named(loop, claim, ret_range, ret_notify);
+    }
+    return snowflake_claim(loop->backend->snowflake, loop->index, claim->left,
+                           prng_next(&loop->prng), ret_range, ret_notify);
 }
 
 /* This node has no worker id. Is there none for it, or is it only still getting one? */
@@ -82,8 +109,7 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     ASSERT(claim->left > 0);
     while (rv == 0 && claim->left > 0) {
         id_claim_make_room(claim);
-        rv = snowflake_claim(backend->snowflake, loop->index, claim->left, prng_next(&loop->prng),
-                             &range, &notify);
+        rv = claim_some(loop, claim, &range, &notify);
         if (notify) {
             backend->ops->notify(backend);
         }
@@ -99,28 +125,69 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     return rv;
 }
 
+/* "layout sonyflake", or "this cluster's layout". */
+static const char *layout_text(const struct id_claim *claim, char *text, size_t size)
+{
+    if (claim->layout == NULL) {
+        return "this cluster's layout";
+    }
+    (void)snprintf(text, size, "layout %s", claim->layout->row.name);
+    return text;
+}
+
+/* What only a named layout is refused with, or in other words. False: it is not. */
+static bool answer_named(struct conn *conn, const struct id_claim *claim, int rv)
+{
+    const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
+    char time[TEXT_TIME_BYTES];
+
+    if (row != NULL && rv == ERR_NOT_FOUND) {
+        (void)reply_error(conn, 404, "unknown_layout", "layout %s was deleted", row->name);
+    } else if (row != NULL && rv == ERR_CONFLICT) {
+        (void)reply_error(conn, 409, "no_worker_id",
+                          "none of this node's worker ids fits the %u worker bits of layout %s, "
+                          "which end at %u; GET /api/workers tells who holds which",
+                          row->layout.bits.worker_bits, row->name,
+                          (1u << row->layout.bits.worker_bits) - 1);
+    } else if (row != NULL && rv == ERR_EPOCH_EXHAUSTED) {
+        (void)reply_error(conn, 507, err_code(rv),
+                          "the time of layout %s is over: its last millisecond was %llu (%s)",
+                          row->name, (unsigned long long)named_layout_last_ms(&row->layout),
+                          text_time_rfc3339(named_layout_last_ms(&row->layout), time));
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Answer a claim that is complete or refused. */
 HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     char text[REFUSAL_TEXT_BYTES];
+    char layout[LIMIT_LAYOUT_NAME_BYTES + sizeof "layout "];
 
-    switch (rv) {
-    case 0:
+    if (rv == 0) {
         return ids_answer(conn, claim, NULL);
+    }
+    if (answer_named(conn, claim, rv)) {
+        return ANSWERED;
+    }
+    switch (rv) {
     case ERR_TOO_LARGE:
         return reply_error(
             conn, 400, "bad_count",
-            "count=%u is more than the %llu ids of %d milliseconds, which is the most that "
-            "one reply holds in this cluster's layout",
-            claim->count, (unsigned long long)count_max(backend->snowflake),
-            LIMIT_RANGES_PER_REPLY);
+            "count=%u is more than the %llu ids of %d %s, which is the most that one reply holds "
+            "in %s",
+            claim->count, (unsigned long long)count_max(backend->snowflake, claim),
+            LIMIT_RANGES_PER_REPLY, claim->layout != NULL ? "units of time" : "milliseconds",
+            layout_text(claim, layout, sizeof layout));
     case ERR_NOT_CONTIGUOUS:
-        return reply_error(
-            conn, 409, "not_contiguous",
-            "count=%u does not fit one millisecond, which has %u ids in this cluster's "
-            "layout",
-            claim->count, 1u << backend->snowflake->layout.sequence_bits);
+        return reply_error(conn, 409, "not_contiguous",
+                           "count=%u does not fit one %s, which has %u ids in %s", claim->count,
+                           claim->layout != NULL ? "unit of time" : "millisecond",
+                           1u << sequence_bits(backend->snowflake, claim),
+                           layout_text(claim, layout, sizeof layout));
     case ERR_CLOCK_BACKWARDS:
     case ERR_CLOCK_SKEW:
     case ERR_WINDOW_EXPIRED:
@@ -198,18 +265,27 @@ static int park(struct conn *conn, const struct id_claim *claim)
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
-    struct parked *parked;
+    struct parked *parked = parked_for_clock(&loop->waiters, NULL);
 
     (void)now_ms;
-    while ((parked = parked_first(&loop->waiters, NULL)) != NULL) {
+    if (parked == NULL) {
+        parked = parked_for_next_clock(&loop->waiters, NULL);
+    }
+    while (parked != NULL) {
+        const struct layout_words *layout = parked->claim.layout;
         int rv = claim_take(loop, &parked->claim);
 
         if (rv == ERR_EMPTY) {
-            retry_arm(loop);
-            return;
+            retry_arm(loop); /* those of another layout do not wait for this one's clock */
+            parked = parked_for_next_clock(&loop->waiters, layout);
+            continue;
         }
         answer(parked_resume(parked), &parked->claim, rv);
         free(parked);
+        parked = parked_for_clock(&loop->waiters, layout);
+        if (parked == NULL) {
+            parked = parked_for_next_clock(&loop->waiters, layout);
+        }
     }
 }
 
@@ -222,7 +298,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return answer(conn, claim, ERR_DISABLED);
     }
     /* Those that wait already come first. */
-    if (parked_first(&loop->waiters, NULL) != NULL) {
+    if (parked_for_clock(&loop->waiters, claim->layout) != NULL) {
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {

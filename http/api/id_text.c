@@ -4,6 +4,7 @@
 #include "http/api/id_text.h"
 
 #include "http/api/context.h"
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 
 static size_t put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
@@ -12,6 +13,9 @@ static size_t put(struct api_loop *loop, const struct id_text *text, uint64_t id
 
     if (text->shape != NULL) {
         return shape_put(text->shape, loop->ff1, id, at);
+    }
+    if (text->layout != NULL) {
+        return text_decimal(named_layout_id(text->layout, id), at);
     }
     ASSERT(text->form != ID_FORM_NUMBER);
     parts = snowflake_decode(&loop->backend->snowflake->layout, id);
@@ -35,7 +39,9 @@ size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t i
 
 uint32_t id_text_lines(const struct id_text *text)
 {
-    size_t len = text->shape != NULL ? ID_TEXT_BYTES_MAX : long_id_bytes(text->form);
+    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
+                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
+                                        : long_id_bytes(text->form);
 
     return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
 }
@@ -44,6 +50,14 @@ uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_ra
 {
     uint64_t bytes = 0;
 
+    if (text->layout != NULL) {
+        char digits[TEXT_DECIMAL_BYTES];
+
+        for (uint32_t i = 0; i < range->count; i++) {
+            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
+        }
+        return bytes;
+    }
     if (text->shape == NULL) {
         return range->count * (long_id_bytes(text->form) + 1);
     }

@@ -1,6 +1,7 @@
 /*
- * id_text.h - ids that are no decimal numbers: of a tag with a shape (src/id/codec/shape.h), or
- * snowflake ids of 128 bits (src/id/codec/long_id.h).
+ * id_text.h - ids that are no decimal numbers that follow each other: of a tag with a shape
+ * (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/long_id.h), or those of a layout
+ * whose worker id is last (src/id/codec/named_layout.h).
  *
  * The happy path: id_text_put() for one id, id_text_put_lines() for a range, of which so many are
  * made at once as id_text_lines() says.
@@ -15,6 +16,7 @@
 #include "src/base/buf.h"
 #include "src/id/alloc/segment.h"
 #include "src/id/codec/long_id.h"
+#include "src/id/codec/named_layout.h"
 #include "src/id/codec/shape.h"
 
 struct api_loop;
@@ -26,11 +28,13 @@ _Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
 struct id_text {
     enum id_form form;
     const struct shape *shape; /* of the tag, which the table keeps; NULL: it has none */
+    /* Of which ranges have the plain forms, which stays as long as the backend; NULL: none. */
+    const struct named_layout *layout;
 };
 
 static inline bool id_text_is_number(const struct id_text *text)
 {
-    return text->form == ID_FORM_NUMBER && text->shape == NULL;
+    return text->form == ID_FORM_NUMBER && text->shape == NULL && text->layout == NULL;
 }
 
 /* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */

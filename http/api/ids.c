@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "http/api/context.h"
+#include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
 #define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
@@ -363,6 +365,33 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     return ANSWERED;
 }
 
+bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len)
+{
+    struct layout_words *named = layout_named(conn, name, len);
+
+    if (named == NULL) {
+        return false;
+    }
+    if (claim->text.form != ID_FORM_NUMBER) {
+        /* Two layouts may stamp the same time, worker id and sequence. */
+        return reply_error(conn, 400, "bad_request",
+                           "UUIDs and ULIDs are of the cluster's own layout: leave out layout");
+    }
+    claim->layout = named;
+    if (named->row.layout.order == LAYOUT_SEQUENCE_LAST) {
+        return true;
+    }
+    if ((claim->format != ID_FORMAT_TEXT && claim->format != ID_FORMAT_OTHER) ||
+        (claim->contiguous && claim->count > 1)) {
+        return reply_error(conn, 400, "bad_request",
+                           "ids of layout %s do not follow each other, for its worker id is last: "
+                           "they come one a line, without contiguous or another format",
+                           named->row.name);
+    }
+    claim->text.layout = &named->row.layout;
+    return true;
+}
+
 /* Read the query into the claim. A function of its own because of the room it takes on the stack,
  * which most requests do without. */
 static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim,
@@ -385,10 +414,12 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
          .kind = PARAM_WORD,
          .words = snowflake ? forms : numbers,
          .rule = snowflake ? "is not number, uuid or ulid" : "is not number"},
+        {.name = "layout", .kind = PARAM_TEXT}, /* of snowflake ids alone */
     };
+    size_t count = COUNT_OF(options) - (snowflake ? 0 : 1);
     enum id_form form;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, count)) {
         return false;
     }
     form = (enum id_form)options[4].number;
@@ -403,7 +434,7 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     claim->format = (enum id_format)options[1].number;
     claim->contiguous = options[2].number == 1;
     id_claim_want(conn, claim, (uint32_t)options[0].number, (uint32_t)options[3].number);
-    return true;
+    return !options[5].present || id_claim_layout(conn, claim, options[5].text, options[5].len);
 }
 
 HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
@@ -420,6 +451,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
     claim->format = ID_FORMAT_TEXT;
     claim->text = (struct id_text){0};
     claim->number = false;
+    claim->layout = NULL;
     claim->name_len = 0;
     claim->range_count = 0;
     id_claim_want(conn, claim, 1, api_loop(conn)->api->settings->default_timeout_ms);
@@ -468,6 +500,7 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
 
     ASSERT(parked != NULL);
     ASSERT(claim->left > 0);
+    parked->waiter.clock = claim->layout;
     if (waiters_add(&loop->waiters, &parked->waiter, tag, claim->left) != 0) {
         free(parked);
         reply_error(conn, 503, "overloaded", "%d requests wait for ids on this loop already",
@@ -486,6 +519,20 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
 struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag)
 {
     struct waiter *waiter = waiters->count > 0 ? waiters_first(waiters, tag) : NULL;
+
+    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
+}
+
+struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout)
+{
+    struct waiter *waiter = waiters->count > 0 ? waiters_first_of_clock(waiters, layout) : NULL;
+
+    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
+}
+
+struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout)
+{
+    struct waiter *waiter = waiters_next_clock(waiters, layout);
 
     return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
 }

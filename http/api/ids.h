@@ -24,6 +24,7 @@
 #include "src/id/alloc/segment.h"
 
 struct api_loop;
+struct layout_words;
 
 /* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
@@ -41,8 +42,9 @@ struct id_claim {
     bool reopened;  /* it did not, as it turned out: the cluster was asked again */
     bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
-    struct id_text text; /* what is no number comes with ID_FORMAT_TEXT alone */
-    bool number;         /* as=number: whatever shape the tag has */
+    struct id_text text;         /* what is no number comes with ID_FORMAT_TEXT alone */
+    bool number;                 /* as=number: whatever shape the tag has */
+    struct layout_words *layout; /* of snowflake ids: the named one; NULL: the cluster's own */
     int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns ANSWERED */
     uint32_t timeout_ms;
     uint64_t deadline_ms; /* on the loop's clock */
@@ -73,6 +75,10 @@ void id_claim_init(struct conn *conn, struct id_claim *claim);
 /* So many ids, and no longer to wait than that from now on. */
 void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count, uint32_t timeout_ms);
 
+/* Ids of a claim, whose other options were read, are to be of this layout. False: it cannot give
+ * them, or there is none; answered. */
+bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len);
+
 /* Read name and options of a request, with nothing claimed yet. False if they are wrong;
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
@@ -101,8 +107,13 @@ struct parked {
 bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
-/* The oldest that waits for the tag (NULL: for the clock); NULL: none does. */
+/* The oldest that waits for the tag; NULL: none does. */
 struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag);
+
+/* The oldest that waits for the clock, for ids of the layout; and the oldest of the first layout
+ * behind it, in the order of waiters.h. NULL: none does. */
+struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout);
+struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout);
 
 /* It waits no more: to be answered and freed. Returns its connection. */
 struct conn *parked_resume(struct parked *parked);

@@ -13,7 +13,7 @@
 #include "src/id/codec/tag.h"
 
 #define MESSAGE_BYTES 640
-#define OPTIONS_MAX 5
+#define OPTIONS_MAX 6
 
 /* --- answering --- */
 

@@ -18,7 +18,13 @@
 struct conn;
 
 /* What an audited route may change, as the audit tells what was there before (audited.h). */
-enum route_changes { CHANGES_OTHER, CHANGES_WORKER, CHANGES_CLUSTER, CHANGES_LEVEL };
+enum route_changes {
+    CHANGES_OTHER,
+    CHANGES_WORKER,
+    CHANGES_CLUSTER,
+    CHANGES_LEVEL,
+    CHANGES_LAYOUT
+};
 
 struct route {
     const char *path;    /* whole path, or its beginning when takes_name */

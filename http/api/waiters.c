@@ -14,8 +14,9 @@ static int compare_u64(uint64_t a, uint64_t b)
 static int tag_compare(const struct waiter *a, const struct waiter *b)
 {
     int by_tag = compare_u64((uint64_t)(uintptr_t)a->tag, (uint64_t)(uintptr_t)b->tag);
+    int by_clock = compare_u64((uint64_t)(uintptr_t)a->clock, (uint64_t)(uintptr_t)b->clock);
 
-    return by_tag != 0 ? by_tag : compare_u64(a->seq, b->seq);
+    return by_tag != 0 ? by_tag : by_clock != 0 ? by_clock : compare_u64(a->seq, b->seq);
 }
 
 RB_PROTOTYPE(waiter_tree, waiter, link, tag_compare)
@@ -73,6 +74,22 @@ struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag)
     struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
 
     return first != NULL && first->tag == tag ? first : NULL;
+}
+
+struct waiter *waiters_first_of_clock(struct waiters *waiters, const void *clock)
+{
+    struct waiter key = {.clock = clock};
+    struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
+
+    return first != NULL && first->tag == NULL && first->clock == clock ? first : NULL;
+}
+
+struct waiter *waiters_next_clock(struct waiters *waiters, const void *clock)
+{
+    struct waiter key = {.clock = clock, .seq = UINT64_MAX};
+    struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
+
+    return first != NULL && first->tag == NULL ? first : NULL;
 }
 
 struct waiter *waiters_after(struct waiter *waiter)

@@ -62,6 +62,42 @@ static void test_order_by_tag(void **state)
     id_table_free(table);
 }
 
+/* Each clock has an order of its own, and they are walked from one to the next. */
+static void test_order_by_clock(void **state)
+{
+    static const char clocks[2];
+    struct id_table *table = id_table_new();
+    struct id_tag *tag = id_table_insert(table, "a", 1);
+    struct waiter w[6] = {0};
+    struct waiters waiters;
+
+    (void)state;
+    waiters_init(&waiters);
+    assert_null(waiters_next_clock(&waiters, NULL));
+    w[0].clock = &clocks[1];
+    w[1].clock = &clocks[0];
+    w[2].clock = &clocks[1];
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(waiters_add(&waiters, &w[i], NULL, 1), 0);
+    }
+    assert_int_equal(waiters_add(&waiters, &w[5], tag, 1), 0);
+    assert_ptr_equal(waiters_first_of_clock(&waiters, NULL), &w[3]);
+    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[0]), &w[1]);
+    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[1]), &w[0]);
+    assert_ptr_equal(waiters_next_clock(&waiters, NULL), &w[1]);
+    assert_ptr_equal(waiters_next_clock(&waiters, &clocks[0]), &w[0]);
+    assert_null(waiters_next_clock(&waiters, &clocks[1])); /* the tag's is none */
+    waiters_remove(&waiters, &w[0]);
+    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[1]), &w[2]);
+    waiters_remove(&waiters, &w[1]);
+    assert_null(waiters_first_of_clock(&waiters, &clocks[0]));
+    assert_ptr_equal(waiters_next_clock(&waiters, NULL), &w[2]);
+    for (size_t i = 2; i < 6; i++) {
+        waiters_remove(&waiters, &w[i]);
+    }
+    id_table_free(table);
+}
+
 static void test_bound(void **state)
 {
     struct waiter *w = calloc(LIMIT_WAITERS_PER_LOOP + 1, sizeof *w);
@@ -165,7 +201,8 @@ static void test_lines_at_carries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_by_tag),      cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_order_by_tag),
+        cmocka_unit_test(test_order_by_clock),      cmocka_unit_test(test_bound),
         cmocka_unit_test(test_ranges_are_joined), cmocka_unit_test(test_formats),
         cmocka_unit_test(test_lines_at_carries),
     };

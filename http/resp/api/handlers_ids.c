@@ -43,7 +43,10 @@ static void put_ids(struct conn *conn, const struct id_text *text, uint64_t firs
         reply_ids(out, first, count);
         return;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && text->layout != NULL; i++) {
+        reply_integer(out, named_layout_id(text->layout, first + i));
+    }
+    for (uint32_t i = 0; i < count && text->layout == NULL; i++) {
         reply_bulk(out, id, id_text_put(api_loop(conn), text, first + i, id));
     }
 }
@@ -51,7 +54,7 @@ static void put_ids(struct conn *conn, const struct id_text *text, uint64_t firs
 /* So many are made at once. */
 static uint32_t ids_per_part(const struct id_text *text)
 {
-    return id_text_is_number(text) ? IDS_PER_PART : id_text_lines(text);
+    return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
 }
 
 /* One id, or the last of some. */
@@ -233,14 +236,14 @@ HOT int handle_incrby(struct conn *conn)
     return take(conn, &claim);
 }
 
-/* What stands behind the words that must be there: COUNT and KEY, each once at most. */
+/* What stands behind the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
 struct options {
     bool has_count;
     uint32_t count;
-    uint32_t key; /* index of the word; 0: none */
+    uint32_t other; /* index of the word behind KEY or LAYOUT; 0: none */
 };
 
-static bool read_options(struct conn *conn, uint32_t from, bool may_have_key,
+static bool read_options(struct conn *conn, uint32_t from, const char *other,
                          struct options *options)
 {
     const struct resp_caller *caller = resp_caller(conn);
@@ -253,9 +256,8 @@ static bool read_options(struct conn *conn, uint32_t from, bool may_have_key,
             if (!read_count(conn, i + 1, &options->count)) {
                 return false;
             }
-        } else if (i + 1 < count && may_have_key && caller_word_is(conn, i, "KEY") &&
-                   options->key == 0) {
-            options->key = i + 1;
+        } else if (i + 1 < count && caller_word_is(conn, i, other) && options->other == 0) {
+            options->other = i + 1;
         } else {
             return reply_error(conn, 400, "bad_request", "wrong words: %s", caller->method->usage);
         }
@@ -270,14 +272,14 @@ int handle_next(struct conn *conn)
     struct id_claim claim;
     struct options options;
 
-    if (!read_options(conn, 2, true, &options) || !claim_begin(conn, &claim, options.count)) {
+    if (!read_options(conn, 2, "KEY", &options) || !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
-    if (options.key != 0) {
+    if (options.other != 0) {
         claim.keyed = true;
         head->key_count = 1;
-        head->key_at = words->word[options.key].at;
-        head->key_len = words->word[options.key].len;
+        head->key_at = words->word[options.other].at;
+        head->key_len = words->word[options.other].len;
     }
     claim.answer = options.has_count ? answer_array : answer_last;
     return take(conn, &claim);
@@ -287,11 +289,19 @@ int handle_snowflake(struct conn *conn)
 {
     struct id_claim claim;
     struct options options;
+    const char *layout;
+    size_t len;
 
-    if (!read_options(conn, 1, false, &options) || !claim_begin(conn, &claim, options.count)) {
+    if (!read_options(conn, 1, "LAYOUT", &options) || !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
     claim.snowflake = true;
     claim.answer = options.has_count ? answer_array : answer_last;
+    if (options.other != 0) {
+        layout = caller_word(conn, options.other, &len);
+        if (!id_claim_layout(conn, &claim, layout, len)) {
+            return ANSWERED;
+        }
+    }
     return snowflake_begin(conn, &claim);
 }

@@ -15,10 +15,13 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/resp/api/resp_caller.h"
+#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 #include "src/id/codec/tag.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 static int got_cb(struct conn *conn, struct call *call)
 {
@@ -61,13 +64,50 @@ int handle_get(struct conn *conn)
     return call_submit(conn, call);
 }
 
-int handle_decode(struct conn *conn)
+/* The id's parts by the cluster's own layout. False: answered. */
+static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+
+    if (snowflake == NULL) {
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return reply_error(conn, 503, "no_leader",
+                           "the cluster's layout is not known on this node yet");
+    }
+    *ret_parts = snowflake_decode(&snowflake->layout, id);
+    return true;
+}
+
+/* By the layout that LAYOUT names. False: answered. */
+static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
+{
+    const struct layout_words *named;
+    const char *name;
+    size_t len;
+
+    if (resp_caller(conn)->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
+        return reply_error(conn, 400, "bad_request", "wrong words: %s",
+                           resp_caller(conn)->method->usage);
+    }
+    name = caller_word(conn, 3, &len);
+    named = layout_named(conn, name, len);
+    if (named == NULL) {
+        return false;
+    }
+    return named_layout_decode(&named->row.layout, id, ret_parts) ||
+           reply_error(conn, 400, "bad_request",
+                       "id %llu is of no time that can be shown in layout %s",
+                       (unsigned long long)id, named->row.name);
+}
+
+int handle_decode(struct conn *conn)
+{
     unsigned version = resp_caller(conn)->version;
     char time[TEXT_TIME_BYTES];
     char shown[SHOWN_BYTES];
-    struct snowflake_parts parts;
+    struct snowflake_parts parts = {0};
     struct buf *out;
     size_t len;
     const char *text = caller_word(conn, 1, &len);
@@ -78,14 +118,10 @@ int handle_decode(struct conn *conn)
                            text_show(text, len, shown, sizeof shown),
                            (unsigned long long)INT64_MAX);
     }
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    if (resp_caller(conn)->words.count > 2 ? !decode_named(conn, id, &parts)
+                                           : !decode_own(conn, id, &parts)) {
+        return ANSWERED;
     }
-    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return reply_error(conn, 503, "no_leader",
-                           "the cluster's layout is not known on this node yet");
-    }
-    parts = snowflake_decode(&snowflake->layout, id);
     out = conn_put(conn);
     reply_map(out, version, 5);
     reply_text(out, "id");
