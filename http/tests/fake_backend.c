@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 static void grant(struct fake *fake, struct id_tag *tag);
 
@@ -427,6 +428,9 @@ void fake_stop(struct fake *fake)
     }
     ASSERT(TAILQ_EMPTY(&fake->requests));
     fsm_free(fake->fsm);
+    if (fake->backend.snowflake != NULL) {
+        snowflake_release(fake->backend.snowflake);
+    }
     id_table_free(fake->backend.table);
     pthread_cond_destroy(&fake->changed);
     pthread_mutex_destroy(&fake->mutex);
@@ -439,9 +443,16 @@ void fake_set_waker(struct fake *fake, struct id_waker *waker)
     unlock(fake);
 }
 
+static void on_named_layout_changed(struct fsm_listener *listener, const struct layout_row *row)
+{
+    snowflake_learn(&CONTAINER(listener, struct fake, listener)->snowflake, row);
+}
+
 void fake_snowflake(struct fake *fake)
 {
     snowflake_init(&fake->snowflake, &fake->clock);
+    fake->listener = (struct fsm_listener){.named_layout_changed = on_named_layout_changed};
+    fsm_listen(fake->fsm, &fake->listener);
     fake->backend.snowflake = &fake->snowflake;
 }
 

@@ -201,10 +201,9 @@ static void test_lines_at_carries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_by_tag),
-        cmocka_unit_test(test_order_by_clock),      cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_ranges_are_joined), cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_lines_at_carries),
+        cmocka_unit_test(test_order_by_tag), cmocka_unit_test(test_order_by_clock),
+        cmocka_unit_test(test_bound),        cmocka_unit_test(test_ranges_are_joined),
+        cmocka_unit_test(test_formats),      cmocka_unit_test(test_lines_at_carries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
