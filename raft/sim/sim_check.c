@@ -289,7 +289,7 @@ void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
     node->world->stats.ids += range->count;
 }
 
-void sim_check_flakes(struct sim_node *node, const struct segment_range *range)
+void sim_check_flakes(struct sim_node *node, unsigned layout, const struct segment_range *range)
 {
     struct sim_world *world = node->world;
 
@@ -298,29 +298,36 @@ void sim_check_flakes(struct sim_node *node, const struct segment_range *range)
         ASSERT(world->flakes != NULL);
     }
     ASSERT(world->flake_count < SIM_FLAKES_MAX);
-    world->flakes[world->flake_count++] = *range;
+    world->flakes[world->flake_count++] = (struct sim_flakes){layout, *range};
     world->stats.flakes += range->count;
 }
 
 static int by_first(const void *a, const void *b)
 {
-    const struct segment_range *x = a;
-    const struct segment_range *y = b;
+    const struct sim_flakes *x = a;
+    const struct sim_flakes *y = b;
 
-    return x->first < y->first ? -1 : x->first > y->first;
+    if (x->layout != y->layout) {
+        return x->layout < y->layout ? -1 : 1;
+    }
+    return x->range.first < y->range.first ? -1 : x->range.first > y->range.first;
 }
 
-/* I1 and I5 of snowflake ids: over all nodes, incarnations and clocks no id twice. */
+/* I1 and I5 of snowflake ids: over all nodes, incarnations and clocks no id of a
+ * layout twice. */
 static void check_all_flakes(struct sim_world *world)
 {
     if (world->flake_count > 0) {
         qsort(world->flakes, world->flake_count, sizeof *world->flakes, by_first);
     }
     for (size_t i = 1; i < world->flake_count; i++) {
-        const struct segment_range *before = &world->flakes[i - 1];
+        const struct sim_flakes *before = &world->flakes[i - 1];
+        const struct sim_flakes *flakes = &world->flakes[i];
 
-        if (before->first + before->count > world->flakes[i].first) {
-            sim_fail(world, "snowflake id %" PRIu64 " handed out twice", world->flakes[i].first);
+        if (before->layout == flakes->layout &&
+            before->range.first + before->range.count > flakes->range.first) {
+            sim_fail(world, "snowflake id %" PRIu64 " of layout %u handed out twice",
+                     flakes->range.first, flakes->layout);
         }
     }
 }

@@ -25,7 +25,7 @@ void sim_check_row(struct sim_node *node, const struct tag_row *row);
 void sim_check_offered(struct sim_world *world, const void *command, size_t len);
 /* The newest epoch of a tag. */
 struct sim_epoch *sim_check_epoch(struct sim_tag *tag);
-void sim_check_flakes(struct sim_node *node, const struct segment_range *range);
+void sim_check_flakes(struct sim_node *node, unsigned layout, const struct segment_range *range);
 void sim_check_node(struct sim_node *node);
 void sim_check_end(struct sim_world *world);
 

@@ -12,6 +12,7 @@
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_strict.h"
 #include "src/base/assert.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define PATIENCE_MS 3000
 #define SPARED_PERCENT 85 /* nodes that get few turns: a round begins with each query */
@@ -451,17 +452,22 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
 static void take_flakes(struct sim_node *node)
 {
     struct sim_world *world = node->world;
+    struct snowflake *snowflake = &node->replica.snowflake;
     uint32_t count = 1 + (uint32_t)sim_below(world, 20);
+    uint64_t random = prng_next(&world->prng);
+    unsigned layout = count % 5 < SIM_LAYOUTS ? count % 5 : 0; /* 0: the cluster's own */
     struct segment_range range;
     bool notify = false;
+    int rv = layout == 0 ? snowflake_claim(snowflake, 0, count, random, &range, &notify)
+                         : snowflake_named_claim(snowflake, snowflake->named.items[layout - 1], 0,
+                                                 count, random, &range, &notify);
 
-    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
-                        &notify) != 0) {
+    if (rv != 0) {
         world->stats.flakes_refused++;
         return;
     }
     world->flake_served[node->id - 1] = !world->faults;
-    sim_check_flakes(node, &range);
+    sim_check_flakes(node, layout, &range);
 }
 
 void sim_client_event(struct sim_world *world)

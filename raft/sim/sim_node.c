@@ -18,6 +18,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define SKEW_LEAST_MS 30000 /* more than a run lasts, that all of it may be lost */
 #define LATE_ONE_IN 100
@@ -337,6 +338,24 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->key_percent = SIM_KEY_PERCENT;
 }
 
+/* As if they had been made long before: which layouts there are is not what is tested here. They
+ * begin at a time of their own, so that no window or mark ends with a unit. */
+static void learn_layouts(struct sim_node *node)
+{
+    static const struct layout_row rows[SIM_LAYOUTS - 1] = {
+        {.name = "ten",
+         .name_len = 3,
+         .layout = {{SNOWFLAKE_EPOCH_MS - 3, 39, 16, 8}, 10, LAYOUT_WORKER_LAST}},
+        {.name = "second",
+         .name_len = 6,
+         .layout = {{SNOWFLAKE_EPOCH_MS - 321, 32, 10, 13}, 1000, LAYOUT_SEQUENCE_LAST}},
+    };
+
+    for (unsigned i = 0; i < SIM_LAYOUTS - 1; i++) {
+        snowflake_learn(&node->replica.snowflake, &rows[i]);
+    }
+}
+
 void sim_node_start(struct sim_node *node)
 {
     struct store_loaded loaded;
@@ -368,6 +387,7 @@ void sim_node_start(struct sim_node *node)
         sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);
+    learn_layouts(node);
     sim_check_incarnation(node);
     STAILQ_INIT(&node->late);
     node->replica.proposer.propose = propose;

@@ -44,11 +44,20 @@
 #define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
-#define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
-#define SIM_LEVELS_MAX 4     /* that there ever are */
-#define SIM_MONO_LEVEL 4     /* that brings monotonic tags */
-#define SIM_MONO_SERVED 1    /* a leader hands their ids out */
-#define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
+
+/* Layouts of snowflake ids, each a numbering of its own: the cluster's, one of 10 ms, one of 1 s. */
+#define SIM_LAYOUTS 3
+
+/* Snowflake ids of one claim, in their plain forms. */
+struct sim_flakes {
+    unsigned layout;
+    struct segment_range range;
+};
+#define SIM_KEPT_MAX 4096 /* tags made once, which must all be there at the end */
+#define SIM_LEVELS_MAX 4  /* that there ever are */
+#define SIM_MONO_LEVEL 4  /* that brings monotonic tags */
+#define SIM_MONO_SERVED 1 /* a leader hands their ids out */
+#define SIM_KEPT_STEP 7   /* the step that half of them get once they are acknowledged */
 
 /* The time of day at virtual time 0. */
 #define SIM_WALL_MS 1700000000000
@@ -293,7 +302,7 @@ struct sim_world {
     bool has_time;             /* the log has one, somewhere */
     struct uid uid;            /* of the cluster, as soon as any node has heard of it */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
-    struct segment_range *flakes;
+    struct sim_flakes *flakes;
     size_t flake_count;
     bool flake_served[SIM_NODES_MAX]; /* in the quiet end */
     uint64_t *digests;                /* by index; 0: not seen */

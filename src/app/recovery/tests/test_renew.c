@@ -224,6 +224,52 @@ static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
     }
 }
 
+/* Deleted ones, too: what a name means it means in the new cluster. */
+static void test_named_layouts_are_kept(void **state)
+{
+    const struct layout_row row = {
+        .name = "s", .name_len = 1, .layout = {{SNOWFLAKE_EPOCH_MS, 39, 10, 8}, 10, 0}};
+    struct layout_row other = row;
+    struct fixture fixture;
+    struct renewed of;
+    struct fsm *fsm;
+    uint32_t count;
+
+    (void)state;
+    fixture_begin(&fixture);
+    for (uint16_t to = LEVEL_FIRST + 1; to <= 4; to++) {
+        struct buf raise = BUF_INIT;
+
+        command_put(&raise, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
+        fixture_apply(&fixture, &raise);
+    }
+    other.name[0] = 't';
+    for (int i = 0; i < 2; i++) {
+        struct buf command = BUF_INIT;
+
+        command_put(&command, COMMAND_LAYOUT_PUT, i == 0 ? &row : &other);
+        fixture_apply(&fixture, &command);
+    }
+    {
+        struct buf command = BUF_INIT;
+
+        command_put(&command, COMMAND_LAYOUT_DELETE,
+                    &(struct delete_command){.name = "t", .name_len = 1, .wall_ms = 1});
+        fixture_apply(&fixture, &command);
+    }
+    fsm = renewed(&fixture, &by_ids, &of);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct layout_row *kept = &fsm_layouts(fsm, &count)[i];
+
+        assert_int_equal(count, 2);
+        assert_true(named_layout_equal(&kept->layout, &row.layout));
+        assert_int_equal(kept->deleted, kept->name[0] == 't');
+    }
+    fsm_free(fsm);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
 /* What is the old cluster's is gone, and the keys are there, or not. */
 static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
 {
@@ -362,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_no_worker_id_may_stamp_what_is_over),
         cmocka_unit_test(test_a_state_twice_renewed),
         cmocka_unit_test(test_the_new_cluster_has_a_birth_of_its_own),
+        cmocka_unit_test(test_named_layouts_are_kept),
         cmocka_unit_test(test_keys_are_kept_or_dropped_and_sessions_gone),
         cmocka_unit_test(test_how_far_a_tag_is_raised),
         cmocka_unit_test(test_what_is_refused),
