@@ -306,6 +306,16 @@ def test_worker_ids(shared, ctl, tag):
     assert ctl("workers", "--json").json["workers"]
 
 
+def test_layouts(shared, ctl):
+    wait_until(lambda: shared.nodes[0].http(
+        "PUT", "/api/layouts/ctl", {"preset": "sonyflake"}).status == 200, 20, "level 4")
+    wait_until(lambda: ctl("layouts").out.splitlines()[1:], 10, "the node that is asked knows it")
+    row = next(line for line in ctl("layouts").out.splitlines() if line.startswith("ctl "))
+    assert row.split()[1:7] == ["10", "39", "16", "8", "time-sequence-worker",
+                                "2014-09-01T00:00:00.000Z"]
+    assert ctl("layouts", "--json").json["layouts"][0]["name"] == "ctl"
+
+
 # --- servers that die, are slow, or lie ---
 
 

@@ -12,6 +12,7 @@ import re
 import pytest
 
 from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(ROOT, "http/api/openapi.json")
@@ -238,6 +239,15 @@ def test_answers_are_as_the_schemas_say(shared, tag):
     assert ask(path, "put", "", {"epoch": epoch}, id=worker).status == 200
     assert ask(path, "put", "", {"epoch": epoch + 1}, id=worker).code == "fenced"
     assert ask(path, "delete", f"?epoch={epoch}", id=worker).status == 204
+    path = "/api/layouts/{name}"
+    assert ask(path, "get", name="none").code == "unknown_layout"
+    made = ask(path, "put", "", {"preset": "sonyflake"}, name="openapi")
+    assert made.status == (200 if level >= 4 else 409), made
+    if level >= 4:
+        wait_until(lambda: ask(path, "get", name="openapi").status == 200, 10, "it is known")
+        ident = ask("/api/snowflake/get/{key}", "get", "?layout=openapi", key="k").text
+        assert ask("/api/snowflake/decode/{id}", "get", "?layout=openapi", id=ident).status == 200
+    assert ask(path, "delete", name="openapi").status == (204 if level >= 4 else 409)
     leader = node.cluster_status()["leader_id"]
     assert ask("/api/cluster/leader", "post", body={"id": leader}).status == 200
     assert ask("/api/cluster/level", "post", body={"level": level}).status in (200, 409)
@@ -249,4 +259,4 @@ def test_answers_are_as_the_schemas_say(shared, tag):
     assert left == {
         ("/api/segment/decode/{tag}", "head"), ("/api/tags/{tag}", "head"),
         ("/api/snowflake/decode/{id}", "post"), ("/decodeSnowflakeId", "post"),
-        ("/api/cluster/members/{id}", "put")}
+        ("/api/cluster/members/{id}", "put"), ("/api/layouts/{name}", "head")}

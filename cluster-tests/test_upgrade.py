@@ -120,6 +120,9 @@ def nothing_of_the_next_level(cluster):
         else:
             assert answer.status == 400, answer
         assert node.get(f"/api/tags/early{node.id}").status == 404
+        answer = node.http("PUT", f"/api/layouts/early{node.id}", {"preset": "sonyflake"})
+        expected = (409, "level_too_low") if node.binary == leafd_path() else (404, "no_route")
+        assert (answer.status, answer.code) == expected, answer
 
 
 def what_the_next_level_brings(cluster):
@@ -140,6 +143,11 @@ def what_the_next_level_brings(cluster):
     for node in cluster.running():
         answer = ask(node, "short")
         assert (answer.status, answer.code) == (409, "exhausted"), answer
+    answer = second.http("PUT", "/api/layouts/s10", {"preset": "sonyflake"})
+    assert answer.status == 200, answer
+    for node in cluster.running():
+        target = "/api/snowflake/get/k?layout=s10"
+        wait_until(lambda n=node, t=target: n.get(t).status == 200, 10, f"{node} knows s10")
 
 
 def monotonic_load(cluster, recorder):

@@ -45,7 +45,8 @@
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 
-/* Layouts of snowflake ids, each a numbering of its own: the cluster's, one of 10 ms, one of 1 s. */
+/* Layouts of snowflake ids: the cluster's own, one of 10 ms, one of 1 s. Each is a
+ * numbering of its own. */
 #define SIM_LAYOUTS 3
 
 /* Snowflake ids of one claim, in their plain forms. */

@@ -8,6 +8,7 @@
 #include "src/ctl/cmd/history.h"
 #include "src/ctl/cmd/ids.h"
 #include "src/ctl/cmd/import.h"
+#include "src/ctl/cmd/layouts.h"
 #include "src/ctl/cmd/members.h"
 #include "src/ctl/cmd/offline.h"
 #include "src/ctl/cmd/status.h"
@@ -32,6 +33,7 @@ const struct command *const COMMANDS[] = {
     &COMMAND_WORKERS_ACQUIRE,
     &COMMAND_WORKERS_RENEW,
     &COMMAND_WORKERS_RELEASE,
+    &COMMAND_LAYOUTS_LIST,
     &COMMAND_MEMBERS_LIST,
     &COMMAND_MEMBERS_ADD,
     &COMMAND_MEMBERS_REMOVE,

@@ -1,0 +1,59 @@
+/*
+ * layouts.c - see layouts.h. Thread: one.
+ */
+#include "src/ctl/cmd/layouts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "src/ctl/cmd/fields.h"
+#include "src/ctl/out/grid.h"
+
+static void put_row(struct grid *grid, const json_t *row)
+{
+    static const char *const numbers[] = {"unit_ms", "time_bits", "worker_bits", "sequence_bits"};
+    char text[TEXT_TIME_BYTES];
+    int64_t epoch_ms = field_number(row, "epoch_ms", 0);
+
+    grid_cell(grid, field_text(row, "name"));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        grid_cellf(grid, "%" PRId64, field_number(row, numbers[i], 0));
+    }
+    grid_cell(grid, field_text(row, "order"));
+    grid_cell(grid, text_time_rfc3339((uint64_t)epoch_ms, text));
+    grid_cell(grid, json_is_true(json_object_get(row, "deleted")) ? "deleted" : "");
+}
+
+static enum ctl_exit run_list(struct ctl *ctl)
+{
+    static const char *const titles[] = {"name",  ">unit", ">time", ">worker", ">sequence",
+                                         "order", "epoch", "state", NULL};
+    struct answer answer;
+    struct grid grid;
+    enum ctl_exit code = ctl_get(ctl, "/api/layouts", &answer);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        grid_init(&grid, titles);
+        for (size_t i = 0; i < field_count(answer.json, "layouts"); i++) {
+            put_row(&grid, field_item(answer.json, "layouts", i));
+        }
+        grid_print(&grid, 0, true, &ctl->out);
+        grid_free(&grid);
+    }
+    answer_free(&answer);
+    return ctl_flush(ctl);
+}
+
+const struct command COMMAND_LAYOUTS_LIST = {
+    .family = "layouts",
+    .name = "list",
+    .is_default = true,
+    .summary = "layouts of snowflake ids by name",
+    .run = run_list,
+};
