@@ -30,11 +30,13 @@ enum fsm_table {
     FSM_TABLE_ADDRESSES = 'l', /* member that moved: its id */
     FSM_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
     FSM_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
-    FSM_TABLE_LAYOUTS = 'o',   /* named layout: its name */
     FSM_TABLE_REMOVED = 'r',   /* node that was removed: its id */
     FSM_TABLE_SETTINGS = 's',  /* setting: its name */
     FSM_TABLE_TAGS = 't',      /* tag: its name */
-    FSM_TABLE_WORKERS = 'w'    /* worker id: the id (2) */
+    /* named layout: its name. Behind the settings: so an older leafd reads first which level it
+     * needs */
+    FSM_TABLE_LAYOUTS = 'v',
+    FSM_TABLE_WORKERS = 'w' /* worker id: the id (2) */
 };
 
 /* The key of a row of a node: the table, and its id (8 bytes). Numbers in keys are big-endian, so

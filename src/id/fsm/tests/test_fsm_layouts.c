@@ -19,7 +19,7 @@
 #include "src/id/tests/id_hex.h"
 
 #define T 1700000000000ULL
-#define KEY "6f 733130" /* os10 */
+#define KEY "76 733130" /* vs10 */
 #define VALUE "01 00 0a00 00d8822e48010000 27 10 08 01 0000000000000000"
 
 static const struct named_layout SONY = {{1409529600000, 39, 16, 8}, 10, LAYOUT_WORKER_LAST};
@@ -187,8 +187,8 @@ static void test_load_refuses_damage(void **state)
     char key[16];
 
     fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "6f", VALUE), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "6f 53", VALUE), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "76", VALUE), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "76 53", VALUE), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, KEY, ""), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, KEY, "01 00 0a00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, KEY, "02" VALUE), ERR_BAD_VERSION);
@@ -205,10 +205,10 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, KEY, VALUE), 0);
     assert_int_equal(id_load_hex(fsm, KEY, VALUE), ERR_EXISTS);
     for (unsigned i = 1; i < LIMIT_LAYOUTS; i++) {
-        (void)snprintf(key, sizeof key, "6f %02x %02x", 'a' + i / 26, 'a' + i % 26);
+        (void)snprintf(key, sizeof key, "76 %02x %02x", 'a' + i / 26, 'a' + i % 26);
         assert_int_equal(id_load_hex(fsm, key, VALUE), 0);
     }
-    assert_int_equal(id_load_hex(fsm, "6f 7a", VALUE), ERR_CORRUPT); /* one too many */
+    assert_int_equal(id_load_hex(fsm, "76 7a", VALUE), ERR_CORRUPT); /* one too many */
     assert_int_equal(fsm_load_end(fsm, 1), 0);
 }
 
