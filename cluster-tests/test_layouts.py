@@ -11,7 +11,7 @@ import redis
 from cluster import FAST
 from resp import connect, open_resp
 from snowflakes import wait_served
-from upgrade import raise_level, wait_level
+from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
 SONY = {
@@ -173,6 +173,7 @@ def test_no_layout_below_level_four(make_cluster):
     assert (answer.status, answer.code) == (409, "level_too_low"), answer
     assert "needs level 4, and the cluster is at level 1" in answer.json()["message"]
     for level in [2, 3, 4]:
+        wait_can_rise(cluster.nodes[0])
         assert raise_level(cluster.nodes[0], level).status == 200
         wait_level(cluster, level)
     wait_until(lambda: put(cluster.nodes[1], "s", preset="sonyflake").status == 200, 10, "made")
@@ -233,7 +234,7 @@ def test_a_slow_layout_holds_up_no_other(cluster, tag):
     while slow.is_alive():
         answer = node.get("/api/snowflake/get/k?timeout_ms=3000")
         assert answer.status == 200, answer
-    slow.join()
+        slow.join(0.1)
 
 
 def test_the_door_of_redis(make_cluster, tag):
@@ -266,7 +267,7 @@ def test_no_id_comes_twice_over_restarts_and_a_leader_kill(make_cluster):
         """Each of them takes ids again."""
         before = [len(taker.ids) for taker in takers]
         for taker, had in zip(takers, before):
-            wait_until(lambda t=taker, h=had: len(t.ids) > h + 70, 20, f"ids of {taker.target}")
+            wait_until(lambda t=taker, h=had: len(t.ids) > h + 70, 30, f"ids of {taker.target}")
 
     wait_more()
     cluster.followers()[0].restart()
