@@ -34,7 +34,7 @@ COPY LICENSE NOTICE /usr/local/share/doc/leafd/
 # nothing that leafd needs is missing.
 ARG COMMIT=
 RUN apt-get update && \
-    xargs apt-get install -y --no-install-recommends </usr/local/share/leafd/packages && \
+    xargs apt-get install -y --no-install-recommends tzdata </usr/local/share/leafd/packages && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log && \
     groupadd --gid 10001 leafd && \
     useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent \

@@ -47,7 +47,7 @@ override CFLAGS   := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-
 override LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
                      $(filter -fsanitize%,$(OPT_$(FLAVOUR))) $(GIVEN_LDFLAGS)
 
-LIBS_base    := -lisal -lxxhash -lssl -lcrypto
+LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
@@ -95,6 +95,8 @@ SAY = $(if $(V),,@echo "  $(1)";)
 raft-version:
 	@scripts/check-raft-version
 $(OUT)/leafd $(OUT)/sim $(call objs,raft): | raft-version
+
+$(OUT)/src/base/zone.o: override CPPFLAGS += $(shell pkg-config --cflags glib-2.0)
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)

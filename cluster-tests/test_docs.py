@@ -31,7 +31,7 @@ OLD_WORDS = [r"timekeeper", r"grantees?", r"gatherer", r"peer[_ ]memory", r"wish
 # What the linker is given: its name in NOTICE.
 LINKED = {"isal": "ISA-L", "xxhash": "xxHash", "lmdb": "LMDB", ":libraft.a": "C-Raft",
           "crypto": "OpenSSL", "ssl": "OpenSSL", "jansson": "jansson", "uv": "libuv",
-          "seccomp": "libseccomp", "curl": "libcurl"}
+          "seccomp": "libseccomp", "curl": "libcurl", "glib-2.0": "GLib"}
 
 
 def read(path):

@@ -1,11 +1,18 @@
 """Tags with a shape: their ids are texts, the same by every node, through a change of leader, a
-restart and a backup; a secret one tells nothing, and its key is nowhere to be seen."""
+restart and a backup; a secret one tells nothing, and its key is nowhere to be seen; those with a
+date begin anew."""
 
+import datetime
+import itertools
 import re
+import time
 
+from clockfile import own_clocks
 from cluster import FAST
 from test_max import wait_level
 from wait import wait_until
+
+NEW_YEAR_2031_IN_TOKYO = 1924959600
 
 
 def make(node, tag, **fields):
@@ -86,3 +93,73 @@ def test_a_node_that_comes_by_a_snapshot_writes_the_same(make_cluster):
     wait_until(lambda: away.get("/api/tags/c?consistency=local").status == 200, 10, "the snapshot")
     assert decoded(away, "c", one) == decoded(leader, "c", one)
     assert len(set(texts(away, "c", 300)) | {one}) == 301
+
+
+def log_time_is_known(node):
+    """Keys need it as dates do, and tell at once that it is missing."""
+    node.http("PUT", "/api/tags/probe", {"mode": "strict"})
+    return node.http("GET", "/api/segment/get/probe?timeout_ms=1000", None,
+                     {"Idempotency-Key": "k"}).status == 200
+
+
+def test_the_year_begins_anew(make_cluster):
+    """At the log's time, in the zone, over all nodes: no number of the old year after the new one's
+    first. The clock of one node, which is in the new year already, decides nothing."""
+    cluster = make_cluster(start=False)
+    clocks = own_clocks(cluster)
+
+    def set_clocks(before_s):
+        ahead = int(NEW_YEAR_2031_IN_TOKYO - time.time()) - before_s
+        for node in cluster.nodes:
+            clocks[node.id].set(ahead if node.id != 3 else ahead + 7200)
+
+    set_clocks(3600)
+    cluster.start()
+    wait_level(cluster, 4)
+    wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
+    make(cluster.nodes[0], "inv", mode="strict", shape="INV-{year@Asia/Tokyo}-{id:5}")
+    taken = [text for node in cluster.nodes for text in texts(node, "inv", 2)]
+    set_clocks(2)
+    nodes = itertools.cycle(cluster.nodes)
+
+    def begun():
+        taken.extend(texts(next(nodes), "inv", 2))
+        return taken[-1].startswith("INV-2031")
+
+    wait_until(begun, 30, "the new year")
+    cluster.leader().kill9()
+    for node in cluster.running():
+        taken += texts(node, "inv", 3)
+    old = [text for text in taken if text.startswith("INV-2030-")]
+    new = taken[len(old):]
+    assert old == [f"INV-2030-{k:05}" for k in range(1, len(old) + 1)], taken[-20:]
+    assert new == [f"INV-2031-{k:05}" for k in range(1, len(new) + 1)], taken[-20:]
+    assert len(old) >= 6 and len(new) >= 8
+    node = cluster.running()[0]
+    assert decoded(node, "inv", new[0]) == 203100001
+    assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"
+
+
+def test_a_date_that_may_not_be(make_cluster):
+    cluster = make_cluster(1)
+    wait_level(cluster, 4)
+    node = cluster.nodes[0]
+    for shape, why in [("{year@Europe/Nowhere}{id:6}", "no such zone"),
+                       ("{year@../../etc/passwd}{id:6}", "a zone is a name"),
+                       ("{year}{id}", "needs a width"),
+                       ("{day}{id:6}", "a date has {year}")]:
+        answer = node.http("PUT", "/api/tags/inv", {"mode": "strict", "shape": shape})
+        assert answer.status == 400 and why in answer.json()["message"], answer
+    answer = node.http("PUT", "/api/tags/inv", {"shape": "{year}{id:6}"})
+    assert answer.status == 400 and "needs the mode strict" in answer.json()["message"], answer
+    make(node, "inv", mode="strict", shape="{year}-{month}-{day}/{id:2}")
+    wait_until(lambda: log_time_is_known(node), 20, "the log has a time")
+    days = {datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")}
+    taken = texts(node, "inv", 99)
+    days.add(datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
+    assert {text.split("/")[0] for text in taken} <= days
+    answer = node.get("/api/segment/get/inv")
+    if len(days) == 1:  # not over midnight
+        assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+    answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
+    assert answer.status == 409 and answer.json()["code"] == "needs_force", answer

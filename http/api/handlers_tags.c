@@ -256,17 +256,24 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-static bool has_monotonic(const struct buf *data)
+/* What level 4 brought to forms that earlier ones have; NULL: nothing. */
+static const char *new_in_items(const struct buf *data)
 {
     struct command command;
     struct tag_put put;
-    bool found = false;
+    const char *found = NULL;
 
     if (command_read(data->data, data->len, &command) != 0) {
-        return false;
+        return NULL;
     }
-    while (!found && command_next(&command.list, &put)) {
-        found = (put.fields & TAG_FIELD_MODE) != 0 && put.mode == TAG_MODE_MONOTONIC;
+    while (found == NULL && command_next(&command.list, &put)) {
+        const struct tag_row shaped = {.shape = put.shape, .shape_len = put.shape_len};
+
+        if ((put.fields & TAG_FIELD_MODE) != 0 && put.mode == TAG_MODE_MONOTONIC) {
+            found = "mode=monotonic";
+        } else if ((put.fields & TAG_FIELD_SHAPE) != 0 && tag_is_dated(&shaped)) {
+            found = "a shape with a date";
+        }
     }
     return found;
 }
@@ -277,19 +284,19 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
     unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
     unsigned since = command_since(command->data[1]);
-    unsigned mode_since = command_since(COMMAND_WINDOW);
-    bool is_mode = since <= level && level < mode_since && has_monotonic(command);
+    unsigned item_since = command_since(COMMAND_WINDOW);
+    const char *item = since <= level && level < item_since ? new_in_items(command) : NULL;
 
-    if (since <= level && !is_mode) {
+    if (since <= level && item == NULL) {
         return false;
     }
     (void)reply_error(conn, 409, "level_too_low",
                       "%s needs level %u, and the cluster is at level %u: GET /api/cluster/level "
                       "says who is in the way",
-                      is_mode                                       ? "mode=monotonic"
+                      item != NULL                                  ? item
                       : command->data[1] == COMMAND_TAGS_PUT_SHAPED ? "shape"
                                                                     : "max",
-                      is_mode ? mode_since : since, level);
+                      item != NULL ? item_since : since, level);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/entropy.h"
+#include "src/base/zone.h"
 
 static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
@@ -41,11 +42,17 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the shape of a tag is not a string";
     struct shape shape;
+    uint64_t local_ms;
 
     field->text = json_string_value(value);
     field->len = json_string_length(value);
     if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
         return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
+    }
+    if (!zone_local_ms(shape.date.zone, 0, &local_ms)) {
+        return body_fail(ret_fault, "bad_request",
+                         "shape=%s: this node's time zone database has no such zone",
+                         body_show(value, shown));
     }
     field->number = shape.secret;
     return 0;

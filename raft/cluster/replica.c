@@ -219,6 +219,8 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
     ASSERT(replica->table != NULL && replica->allocator != NULL);
     replica->strict = strict_new(config->strict_keys, replica->ground.clock, &replica->timers,
                                  &replica->proposer, on_strict_answer, &replica->answers);
+    dates_init(&replica->dates, &replica->ground);
+    strict_dates(replica->strict, dates_period, &replica->dates);
     start_prefetch(replica, loaded);
 }
 
@@ -700,6 +702,7 @@ static void turn_parts(struct replica *replica)
     }
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
+    dates_turn(&replica->dates);
     lease_turn(replica->lease);
     prefetch_turn(replica->prefetch, tags_ms(replica), leader_known);
     allocator_turn(replica->allocator); /* after the prefetch, which wants segments */

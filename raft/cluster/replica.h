@@ -12,7 +12,7 @@
  *   doubt, compare          is this node wrong, or who says so? and which row differs
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, standing,     what the node tells the cluster by itself
- *   clock_sync
+ *   clock_sync, dates
  *   allocator, lease,       ids for its clients
  *   prefetch
  *   health, figures         what others may see of all that
@@ -31,6 +31,7 @@
 #include "raft/cluster/announce.h"
 #include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
+#include "raft/cluster/dates.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/doubt.h"
 #include "raft/cluster/buffers.h"
@@ -115,6 +116,7 @@ struct replica {
     struct standing standing;
     struct loop_clock clock;
     struct clock_sync clock_sync;
+    struct dates dates;
     struct growth growth;
     struct backups backups;
     struct doubt doubt;

@@ -84,6 +84,8 @@ struct strict {
     struct id_proposer *proposer;
     strict_answer_fn answer;
     void *data;
+    strict_period_fn period; /* NULL: no tag has one */
+    void *period_data;
     bool stopped;
     bool leader_known;
     struct strict_list paused; /* to wait again, once their timers have fired */
@@ -132,6 +134,12 @@ void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_s
     strict->key_limit = key_limit;
     strict->key_share = key_share;
     strict->is_shared = is_shared;
+}
+
+void strict_dates(struct strict *strict, strict_period_fn period, void *data)
+{
+    strict->period = period;
+    strict->period_data = data;
 }
 
 void strict_free(struct strict *strict)
@@ -272,6 +280,14 @@ static struct batch *batch_free(struct lane *lane)
     return batch;
 }
 
+static uint32_t period_of(const struct strict *strict, const struct lane *lane,
+                          const struct strict_item *item)
+{
+    return strict->period != NULL && lane->kind == LANE_STRICT
+               ? strict->period(strict->period_data, item->name, item->name_len)
+               : 0;
+}
+
 static uint32_t pick_waiting(struct strict *strict, struct lane *lane)
 {
     struct id_request *request;
@@ -283,6 +299,7 @@ static uint32_t pick_waiting(struct strict *strict, struct lane *lane)
         TAILQ_REMOVE(&lane->waiting, request, link);
         lane->waiting_count--;
         ASSERT(strict_item_decode(request->payload.data, request->payload.len, &pick->item) == 0);
+        pick->item.period = period_of(strict, lane, &pick->item);
         pick->request = request;
         pick->arrival = count++;
     }
@@ -412,22 +429,27 @@ static void batch_done_cb(struct id_request *base)
     }
 }
 
-/* Without a key that counts for somebody the shorter form says all. A batch of monotonic requests
- * is no command, and has one form. */
+/* Without a date, or a key that counts for somebody, a shorter form says all. A batch of monotonic
+ * requests is no command, and has one form. */
 static enum command_type batch_type(const struct strict *strict, const struct lane *lane,
                                     uint32_t count)
 {
+    enum command_type type = COMMAND_STRICT;
+
     if (lane->kind != LANE_STRICT) {
         return COMMAND_STRICT_FOR;
     }
-    for (uint32_t i = 0; i < count && strict->is_shared; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct strict_item *item = &strict->picks[i].item;
 
-        if (item->key_len > 0 && item->client != 0) {
-            return COMMAND_STRICT_FOR;
+        if (item->period != 0) {
+            return COMMAND_STRICT_DATED;
+        }
+        if (strict->is_shared && item->key_len > 0 && item->client != 0) {
+            type = COMMAND_STRICT_FOR;
         }
     }
-    return COMMAND_STRICT;
+    return type;
 }
 
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)

@@ -47,6 +47,12 @@ struct strict;
 void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share,
                        bool is_shared);
 
+/* Of a tag with a date in its shape, the period that it is now (shape_date.h); 0: it has none, or
+ * it is not known here. Called for each request that goes into a batch. NULL, as at first: no tag
+ * has one. */
+typedef uint32_t (*strict_period_fn)(void *data, const char *name, size_t name_len);
+void strict_dates(struct strict *strict, strict_period_fn period, void *data);
+
 /* key_limit: strict.keys. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data);

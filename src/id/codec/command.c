@@ -100,10 +100,12 @@ static const struct field STRICT_FIELDS[] = {
     FIELD_NUMBER(struct strict_item, count),
     FIELD_NUMBER(struct strict_item, client), /* of those for clients alone */
     FIELD_NUMBER(struct strict_item, most),
+    FIELD_NUMBER(struct strict_item, period), /* of those with periods alone */
 };
 #define STRICT_FIELD_COUNT (sizeof STRICT_FIELDS / sizeof *STRICT_FIELDS)
-FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 2)
-FIELDS_FLAT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT)
+FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 3)
+FIELDS_FLAT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT - 1)
+FIELDS_FLAT(strict_dated, STRICT_FIELDS, STRICT_FIELD_COUNT)
 
 static bool strict_is_sound(const void *data)
 {
@@ -113,14 +115,21 @@ static bool strict_is_sound(const void *data)
 }
 
 static const struct item_format STRICTS = {
-    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 2, strict_put, strict_read},
+    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 3, strict_put, strict_read},
     .size = sizeof(struct strict_item),
     .is_sound = strict_is_sound,
     .max = LIMIT_STRICT_ITEMS,
 };
 
 static const struct item_format STRICTS_FOR = {
-    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT, strict_for_put, strict_for_read},
+    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 1, strict_for_put, strict_for_read},
+    .size = sizeof(struct strict_item),
+    .is_sound = strict_is_sound,
+    .max = LIMIT_STRICT_ITEMS,
+};
+
+static const struct item_format STRICTS_DATED = {
+    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT, strict_dated_put, strict_dated_read},
     .size = sizeof(struct strict_item),
     .is_sound = strict_is_sound,
     .max = LIMIT_STRICT_ITEMS,
@@ -341,6 +350,9 @@ static const struct form FORMS[] = {
     [COMMAND_LAYOUT_PUT] = {.since = 4,
                             .fields = FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS)},
     [COMMAND_LAYOUT_DELETE] = {.since = 4, .fields = FIELDS(DELETE_FIELDS)},
+    [COMMAND_STRICT_DATED] = {.since = 4,
+                              .fields = FIELDS(STRICT_LIST_FIELDS),
+                              .items = &STRICTS_DATED},
 };
 
 /* --- writing --- */

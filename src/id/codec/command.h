@@ -59,7 +59,8 @@ enum command_type {
     COMMAND_WINDOW = 26,             /* command_list of grant_item, the leader's own: level 4 */
     COMMAND_KEYED = 27,              /* command_list of keyed_item, the leader's own: level 4 */
     COMMAND_LAYOUT_PUT = 28,         /* layout_row: make a named layout: level 4 */
-    COMMAND_LAYOUT_DELETE = 29       /* delete_command: leave its tombstone: level 4 */
+    COMMAND_LAYOUT_DELETE = 29,      /* delete_command: leave its tombstone: level 4 */
+    COMMAND_STRICT_DATED = 30        /* as STRICT_FOR, with periods: level 4 */
 };
 
 /* TAGS_PUT, in any of its forms. */
@@ -224,6 +225,8 @@ struct strict_item {
     /* Of STRICT_FOR alone; without a key they mean nothing: */
     uint64_t client; /* for whom the key counts; 0: nobody */
     uint32_t most;   /* keys that it may have in the table; 0: the list's key_share */
+    uint32_t period; /* of STRICT_DATED alone: of the shape of a tag with a date (shape_date.h), as
+                        the sender sees the log's time in the tag's zone; 0: it knows of none */
 };
 
 /*
@@ -233,11 +236,12 @@ struct strict_item {
  *  ERR_WRONG_MODE    the tag is in another mode; detail: in which (enum tag_mode)
  *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
  *                    again
- *  ERR_EXHAUSTED     fewer than count ids are left; detail: how many
+ *  ERR_EXHAUSTED     fewer than count ids are left, or left in the period; detail: how many
  *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_SHARE         the client has as many keys as it may; detail: share_detail() (level 3)
- *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
+ *  ERR_EMPTY         the log has no time yet, which a key or a date needs; or of a tag with a date
+ *                    the item has no period, or one more than a day off: ask again
  *  ERR_STALE         of KEYED: the ids are of an earlier term or generation: ask again, for others
  *
  * A key is looked up before recalling, room and ids left are looked at: while the tag is there and

@@ -16,9 +16,7 @@ static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 static int refuse(const char **ret_why, const char *why)
 {
-    if (ret_why != NULL) {
-        *ret_why = why;
-    }
+    *ret_why = why;
     return ERR_INVALID;
 }
 
@@ -56,7 +54,7 @@ static bool take_number(struct cursor *cursor, unsigned *ret_number)
 static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
                      const char **ret_why)
 {
-    size_t len = 0;
+    size_t len = shape->text_len[which];
 
     while (cursor->at < cursor->end && *cursor->at != '{') {
         char c = *cursor->at++;
@@ -71,6 +69,55 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
         shape->text[which][len++] = c;
     }
     shape->text_len[which] = (uint8_t)len;
+    return 0;
+}
+
+/* The first text, with a date in it or without. */
+static int take_first_text(struct cursor *cursor, struct shape *shape, const char **ret_why)
+{
+    int taken;
+
+    do {
+        if (take_text(cursor, shape, 0, ret_why) != 0) {
+            return ERR_INVALID;
+        }
+        taken = cursor->at == cursor->end ? 0
+                                          : shape_date_take(&shape->date, &cursor->at, cursor->end,
+                                                            shape->text_len[0], ret_why);
+    } while (taken == 1);
+    if (taken == 0 && shape->text_len[0] + shape_date_bytes(&shape->date) > SHAPE_TEXT_BYTES_MAX) {
+        return refuse(ret_why, "a text of a shape is longer than 32 characters");
+    }
+    return taken == 0 ? shape_date_check(&shape->date, ret_why) : ERR_INVALID;
+}
+
+/* base^width; 0 if that is 2^63 or more. */
+static uint64_t numbers_of(const struct shape *shape)
+{
+    uint64_t numbers = 1;
+
+    for (unsigned i = 0; i < shape->width && numbers != 0; i++) {
+        numbers = numbers > INT64_MAX / shape->base ? 0 : numbers * shape->base;
+    }
+    return numbers;
+}
+
+/* What a date asks of the number. */
+static int check_number(const struct shape *shape, const char **ret_why)
+{
+    uint64_t numbers = numbers_of(shape);
+
+    if (shape->date.count == 0) {
+        return 0;
+    }
+    if (shape->secret) {
+        return refuse(ret_why, "a shape has a date or a secret number, not both");
+    }
+    if (shape->width == 0 || numbers == 0 ||
+        numbers > INT64_MAX / shape_date_periods(&shape->date)) {
+        return refuse(ret_why, "a shape with a date needs a width, as in {id:6}, and base^width * "
+                               "10^4 for years, 10^6 for months, 10^8 for days is below 2^63");
+    }
     return 0;
 }
 
@@ -125,14 +172,19 @@ int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const cha
 {
     struct shape shape = {.check = SHAPE_CHECK_NONE};
     struct cursor cursor = {spec, spec + len};
+    const char *unheard;
     int err;
 
+    ret_why = ret_why != NULL ? ret_why : &unheard;
     if (len == 0 || len > SHAPE_SPEC_BYTES_MAX) {
         return refuse(ret_why, "a shape has 1 to 128 characters");
     }
-    err = take_text(&cursor, &shape, 0, ret_why);
+    err = take_first_text(&cursor, &shape, ret_why);
     if (err == 0) {
         err = take_id(&cursor, &shape, ret_why);
+    }
+    if (err == 0) {
+        err = check_number(&shape, ret_why);
     }
     if (err == 0) {
         err = take_text(&cursor, &shape, 1, ret_why);
@@ -156,7 +208,21 @@ int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const cha
 
 uint64_t shape_capacity(const struct shape *shape)
 {
+    if (shape->date.count > 0) {
+        return shape_date_periods(&shape->date) * numbers_of(shape);
+    }
     return shape->secret ? ff1_domain(shape->base, shape->width) : INT64_MAX;
+}
+
+void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t period,
+                      uint64_t *ret_first, uint64_t *ret_end)
+{
+    uint64_t numbers = numbers_of(shape);
+    uint64_t present = max_id > 0 ? (max_id - 1) / numbers : 0;
+
+    ASSERT(shape->date.count > 0 && numbers > 0 && period < shape_date_periods(&shape->date));
+    *ret_first = period > present ? period * numbers + 1 : max_id;
+    *ret_end = ((period > present ? period : present) + 1) * numbers;
 }
 
 /* The digits of an id, and the first id that has one more; 0 if no id below 2^63 has. */
@@ -165,6 +231,10 @@ static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_
     uint64_t end = 1;
     unsigned digits = 0;
 
+    if (shape->date.count > 0) {
+        *ret_end = 0;
+        return shape->width;
+    }
     do {
         end = end > INT64_MAX / shape->base ? 0 : end * shape->base;
         digits++;
@@ -184,8 +254,9 @@ size_t shape_bytes(const struct shape *shape, uint64_t id)
 {
     uint64_t end;
 
-    return (size_t)shape->text_len[0] + digits_of(shape, id, &end) + shape->text_len[1] +
-           check_bytes(shape) + shape->text_len[2];
+    return (size_t)shape->text_len[0] + shape_date_bytes(&shape->date) +
+           digits_of(shape, id, &end) + shape->text_len[1] + check_bytes(shape) +
+           shape->text_len[2];
 }
 
 uint64_t shape_alike(const struct shape *shape, uint64_t id)
@@ -267,17 +338,21 @@ static const char *alphabet_of(const struct shape *shape)
 
 size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text)
 {
-    uint64_t number = id;
+    uint64_t number = shape->secret ? ff1_encrypt(ff1, id) : id;
     uint64_t end;
-    size_t digits;
+    size_t digits = digits_of(shape, number, &end);
     size_t len;
+    size_t number_at;
 
     ASSERT(id < shape_capacity(shape));
-    if (shape->secret) {
-        number = ff1_encrypt(ff1, id);
+    if (shape->date.count > 0) {
+        number = id % numbers_of(shape);
+        len = shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
+                             (uint32_t)(id / numbers_of(shape)), text);
+    } else {
+        len = put_text(shape, 0, text);
     }
-    digits = digits_of(shape, number, &end);
-    len = put_text(shape, 0, text);
+    number_at = len;
     for (size_t i = digits; i > 0; i--) {
         text[len + i - 1] = alphabet_of(shape)[number % shape->base];
         number /= shape->base;
@@ -285,7 +360,7 @@ size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *
     ASSERT(number == 0);
     len += digits;
     len += put_text(shape, 1, text + len);
-    len += put_check(shape, text, len, shape->text_len[0], digits, text + len);
+    len += put_check(shape, text, len, number_at, digits, text + len);
     len += put_text(shape, 2, text + len);
     ASSERT(len <= SHAPE_ID_BYTES_MAX);
     return len;
@@ -333,10 +408,12 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
                 uint64_t *ret_id)
 {
     size_t checked = check_bytes(shape);
-    size_t around = (size_t)shape->text_len[0] + shape->text_len[1] + checked + shape->text_len[2];
-    const char *digits = text + shape->text_len[0];
+    size_t before = (size_t)shape->text_len[0] + shape_date_bytes(&shape->date);
+    size_t around = before + shape->text_len[1] + checked + shape->text_len[2];
+    const char *digits = text + before;
     char wanted[SHAPE_ID_BYTES_MAX];
     const char *behind;
+    uint32_t period = 0;
     uint64_t number;
     size_t count;
 
@@ -345,14 +422,20 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
     }
     count = len - around;
     behind = digits + count;
-    if (!has_text(shape, 0, text) || !has_text(shape, 1, behind) ||
-        !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
-        !read_digits(shape, digits, count, &number) || number >= shape_capacity(shape)) {
+    if (!shape_date_read(&shape->date, shape->text[0], shape->text_len[0], text, &period) ||
+        !has_text(shape, 1, behind) || !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
+        !read_digits(shape, digits, count, &number)) {
+        return false;
+    }
+    if (shape->date.count > 0 && count == shape->width) {
+        number += period * numbers_of(shape);
+    }
+    if (number >= shape_capacity(shape)) {
         return false;
     }
     /* What this number has for a text is what it must be, but for small letters; so are the check
      * and the zeros in front. */
     *ret_id = shape->secret ? ff1_decrypt(ff1, number) : number;
     return shape_put(shape, ff1, *ret_id, wanted) == len &&
-           memcmp(behind, wanted + shape->text_len[0] + count, len - (size_t)(behind - text)) == 0;
+           memcmp(behind, wanted + before + count, len - (size_t)(behind - text)) == 0;
 }

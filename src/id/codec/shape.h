@@ -2,7 +2,8 @@
  * shape.h - the shape of a tag's ids: texts for people, such as INV-000042, in place of numbers.
  *
  *     shape  = text number text [check text]
- *     text   = up to 32 characters, printable ASCII but for space, braces, " and \
+ *     text   = up to 32 characters, printable ASCII but for space, braces, " and \; the first may
+ *              have a date in it (shape_date.h)
  *     number = {id} {id16} {id32} {id36} {id62}           in this base; {id:W}: at least W digits
  *              {secret:W} {secret16:W} ... {secret62:W}   W digits, of another number: see below
  *     check  = {luhn}    a digit over those of a decimal number (ISO/IEC 7812-1, annex B)
@@ -13,6 +14,11 @@
  * A secret number is the id under a permutation of all numbers of W digits (src/base/ff1.h), by a
  * key that the cluster drew when the tag was made and never shows. Texts are as unique as ids, and
  * tell neither their order nor how many there are.
+ *
+ * With a date the number begins anew at 1 with each period. Beneath it the tag still has one rising
+ * counter: an id is  period * base^W + number,  so the width is needed, and is exact. Where a new
+ * period begins max_id jumps to its first id (src/id/fsm/fsm_grants.c), and nothing is to be kept
+ * of those before.
  *
  * Invariant: two ids of one shape (and key) never have one text. Texts around the number are
  * fixed, and so is the length of a check; so the number can be found, and a number has one id. What
@@ -35,8 +41,9 @@
 
 #include "src/base/err.h"
 #include "src/base/ff1.h"
+#include "src/id/codec/shape_date.h"
 
-#define SHAPE_TEXT_BYTES_MAX 32 /* of each of the three */
+#define SHAPE_TEXT_BYTES_MAX 32 /* of each of the three, the digits of a date with it */
 #define SHAPE_SPEC_BYTES_MAX 128
 #define SHAPE_WIDTH_MAX 32
 #define SHAPE_KEY_BYTES 32
@@ -48,8 +55,9 @@ struct shape {
     uint8_t base;
     uint8_t width; /* digits at least; of a secret number, exactly */
     bool secret;
-    uint8_t check;       /* enum shape_check */
-    uint8_t text_len[3]; /* before the number, behind it, and behind the check */
+    uint8_t check;          /* enum shape_check */
+    struct shape_date date; /* in the first text */
+    uint8_t text_len[3];    /* before the number, behind it, and behind the check */
     char text[3][SHAPE_TEXT_BYTES_MAX];
     uint8_t key[SHAPE_KEY_BYTES]; /* of a secret one; the caller's to set */
 };
@@ -58,8 +66,20 @@ struct shape {
 int shape_parse(const char *spec, size_t len, struct shape *ret_shape,
                 const char **ret_why) MUST_CHECK;
 
-/* Ids below this have a text: INT64_MAX, or of a secret one base^width. */
+/* Ids below this have a text: INT64_MAX, of a secret one base^width, and with a date so many for
+ * each period. */
 uint64_t shape_capacity(const struct shape *shape);
+
+/* Are there fewer texts than ids? Then the capacity bounds the tag's max. */
+static inline bool shape_is_bounded(const struct shape *shape)
+{
+    return shape->secret || shape->date.count > 0;
+}
+
+/* Of a shape with a date, whose next id is max_id: which ids can be had in this period, or in that
+ * of max_id if it is a later one. [*ret_first, *ret_end), which may be empty. */
+void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t period,
+                      uint64_t *ret_first, uint64_t *ret_end);
 
 /* So many bytes has the text of an id below the capacity. */
 size_t shape_bytes(const struct shape *shape, uint64_t id);

@@ -107,6 +107,15 @@ int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char
     return 0;
 }
 
+/* Each date has its year. */
+bool tag_is_dated(const struct tag_row *row)
+{
+    static const char year[] = "{year";
+
+    return row->shape_len > 0 && memmem(row->shape, tag_shape_text_len(row->shape, row->shape_len),
+                                        year, sizeof year - 1) != NULL;
+}
+
 /* What a shape asks of its tag. */
 static int shape_check(const struct tag_row *row, const char **ret_why)
 {
@@ -115,9 +124,14 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
     if (tag_shape(row->shape, row->shape_len, &shape, ret_why) != 0) {
         return ERR_INVALID;
     }
+    if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "a shape with a date needs the mode strict");
+    }
     return tag_bound(row) <= shape_capacity(&shape)
                ? 0
-               : refuse(ret_why, "a secret shape has base^width ids: set max to that, or less");
+               : refuse(ret_why, shape.secret
+                                     ? "a secret shape has base^width ids: set max to that, or less"
+                                     : "max is beyond the shape's year 9999: leave it out");
 }
 
 int tag_row_check(const struct tag_row *row, const char **ret_why)

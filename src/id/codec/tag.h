@@ -111,6 +111,9 @@ static inline size_t tag_shape_text_len(const char *bytes, size_t len)
     return len > 0 ? strnlen(bytes, len) : 0;
 }
 
+/* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT_DATED says. */
+bool tag_is_dated(const struct tag_row *row);
+
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 

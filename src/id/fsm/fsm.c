@@ -211,6 +211,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         return 0;
     case COMMAND_STRICT:
     case COMMAND_STRICT_FOR:
+    case COMMAND_STRICT_DATED:
         fsm_strict_apply(&strict, &command->list, result);
         return 0;
     case COMMAND_GIVE_BACK:
@@ -511,6 +512,11 @@ void fsm_level_row(const struct fsm *fsm, struct level_row *ret_row)
 struct level_range fsm_levels(const struct fsm *fsm)
 {
     return fsm->level.speaks;
+}
+
+bool fsm_has_dates(const struct fsm *fsm)
+{
+    return fsm->tags.dated_count > 0;
 }
 
 uint64_t fsm_log_ms(const struct fsm *fsm)

@@ -117,6 +117,9 @@ bool fsm_digest_at(const struct fsm *fsm, uint64_t index, uint64_t *ret_digest);
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 
+/* Has any tag, deleted or not, a date in its shape? */
+bool fsm_has_dates(const struct fsm *fsm);
+
 /* What there is, and what memory it takes. */
 struct fsm_usage {
     uint64_t bytes; /* tags as if all were in use, tombstones, keys, and answers of sessions */

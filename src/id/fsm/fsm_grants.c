@@ -273,6 +273,7 @@ static void key_enter(struct batch *batch, const struct strict_item *item, uint1
     fsm_key_add(batch->on->keys, batch->row, item, &ids);
 }
 
+/* From result->first on, which is max_id, or beyond it where a new period begins. */
 static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
                           struct strict_result *result)
 {
@@ -283,12 +284,29 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
         batch->changing = true;
         tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(batch->head->wall_ms));
     }
-    result->first = tag->max_id;
-    tag->max_id += item->count;
+    ASSERT(result->first >= tag->max_id);
+    tag->max_id = result->first + item->count;
     ASSERT(tag->max_id <= tag_bound(tag));
     if (item->key_len > 0) {
         key_enter(batch, item, position, result->first);
     }
+}
+
+/* The ids that the item's period has left. Once a later period has begun an earlier one is over:
+ * nobody gets an id of yesterday after one of today. 0, or ERR_EMPTY. */
+static int period_ids(const struct batch *batch, const struct strict_item *item,
+                      uint64_t *ret_first, uint64_t *ret_end)
+{
+    const struct tag_row *tag = &batch->row->tag;
+    struct shape shape;
+
+    ASSERT(tag_shape(tag->shape, tag->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
+    if (item->period == 0 || batch->on->log_ms == 0 ||
+        !shape_period_is_near((enum date_part)shape.date.unit, item->period, batch->on->log_ms)) {
+        return ERR_EMPTY;
+    }
+    shape_period_ids(&shape, tag->max_id, item->period, ret_first, ret_end);
+    return 0;
 }
 
 /* 0, or why nothing is allocated. */
@@ -296,6 +314,8 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
                       struct strict_result *result)
 {
     const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+    uint64_t first;
+    uint64_t end;
 
     *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
@@ -319,10 +339,17 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return ERR_SHARE;
     }
     ASSERT(tag->max_id <= tag_bound(tag));
-    if (item->count > tag_bound(tag) - tag->max_id) {
-        result->detail = tag_bound(tag) - tag->max_id;
+    first = tag->max_id;
+    end = tag_bound(tag);
+    if (tag_is_dated(tag) && period_ids(batch, item, &first, &end) != 0) {
+        return ERR_EMPTY;
+    }
+    end = end < tag_bound(tag) ? end : tag_bound(tag);
+    if (first > end || item->count > end - first) {
+        result->detail = first < end ? end - first : 0;
         return ERR_EXHAUSTED;
     }
+    result->first = first;
     item_allocate(batch, item, position, result);
     return 0;
 }

@@ -27,15 +27,21 @@ struct put_rules {
     bool force;
     bool keeps_room;      /* level 3 */
     bool knows_monotonic; /* level 4 */
+    bool knows_dates;     /* level 4 */
 };
 
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
-static bool needs_force(uint64_t mark, uint64_t wanted, uint64_t bound, struct put_result *result)
+static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *row,
+                        struct put_result *result)
 {
+    uint64_t bound = tag_bound(row);
+
     if (wanted <= mark || wanted > bound) {
         return false; /* the latter breaks another rule */
     }
-    if (wanted - mark > LIMIT_MAX_ID_JUMP) {
+    if (tag_is_dated(row)) {
+        (void)snprintf(result->why, sizeof result->why, "may be of a later date than today's");
+    } else if (wanted - mark > LIMIT_MAX_ID_JUMP) {
         (void)snprintf(result->why, sizeof result->why, "is a jump of more than %llu (2^48)",
                        (unsigned long long)LIMIT_MAX_ID_JUMP);
     } else if (bound - wanted < LIMIT_MAX_ID_LEFT) {
@@ -69,7 +75,7 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
         return ERR_WOULD_REPEAT;
     }
     if (asked && rules->keeps_room && !rules->force &&
-        needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, tag_bound(row), result)) {
+        needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, row, result)) {
         return ERR_NEEDS_FORCE;
     }
     /* Made again, it goes on above what was granted. */
@@ -96,33 +102,52 @@ static bool refuse_put(struct put_result *result, int status, const char *why)
     return true;
 }
 
-/* A secret shape has texts for so many ids: without a max, or with none any more, that is it. */
+/* A secret shape has texts for so many ids, as one with a date has: without a max, or with none any
+ * more, that is it. */
 static void bound_by_shape(struct tag_row *row)
 {
     struct shape shape;
 
     if (row->max == 0 && row->shape_len > 0 &&
-        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape.secret) {
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape_is_bounded(&shape)) {
         row->max = shape_capacity(&shape);
     }
 }
 
 /* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
  * that no others may have. */
-static bool merge_shape(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
+static bool merge_shape(const struct tag_row *old, const struct tag_put *put,
+                        const struct put_rules *rules, struct tag_row *row,
                         struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_SHAPE) != 0;
 
     row->shape = old != NULL ? old->shape : asked ? put->shape : "";
     row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
-    bound_by_shape(row);
+    if (rules->knows_dates || !tag_is_dated(row)) {
+        bound_by_shape(row);
+    }
     return old == NULL || !asked || same_shape(old, put) ||
            !refuse_put(result, ERR_INVALID,
                        "a name keeps the shape that it was first made with, also when deleted");
 }
 
-/* Before level 4 no leafd knows the mode: the answer is, to the byte, that of those. */
+/* Before level 4 no leafd knows dates, or the mode: the answers are, to the byte, those of such. */
+static bool knows_date(const struct tag_row *row, const struct put_rules *rules,
+                       const char **ret_why)
+{
+    struct tag_row rest = *row;
+
+    if (rules->knows_dates || !tag_is_dated(row)) {
+        return true;
+    }
+    rest.shape_len = 0;
+    if (tag_row_check(&rest, ret_why) == 0) {
+        *ret_why = "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}";
+    }
+    return false;
+}
+
 static bool knows_mode(const struct tag_row *row, const struct put_rules *rules,
                        const char **ret_why)
 {
@@ -177,7 +202,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.description = put->description;
         row.description_len = put->description_len;
     }
-    if (!merge_shape(old, put, &row, result)) {
+    if (!merge_shape(old, put, rules, &row, result)) {
         return ERR_INVALID;
     }
     row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, rules->force);
@@ -185,7 +210,8 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if (err != 0) {
         return err;
     }
-    if (tag_row_check(&row, &why) != 0 || !knows_mode(&row, rules, &why)) {
+    if (!knows_date(&row, rules, &why) || tag_row_check(&row, &why) != 0 ||
+        !knows_mode(&row, rules, &why)) {
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
@@ -315,8 +341,10 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
 struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command,
                                    uint16_t level)
 {
-    const struct put_rules rules = {
-        .force = command.force, .keeps_room = level >= 3, .knows_monotonic = level >= 4};
+    const struct put_rules rules = {.force = command.force,
+                                    .keeps_room = level >= 3,
+                                    .knows_monotonic = level >= 4,
+                                    .knows_dates = level >= 4};
     uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
     struct puts_judged *judged = calloc(1, sizeof *judged);
 

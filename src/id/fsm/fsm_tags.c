@@ -111,6 +111,7 @@ static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool cou
 
     tags->bytes += counts ? bytes : 0 - bytes;
     tags->dead_count += row->tag.deleted ? (counts ? 1 : 0 - (size_t)1) : 0;
+    tags->dated_count += tag_is_dated(&row->tag) ? (counts ? 1 : 0 - (size_t)1) : 0;
 }
 
 /* The row's key and value into the journal. */

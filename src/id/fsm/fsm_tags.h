@@ -31,6 +31,7 @@ struct fsm_tags {
     struct arena arena;
     size_t count;
     size_t dead_count;      /* of these, tombstones */
+    size_t dated_count;     /* and those with a date in their shape */
     uint64_t bytes;         /* memory of all that count, by fsm_tag_bytes() */
     size_t hollow_count;    /* while loading: fsm_tags_expect() */
     size_t recalling_count; /* while loading: live tags that are recalled */

@@ -157,7 +157,7 @@ static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t ste
 {
     bool is_stamped = true;
 
-    switch (prng_below(prng, 8)) {
+    switch (prng_below(prng, 10)) {
     case 0:
         command_put(command, COMMAND_LEVEL,
                     &(struct level_command){.to = (uint16_t)(fsm_level(fsm) + 1), .wall_ms = step});
@@ -173,6 +173,10 @@ static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t ste
         break;
     case 4:
         id_random_layout(prng, command);
+        break;
+    case 5:
+    case 6:
+        id_random_dated(prng, fsm, command);
         break;
     default:
         is_stamped = id_random_monotonic(prng, fsm, command);

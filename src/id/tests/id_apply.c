@@ -181,11 +181,17 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
                                 bool force)
 {
     struct buf command = BUF_INIT;
+    enum command_type type = COMMAND_TAGS_PUT;
     struct put_result result;
     int err;
 
-    command_put(&command, COMMAND_TAGS_PUT,
-                &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
+    for (size_t i = 0; i < count; i++) {
+        type = (puts[i].fields & TAG_FIELD_SHAPE) != 0 ? COMMAND_TAGS_PUT_SHAPED
+               : (puts[i].fields & TAG_FIELD_MAX) != 0 && type == COMMAND_TAGS_PUT
+                   ? COMMAND_TAGS_PUT_BOUNDED
+                   : type;
+    }
+    command_put(&command, type, &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -195,7 +201,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         if (put.description != NULL && put.description_len == 0) {
             put.description_len = (uint16_t)strlen(put.description);
         }
-        command_item_put(&command, COMMAND_TAGS_PUT, &put);
+        command_item_put(&command, type, &put);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -244,7 +250,8 @@ void id_apply_strict(struct id_apply *apply, struct command_list batch,
 
     batch.wall_ms = apply->wall_ms;
     for (size_t i = 0; i < count; i++) {
-        type = items[i].client != 0 ? COMMAND_STRICT_FOR : type;
+        type = items[i].client != 0 && type == COMMAND_STRICT ? COMMAND_STRICT_FOR : type;
+        type = items[i].period != 0 ? COMMAND_STRICT_DATED : type;
     }
     command_put(&command, type, &batch);
     for (size_t i = 0; i < count; i++) {

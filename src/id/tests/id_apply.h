@@ -53,8 +53,8 @@ struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uin
 struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, const char *name,
                                       uint32_t size);
 
-/* A put of items; the name and the description may be NUL-terminated with their lengths 0. The
- * result is to be released. */
+/* A put of items, in the first form that can say what they have; the name and the description may
+ * be NUL-terminated with their lengths 0. The result is to be released. */
 struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
                                 bool force);
 /* One item; the result is released, but for its numbers and why. */
@@ -66,9 +66,9 @@ int id_apply_delete(struct id_apply *apply, const char *name);
 /* A tag becomes, or is made, what mode says; the put must succeed. */
 void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode);
 
-/* A strict batch, for clients if an item has one; its results. Names and keys may be NUL-terminated
- * with their lengths 0. wall_ms is the apply's. If the session refuses it, each result has that
- * status, and the incarnation as its detail. */
+/* A strict batch, for clients or with periods if an item has one; its results. Names and keys may
+ * be NUL-terminated with their lengths 0. wall_ms is the apply's. If the session refuses it, each
+ * result has that status, and the incarnation as its detail. */
 void id_apply_strict(struct id_apply *apply, struct command_list batch,
                      const struct strict_item *items, size_t count,
                      struct strict_result *ret_results);

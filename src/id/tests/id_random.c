@@ -233,7 +233,7 @@ static void random_batch(struct prng *prng, enum command_type type, uint64_t wal
         id_random_name(prng, key);
         item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
         item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
-        if (type == COMMAND_STRICT_FOR) {
+        if (type != COMMAND_STRICT) {
             item.client = prng_below(prng, 4);
             item.most = (uint32_t)prng_below(prng, 3);
         }
@@ -242,6 +242,57 @@ static void random_batch(struct prng *prng, enum command_type type, uint64_t wal
             id_random_name(prng, name);
         }
     }
+    command_items_end(buf);
+}
+
+/* Most of the items are for tags with a date, of periods of each kind. */
+static void random_dated_batch(struct prng *prng, const struct fsm *fsm, struct buf *buf)
+{
+    const struct command_list batch = {.wall_ms = prng_below(prng, 1000000),
+                                       .key_limit = 4 + (uint32_t)prng_below(prng, 30),
+                                       .key_share = 1 + (uint32_t)prng_below(prng, 5)};
+    uint64_t now_ms = fsm_log_ms(fsm);
+    char name[4];
+    char key[4];
+
+    command_put(buf, COMMAND_STRICT_DATED, &batch);
+    for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
+        struct strict_item item = {.name = name, .name_len = 2, .key = key};
+        enum date_part unit = (enum date_part)(1 + prng_below(prng, 3));
+        uint64_t days = prng_below(prng, 40);
+
+        id_random_name(prng, name);
+        id_random_name(prng, key);
+        item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
+        item.count = 1 + (uint32_t)prng_below(prng, 30);
+        item.client = prng_below(prng, 4);
+        item.period = days == 0 ? 0 : shape_period(unit, now_ms + days * 86400000 / 20);
+        command_item_put(buf, COMMAND_STRICT_DATED, &item);
+    }
+    command_items_end(buf);
+}
+
+void id_random_dated(struct prng *prng, const struct fsm *fsm, struct buf *buf)
+{
+    static const char *const shapes[] = {"{year}-{id:2}", "{year}{month}/{id36:2}",
+                                         "x{day@Asia/Tokyo}{month}{year}{id:3}{luhn}"};
+    struct tag_put put = {.fields = TAG_FIELD_SHAPE | TAG_FIELD_MODE, .name_len = 2};
+    char name[4];
+
+    if (prng_below(prng, 3) > 0) {
+        random_dated_batch(prng, fsm, buf);
+        return;
+    }
+    id_random_name(prng, name);
+    put.name = name;
+    put.mode = prng_below(prng, 8) > 0 ? TAG_MODE_STRICT : TAG_MODE_TREND;
+    put.shape = shapes[prng_below(prng, 3)];
+    put.shape_len = (uint16_t)strlen(put.shape);
+    put.fields |= prng_below(prng, 4) == 0 ? TAG_FIELD_MAX_ID : 0;
+    put.max_id = prng_below(prng, 300000000);
+    command_put(buf, COMMAND_TAGS_PUT_SHAPED,
+                &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = 1});
+    command_item_put(buf, COMMAND_TAGS_PUT_SHAPED, &put);
     command_items_end(buf);
 }
 

@@ -39,4 +39,8 @@ bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *b
 /* A named layout made or deleted (level 4), without a stamp. */
 void id_random_layout(struct prng *prng, struct buf *buf);
 
+/* What tags with a date have (level 4): puts, and batches with periods around the log's time.
+ * Without a stamp. */
+void id_random_dated(struct prng *prng, const struct fsm *fsm, struct buf *buf);
+
 #endif

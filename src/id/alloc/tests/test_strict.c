@@ -93,6 +93,39 @@ static void test_the_key_goes_along(void **state)
     assert_int_equal(result.generation, 4);
 }
 
+static uint32_t period_of(void *data, const char *name, size_t name_len)
+{
+    return name_len == 5 && memcmp(name, "dated", 5) == 0 ? *(uint32_t *)data : 0;
+}
+
+/* As it is when the batch leaves; and a batch without one takes the form that it had before. */
+static void test_the_period_goes_along(void **state)
+{
+    struct strict_world *w = *state;
+    uint32_t period = 2026;
+    struct command_list command;
+    struct strict_item item;
+
+    strict_dates(w->strict, period_of, &period);
+    (void)ask(w, "order", 1);
+    strict_world_turn(w);
+    assert_int_equal(command_type(w->batches[0]->payload.data, w->batches[0]->payload.len),
+                     COMMAND_STRICT);
+    strict_world_give(w, 0);
+    (void)ask(w, "dated", 1);
+    (void)ask(w, "order", 1);
+    period = 2027;
+    strict_world_turn(w);
+    assert_int_equal(command_type(w->batches[0]->payload.data, w->batches[0]->payload.len),
+                     COMMAND_STRICT_DATED);
+    command = strict_world_command(w, 0);
+    assert_true(command_next(&command, &item));
+    assert_int_equal(item.period, 2027);
+    assert_true(command_next(&command, &item));
+    assert_int_equal(item.period, 0);
+    strict_world_give(w, 0);
+}
+
 /* By tag, and within a tag in order of arrival. */
 static void test_requests_of_a_tag_stand_together(void **state)
 {
@@ -443,6 +476,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_what_waits_goes_into_one_batch_a_turn),
         TEST(test_the_key_goes_along),
+        TEST(test_the_period_goes_along),
         TEST(test_requests_of_a_tag_stand_together),
         TEST(test_results_go_to_who_asked),
         TEST(test_statuses_come_with_their_details),

@@ -24,10 +24,10 @@
 /* One kind of message: who writes it, its bytes, who reads it. */
 static const struct command_list BATCH = {.wall_ms = WALL_MS, .key_limit = 1000000};
 
-static const struct strict_item KEYED = {"order", 5, "k1", 2, LIMIT_COUNT, 0, 0};
+static const struct strict_item KEYED = {"order", 5, "k1", 2, LIMIT_COUNT, 0, 0, 0};
 static const struct strict_item COUNTED = {"order", 5, "k1", 2, LIMIT_COUNT, 0x1122334455667788,
-                                           0x0102};
-static const struct strict_item PLAIN = {"a", 1, NULL, 0, 1, 0, 0};
+                                           0x0102,  0};
+static const struct strict_item PLAIN = {"a", 1, NULL, 0, 1, 0, 0, 0};
 
 static void encode_strict(struct buf *buf)
 {
@@ -44,6 +44,18 @@ static void encode_strict_for(struct buf *buf)
         &(struct command_list){.wall_ms = WALL_MS, .key_limit = 1000000, .key_share = 250000});
     command_item_put(buf, COMMAND_STRICT_FOR, &COUNTED);
     command_item_put(buf, COMMAND_STRICT_FOR, &PLAIN);
+    command_items_end(buf);
+}
+
+static void encode_strict_dated(struct buf *buf)
+{
+    const struct strict_item dated = {"a", 1, NULL, 0, 1, 0, 0, 20261124};
+
+    command_put(
+        buf, COMMAND_STRICT_DATED,
+        &(struct command_list){.wall_ms = WALL_MS, .key_limit = 1000000, .key_share = 250000});
+    command_item_put(buf, COMMAND_STRICT_DATED, &COUNTED);
+    command_item_put(buf, COMMAND_STRICT_DATED, &dated);
     command_items_end(buf);
 }
 
@@ -146,6 +158,10 @@ static const struct golden GOLDEN[] = {
      "03 17 " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
      "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 "
      "01 0100 61 0000 01000000 0000000000000000 00000000 00"},
+    {"strict dated", encode_strict_dated, decode_command,
+     "03 1e " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
+     "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 00000000 "
+     "01 0100 61 0000 01000000 0000000000000000 00000000 04293501 00"},
     {"window", encode_window, decode_command,
      "03 1a " ID_STAMP_EMPTY WALL "01 0100 61 01000000 01 0200 6262 44332211 00"},
     {"keyed", encode_keyed, decode_command,
@@ -251,7 +267,7 @@ static void item_is(const char *hex, int wanted)
 static void test_strict_item_limits(void **state)
 {
     char key[LIMIT_KEY_BYTES];
-    struct strict_item item = {"order", 5, key, LIMIT_KEY_BYTES, 1, 0, 0};
+    struct strict_item item = {"order", 5, key, LIMIT_KEY_BYTES, 1, 0, 0, 0};
     struct strict_item back;
     struct buf buf = BUF_INIT;
 

@@ -150,7 +150,7 @@ static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned co
         int len = snprintf(key, sizeof key, "%08x-0000-4000-8000-%012x", i * 2654435761U, i);
 
         command_item_put(&command, COMMAND_STRICT,
-                         &(struct strict_item){"a", 1, key, (uint16_t)len, 1, 0, 0});
+                         &(struct strict_item){"a", 1, key, (uint16_t)len, 1, 0, 0, 0});
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);

@@ -1,0 +1,35 @@
+/*
+ * dates.h - which period (src/id/codec/shape_date.h) it is now for a tag with a date in its shape.
+ *
+ * It is the log's time that counts. The leader puts that into the log now and then; in between this
+ * node's clock carries it on, which measures how long it is ago and nothing else. So clocks on the
+ * wall decide no more than they do for the log's time: their median.
+ *
+ * The happy path: dates_turn() in each turn; the batcher of strict requests asks dates_period() for
+ * each, which is told to the state machine with the request.
+ *
+ * Failure modes: 0 while the log has no time, or where this system's time zone database does not
+ * know the zone (logged, once a minute at most); then the requests wait until their deadline.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_DATES_H
+#define LEAFD_RAFT_CLUSTER_DATES_H
+
+#include "raft/cluster/ground.h"
+
+struct dates {
+    const struct ground *on;
+    uint64_t log_ms;  /* the log's time when it was last seen to change; 0: it has none */
+    uint64_t seen_ms; /* and when that was, by the node's clock */
+    uint64_t said_ms; /* when a zone was last complained of; 0: never */
+};
+
+void dates_init(struct dates *dates, const struct ground *on);
+
+void dates_turn(struct dates *dates);
+
+/* 0: the tag has no date, or what it is now is not known. data: struct dates. */
+uint32_t dates_period(void *data, const char *name, size_t name_len);
+
+#endif
