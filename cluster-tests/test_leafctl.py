@@ -309,11 +309,13 @@ def test_worker_ids(shared, ctl, tag):
 def test_layouts(shared, ctl):
     wait_until(lambda: shared.nodes[0].http(
         "PUT", "/api/layouts/ctl", {"preset": "sonyflake"}).status == 200, 20, "level 4")
-    wait_until(lambda: ctl("layouts").out.splitlines()[1:], 10, "the node that is asked knows it")
-    row = next(line for line in ctl("layouts").out.splitlines() if line.startswith("ctl "))
+    row = wait_until(lambda: next((line for line in ctl("layouts").out.splitlines()
+                                   if line.startswith("ctl ")), None), 10,
+                     "the node that is asked knows it")
     assert row.split()[1:7] == ["10", "39", "16", "8", "time-sequence-worker",
                                 "2014-09-01T00:00:00.000Z"]
-    assert ctl("layouts", "--json").json["layouts"][0]["name"] == "ctl"
+    wait_until(lambda: "ctl" in [layout["name"] for layout in
+                                 ctl("layouts", "--json").json["layouts"]], 10, "as JSON, too")
 
 
 # --- servers that die, are slow, or lie ---
