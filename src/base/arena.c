@@ -20,15 +20,13 @@ uint32_t arena_alloc(struct arena *arena, size_t bytes)
     size = ((uint32_t)bytes + ARENA_UNIT_BYTES - 1) & ~(ARENA_UNIT_BYTES - 1);
     if (arena->chunks == NULL) {
         /* Untouched pages of it cost nothing. */
-        arena->chunks = calloc(ARENA_CHUNKS, sizeof *arena->chunks);
-        ASSERT(arena->chunks != NULL);
+        arena->chunks = MUST_HAVE(calloc(ARENA_CHUNKS, sizeof *arena->chunks));
     }
     if (arena->chunk_count == 0 || size > ARENA_CHUNK_BYTES - arena->used_bytes) {
         if (arena->chunk_count == ARENA_CHUNKS) {
             return 0;
         }
-        arena->chunks[arena->chunk_count] = calloc(1, ARENA_CHUNK_BYTES);
-        ASSERT(arena->chunks[arena->chunk_count] != NULL);
+        arena->chunks[arena->chunk_count] = MUST_HAVE(calloc(1, ARENA_CHUNK_BYTES));
         arena->chunk_count++;
         arena->used_bytes = 0;
     }

@@ -16,7 +16,6 @@ void *array_room(void *items, size_t count, size_t *capacity, size_t item_bytes)
         return items;
     }
     *capacity = count > 0 ? count + count / 2 + 1 : FIRST_ITEMS;
-    items = reallocarray(items, *capacity, item_bytes);
-    ASSERT(items != NULL);
+    items = MUST_HAVE(reallocarray(items, *capacity, item_bytes));
     return items;
 }

@@ -9,6 +9,8 @@
 #ifndef LEAFD_BASE_ASSERT_H
 #define LEAFD_BASE_ASSERT_H
 
+#include <stddef.h>
+
 #include "src/base/hot.h"
 
 /* Print the failed expression with its place to stderr and abort(). Never returns. */
@@ -25,6 +27,15 @@ COLD _Noreturn void assert_failed(const char *expression, const char *file, int 
 
 /* If a holds, b must hold too. */
 #define ASSERT_IMPLIES(a, b) ASSERT(!(a) || (b))
+
+/* Memory that was asked for: it is bounded, so without it the process ends. */
+#define MUST_HAVE(memory)                                                                          \
+    ({                                                                                             \
+        void *had_ = (memory);                                                                     \
+                                                                                                   \
+        ASSERT(had_ != NULL);                                                                      \
+        had_;                                                                                      \
+    })
 
 /* A place that cannot be reached. */
 #define UNREACHABLE(why) assert_failed("unreachable: " why, __FILE__, __LINE__, __func__)

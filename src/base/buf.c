@@ -31,8 +31,7 @@ HOT void buf_reserve(struct buf *buf, size_t more)
     while (capacity < need) {
         capacity *= 2;
     }
-    buf->data = realloc(buf->data, capacity);
-    ASSERT(buf->data != NULL);
+    buf->data = MUST_HAVE(realloc(buf->data, capacity));
     buf->capacity = capacity;
 }
 

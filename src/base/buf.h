@@ -31,6 +31,9 @@ struct buf {
 /* Free the memory and leave an empty, usable buffer. NULL-safe on an all-zero struct. */
 void buf_free(struct buf *buf);
 
+/* An empty one that is freed at the end of its block. */
+#define BUF_LOCAL(name) struct buf name __attribute__((cleanup(buf_free))) = BUF_INIT
+
 /* Make room for at least `more` bytes beyond len. */
 void buf_reserve(struct buf *buf, size_t more);
 

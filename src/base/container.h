@@ -1,5 +1,6 @@
 /*
- * container.h - from a member back to the struct that holds it, for vtables and intrusive links.
+ * container.h - from a member back to the struct that holds it, for vtables and intrusive links;
+ * and how many an array holds.
  *
  * Thread: any.
  */
@@ -11,6 +12,9 @@
 /* The struct of this type whose member is at pointer. */
 #define CONTAINER(pointer, type, member)                                                           \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* How many elements an array has. */
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* After the closing brace of a struct of functions: it is filled in by name alone, so that a new
  * one in the midst of it cannot move the others. GCC refuses what is not. */

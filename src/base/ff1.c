@@ -23,9 +23,8 @@ struct ff1 {
 
 struct ff1 *ff1_new(void)
 {
-    struct ff1 *ff1 = calloc(1, sizeof *ff1);
+    struct ff1 *ff1 = MUST_HAVE(calloc(1, sizeof *ff1));
 
-    ASSERT(ff1 != NULL);
     ff1->aes = EVP_CIPHER_CTX_new();
     ASSERT(ff1->aes != NULL);
     return ff1;

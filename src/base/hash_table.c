@@ -33,10 +33,8 @@ static void chunk_add(struct hash_table *table)
 {
     uint32_t count = table->chunk_count + 1;
 
-    table->chunks = realloc(table->chunks, count * sizeof(struct hash_link **));
-    ASSERT(table->chunks != NULL);
-    table->chunks[table->chunk_count] = calloc(CHUNK, sizeof(struct hash_link *));
-    ASSERT(table->chunks[table->chunk_count] != NULL);
+    table->chunks = MUST_HAVE(realloc(table->chunks, count * sizeof(struct hash_link **)));
+    table->chunks[table->chunk_count] = MUST_HAVE(calloc(CHUNK, sizeof(struct hash_link *)));
     table->chunk_count = count;
 }
 

@@ -13,7 +13,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/base/err.h"
 #include "src/base/log_json.h"
 
 #define LINE_BYTES 2048
@@ -39,30 +38,6 @@ void log_set_level(enum log_level lowest)
 void log_set_format(enum log_format format)
 {
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
-}
-
-int log_format_parse(const char *text, enum log_format *ret_format)
-{
-    static const char *const names[] = {"logfmt", "json"};
-
-    for (int i = LOG_FORMAT_LOGFMT; i <= LOG_FORMAT_JSON; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *ret_format = (enum log_format)i;
-            return 0;
-        }
-    }
-    return ERR_INVALID;
-}
-
-int log_level_parse(const char *text, enum log_level *ret_level)
-{
-    for (int i = LOG_LEVEL_DEBUG; i <= LOG_LEVEL_ERROR; i++) {
-        if (strcmp(text, level_names[i]) == 0) {
-            *ret_level = (enum log_level)i;
-            return 0;
-        }
-    }
-    return ERR_INVALID;
 }
 
 static int print_head(char *line, enum log_level level, const char *at, const char *msg)

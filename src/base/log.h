@@ -25,12 +25,6 @@ void log_set_level(enum log_level lowest);
 /* Another format, likewise. LOG_FORMAT_LOGFMT at first. */
 void log_set_format(enum log_format format);
 
-/* "logfmt" or "json"; returns 0 or ERR_INVALID. */
-int log_format_parse(const char *text, enum log_format *ret_format);
-
-/* "debug", "info", "warn" or "error"; returns 0 or ERR_INVALID. */
-int log_level_parse(const char *text, enum log_level *ret_level);
-
 /*
  * Write a line. `at` is the component ("raft", "http", "store"), msg a fixed text. fields is a
  * printf format of key=value pairs ("term=%llu"), or NULL; strings that users chose go through

@@ -20,7 +20,6 @@
 #include <cmocka.h>
 
 #include "src/base/log.h"
-#include "src/base/err.h"
 
 #define WRITERS 4
 #define LINES 500
@@ -111,26 +110,6 @@ static void test_levels(void **state)
         assert_true((strstr(text, "level=info") != NULL) == (lowest <= LOG_LEVEL_INFO));
         assert_true((strstr(text, "level=warn") != NULL) == (lowest <= LOG_LEVEL_WARN));
         assert_non_null(strstr(text, "level=error"));
-    }
-}
-
-static void test_level_parse(void **state)
-{
-    static const char *const bad[] = {"", "INFO", "inf", "infos", " info", "0", "fatal"};
-    enum log_level level = LOG_LEVEL_ERROR;
-
-    (void)state;
-    assert_int_equal(log_level_parse("debug", &level), 0);
-    assert_int_equal(level, LOG_LEVEL_DEBUG);
-    assert_int_equal(log_level_parse("info", &level), 0);
-    assert_int_equal(level, LOG_LEVEL_INFO);
-    assert_int_equal(log_level_parse("warn", &level), 0);
-    assert_int_equal(level, LOG_LEVEL_WARN);
-    assert_int_equal(log_level_parse("error", &level), 0);
-    assert_int_equal(level, LOG_LEVEL_ERROR);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(log_level_parse(bad[i], &level), ERR_INVALID);
-        assert_int_equal(level, LOG_LEVEL_ERROR);
     }
 }
 
@@ -288,7 +267,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_line, teardown),
         cmocka_unit_test_teardown(test_levels, teardown),
-        cmocka_unit_test(test_level_parse),
         cmocka_unit_test_teardown(test_long_lines, teardown),
         cmocka_unit_test(test_quote),
         cmocka_unit_test(test_quote_sizes),
