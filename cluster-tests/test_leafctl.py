@@ -1,6 +1,7 @@
 """leafctl on real clusters: all commands, wrong input, doors, tokens, TLS; dead or lying servers.
 """
 
+import contextlib
 import csv
 import fcntl
 import glob
@@ -13,6 +14,7 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -271,6 +273,7 @@ def test_tags_are_listed_in_pages(shared, ctl, tag):
 
 
 def test_next_of_all_kinds(shared, ctl, tag):
+    wait_level(shared)
     shared.create_tag(tag, mode="strict")
     assert ctl("next", tag, "-n", 3, "--idempotency-key", "k1").out == "1\n2\n3\n"
     assert ctl("next", tag, "-n", 3, "--idempotency-key", "k1").out == "1\n2\n3\n"
@@ -316,6 +319,11 @@ def test_layouts(shared, ctl):
                                 "2014-09-01T00:00:00.000Z"]
     wait_until(lambda: "ctl" in [layout["name"] for layout in
                                  ctl("layouts", "--json").json["layouts"]], 10, "as JSON, too")
+    ids = ctl("next", "anything", "--layout", "ctl", "-n", 3).out.split()
+    assert len(set(ids)) == 3
+    parts = ctl("decode", ids[0], "--layout", "ctl", "--json").json
+    assert parts["layout"] == "ctl" and abs(parts["timestamp_ms"] / 1000 - time.time()) < 60, parts
+    assert "leafctl layouts" in ctl("next", "anything", "--layout", "nobodys", code=4).err
 
 
 # --- servers that die, are slow, or lie ---
@@ -368,12 +376,16 @@ def test_a_node_that_hangs_is_passed_over(make_cluster, tmp_path):
         hung.resume()
 
 
+ENDLESS = 1 << 50  # bytes
+
+
 class Liar(http.server.ThreadingHTTPServer):
     """Answers with what it was told to; counts what it was asked."""
 
     def __init__(self, *answers):
         super().__init__(("127.0.0.1", 0), LiarHandler)
-        self.answers = list(answers)  # (status, body); the last one stays. None: no answer
+        self.answers = list(answers)  # (status, body); the last one stays. None: no answer;
+        # with ENDLESS as a third, the body comes again and again
         self.asked = []
         threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
 
@@ -395,9 +407,12 @@ class LiarHandler(http.server.BaseHTTPRequestHandler):
             return
         text = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
         self.send_response(answer[0])
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Length", str(answer[2] if len(answer) > 2 else len(text)))
         self.end_headers()
         self.wfile.write(text)
+        with contextlib.suppress(OSError):  # until nobody takes it any more
+            while len(answer) > 2:
+                self.wfile.write(text)
 
     do_GET = do_PUT = do_POST = do_DELETE = do
 
@@ -758,6 +773,10 @@ def test_a_backup_that_breaks_off_leaves_the_one_before(make_cluster, liar, tmp_
     assert "backup.part" in ctl("backup", tmp_path / "no" / "backup", code=74).err
     missing = liar((403, {"code": "forbidden", "message": "no"}))
     assert Leafctl(tmp_path, missing.address)("backup", path, code=77)
+    # What is none is not taken until the disk is full: this body never comes to its end.
+    endless = liar((200, b"leafd backuq" * 1000, ENDLESS))
+    done = Leafctl(tmp_path, endless.address)("backup", path, code=65)
+    assert "does not begin" in done.err and not (tmp_path / "backup.part").exists()
     # Two at once do not write into one file.
     with open(tmp_path / "backup.part", "wb") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)

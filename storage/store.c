@@ -58,10 +58,9 @@ bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
 /* An array of a damaged meta's size is never asked for. */
 void store_loaded_add(struct store_loaded *loaded, const struct store_entry *entry)
 {
-    void *copy = malloc((size_t)entry->len + 1);
+    void *copy = MUST_HAVE(malloc((size_t)entry->len + 1));
 
     ASSERT(entry->len <= LIMIT_ENTRY_BYTES && entry->type >= 1 && entry->type <= 3);
-    ASSERT(copy != NULL);
     if (entry->len > 0) {
         memcpy(copy, entry->data, entry->len);
     }
@@ -89,8 +88,7 @@ void store_position_copy(struct store_position *ret_position, const struct store
     void *conf = NULL;
 
     if (from->conf_len > 0) {
-        conf = malloc(from->conf_len);
-        ASSERT(conf != NULL);
+        conf = MUST_HAVE(malloc(from->conf_len));
         memcpy(conf, from->conf, from->conf_len);
     }
     *ret_position = *from;

@@ -82,9 +82,8 @@ static struct store_mem *mem_of(struct store *store)
 
 static void *copy_of(const void *bytes, size_t len)
 {
-    void *copy = malloc(len + 1);
+    void *copy = MUST_HAVE(malloc(len + 1));
 
-    ASSERT(copy != NULL);
     if (len > 0) {
         memcpy(copy, bytes, len);
     }
@@ -186,15 +185,22 @@ static size_t row_place(const struct mem_state *state, const struct store_row *r
     return low;
 }
 
-static void insert_row(struct mem_commit *commit, size_t place, const struct store_row *from)
+static struct mem_row *row_new(const struct store_row *from)
 {
-    struct mem_state *state = &commit->state;
-    struct mem_row *row = malloc(sizeof *row + from->key_len + from->value_len);
+    struct mem_row *row = MUST_HAVE(malloc(sizeof *row + from->key_len + from->value_len));
 
-    ASSERT(row != NULL && place <= state->row_count);
     row->row = *from;
     row->row.key = memcpy(row->bytes, from->key, from->key_len);
     row->row.value = memcpy(row->bytes + from->key_len, from->value, from->value_len);
+    return row;
+}
+
+static void insert_row(struct mem_commit *commit, size_t place, const struct store_row *from)
+{
+    struct mem_state *state = &commit->state;
+    struct mem_row *row = row_new(from);
+
+    ASSERT(place <= state->row_count);
     list_add(&commit->made, row);
     state->rows =
         array_room(state->rows, state->row_count, &state->row_capacity, sizeof(struct mem_row *));
@@ -373,8 +379,7 @@ static int mem_snapshot_open(struct store *store, struct store_snapshot **ret_sn
     if (mem->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
-    snapshot = calloc(1, sizeof *snapshot);
-    ASSERT(snapshot != NULL);
+    snapshot = MUST_HAVE(calloc(1, sizeof *snapshot));
     store_position_copy(&snapshot->position, &mem->state.meta.position);
     for (size_t i = 0; i < mem->state.row_count; i++) {
         const struct store_row *row = &mem->state.rows[i]->row;
@@ -454,9 +459,8 @@ static const struct store_ops mem_ops = {
 
 struct store *store_mem_new(const struct store_identity *identity)
 {
-    struct store_mem *mem = calloc(1, sizeof *mem);
+    struct store_mem *mem = MUST_HAVE(calloc(1, sizeof *mem));
 
-    ASSERT(mem != NULL);
     mem->store.ops = &mem_ops;
     mem->identity = *identity;
     store_meta_init(&mem->state.meta);
@@ -485,14 +489,7 @@ struct store *store_mem_copy(struct store *store)
         state->entries[i].data = copy_of(state->entries[i].data, state->entries[i].len);
     }
     for (size_t i = 0; i < state->row_count; i++) {
-        const struct store_row *row = &from->state.rows[i]->row;
-        struct mem_row *own = malloc(sizeof *own + row->key_len + row->value_len);
-
-        ASSERT(own != NULL);
-        own->row = *row;
-        own->row.key = memcpy(own->bytes, row->key, row->key_len);
-        own->row.value = memcpy(own->bytes + row->key_len, row->value, row->value_len);
-        state->rows[i] = own;
+        state->rows[i] = row_new(&from->state.rows[i]->row);
     }
     return copy;
 }

@@ -46,9 +46,9 @@ void store_meta_release(struct store_meta *meta)
 
 void store_local_set(struct store_local **local, const void *data, uint32_t len)
 {
-    struct store_local *made = malloc(sizeof *made + len);
+    struct store_local *made = MUST_HAVE(malloc(sizeof *made + len));
 
-    ASSERT(made != NULL && len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
+    ASSERT(len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
     made->refs = 1;
     made->len = len;
     made->checksum = hash_crc32c(data, len);

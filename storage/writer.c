@@ -331,11 +331,11 @@ static void writer_free(struct writer *writer)
 int writer_start(struct store *store, const struct writer_config *config,
                  struct writer **ret_writer)
 {
-    struct writer *writer = calloc(1, sizeof *writer);
+    struct writer *writer = MUST_HAVE(calloc(1, sizeof *writer));
     pthread_condattr_t attr;
     int err;
 
-    ASSERT(writer != NULL && config->notify != NULL && config->failed != NULL);
+    ASSERT(config->notify != NULL && config->failed != NULL);
     writer->disk.ops = &writer_disk_ops;
     writer->store = store;
     writer->config = *config;

@@ -18,7 +18,7 @@ static void report(const struct tls_context *context)
 {
     int64_t now_s = (int64_t)(clock_wall_ms(clock_system()) / 1000);
     int64_t left_s = tls_context_until_s(context) - now_s;
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     char quoted[400];
     const char *shown;
 
@@ -33,7 +33,6 @@ static void report(const struct tls_context *context)
     } else {
         log_info("tls", "certificate in force", "certificate=%s", shown);
     }
-    buf_free(&text);
 }
 
 int certificate_start(struct certificate *certificate, const struct config *config,

@@ -63,7 +63,7 @@ static int prepare_tokens(void *data, const struct config *next, struct config_e
 {
     struct doors *doors = data;
     char why[TOKENS_WHY_BYTES];
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     int rv;
 
     (void)next; /* the path takes a restart; the content does not */
@@ -75,14 +75,13 @@ static int prepare_tokens(void *data, const struct config *next, struct config_e
         rv =
             config_fail(ret_error, "auth.tokens-file %s: %s", doors->config->auth.tokens_file, why);
     }
-    buf_free(&text);
     return rv;
 }
 
 static void commit_tokens(void *data, struct buf *ret_changes)
 {
     struct doors *doors = data;
-    struct buf words = BUF_INIT;
+    BUF_LOCAL(words);
 
     if (doors->config->auth.tokens_file[0] == '\0') {
         return;
@@ -92,7 +91,6 @@ static void commit_tokens(void *data, struct buf *ret_changes)
         buf_printf(ret_changes, "%zu, there were %zu: %.*s", doors->tokens_after,
                    doors->tokens_before, (int)words.len, (const char *)words.data);
     }
-    buf_free(&words);
 }
 
 static void drop_tokens(void *data)

@@ -125,14 +125,13 @@ static void commit_all(struct reload *reload, struct buf *changes)
 {
     for (size_t i = 0; i < reload->part_count; i++) {
         const struct reload_part *part = &reload->parts[i];
-        struct buf words = BUF_INIT;
+        BUF_LOCAL(words);
 
         part->commit(part->data, &words);
         if (words.len > 0) {
             put_comma(changes);
             buf_printf(changes, "%s: %.*s", part->name, (int)words.len, (const char *)words.data);
         }
-        buf_free(&words);
     }
 }
 
@@ -148,7 +147,7 @@ static void refuse(struct reload *reload, const char *part, const struct config_
 /* The lines are written at the lower one of both levels: they tell of the change. */
 static void tell(const struct reload *reload, const struct config *next, const struct buf *changes)
 {
-    struct buf kept = BUF_INIT;
+    BUF_LOCAL(kept);
     struct quoted text;
 
     log_info("app", "reloaded", "changed=%s", changes->len > 0 ? quote(changes, &text) : "nothing");
@@ -157,7 +156,6 @@ static void tell(const struct reload *reload, const struct config *next, const s
         log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
                  quote(&kept, &text));
     }
-    buf_free(&kept);
 }
 
 static void take(struct reload *reload, struct config *next)
@@ -180,11 +178,10 @@ static void take(struct reload *reload, struct config *next)
 
 bool reload_run(struct reload *reload)
 {
-    struct config *next = calloc(1, sizeof *next);
+    struct config *next = MUST_HAVE(calloc(1, sizeof *next));
     const char *part = "settings";
     struct config_error error;
 
-    ASSERT(next != NULL);
     if (config_load_again(reload->started, next, &error) != 0) {
         free(next);
         refuse(reload, part, &error);

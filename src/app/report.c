@@ -24,7 +24,7 @@ void report_settings(const struct config *config)
 {
     const struct node_settings *node = &config->node;
     const struct driver_config *driver = &node->replica.driver;
-    struct buf members = BUF_INIT;
+    BUF_LOCAL(members);
     struct quoted file;
 
     log_info("app", "starting", "version=%s commit=%s levels=%u-%u pid=%d config=%s", LEAFD_VERSION,
@@ -48,7 +48,6 @@ void report_settings(const struct config *config)
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
              driver->heartbeat_ms, driver->election_ms, node->replica.allocator.cover_ms,
              node->refill_percent, config->http.default_timeout_ms);
-    buf_free(&members);
 }
 
 void report_warnings(const struct config *config)

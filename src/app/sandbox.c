@@ -61,8 +61,7 @@ static void put_directory_of(struct paths *paths, char *path)
     if (path == NULL) {
         return;
     }
-    copy = strdup(path);
-    ASSERT(copy != NULL);
+    copy = MUST_HAVE(strdup(path));
     directory = dirname(copy);
     if (strcmp(directory, "/") == 0) {
         free(copy);
@@ -76,9 +75,8 @@ static void put_directory_of(struct paths *paths, char *path)
 static void put_file(struct paths *paths, const char *path)
 {
     if (path != NULL && path[0] != '\0') {
-        char *copy = strdup(path);
+        char *copy = MUST_HAVE(strdup(path));
 
-        ASSERT(copy != NULL);
         put_directory_of(paths, copy);
         put_directory_of(paths, realpath(path, NULL)); /* NULL: not there */
     }
@@ -117,12 +115,11 @@ static int missing(const struct config *config, const char *what, int rv)
 
 static int restrict_paths(const struct config *config)
 {
-    struct paths *paths = malloc(sizeof *paths);
+    struct paths *paths = MUST_HAVE(malloc(sizeof *paths));
     unsigned version = 0;
     char quoted[LIMIT_PATH_BYTES + 77];
     int rv;
 
-    ASSERT(paths != NULL);
     collect(paths, config);
     rv = sandbox_paths_restrict(paths->list, paths->count, &version);
     for (size_t i = 0; i < paths->count; i++) {
@@ -172,26 +169,24 @@ int sandbox_complete(struct sandbox *sandbox)
 /* The directory, if there is one, or else the one that it is to be made in; owned. */
 static char *directory_of(const char *path)
 {
-    char *copy = strdup(path);
+    char *copy = MUST_HAVE(strdup(path));
     char *parent;
 
-    ASSERT(copy != NULL);
     if (access(path, F_OK) == 0) {
         return copy;
     }
-    parent = strdup(dirname(copy));
-    ASSERT(parent != NULL);
+    parent = MUST_HAVE(strdup(dirname(copy)));
     free(copy);
     return parent;
 }
 
 void sandbox_tool(const char *file, const char *const directories[], size_t count)
 {
-    struct paths *all = malloc(sizeof *all);
+    struct paths *all = MUST_HAVE(malloc(sizeof *all));
     unsigned version = 0;
     int rv;
 
-    ASSERT(all != NULL && count + SYSTEM_COUNT < PATHS_MAX);
+    ASSERT(count + SYSTEM_COUNT < PATHS_MAX);
     all->count = 0;
     if (file != NULL) {
         put(all, file, NULL, false);

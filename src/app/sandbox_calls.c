@@ -23,7 +23,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#include "src/base/container.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WITH_SANITIZER 1
@@ -39,11 +39,11 @@
 /* Whatever their arguments. */
 static const char *const allowed[] = {
     /* files and what is open */
-    "read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev",
-    "pwritev2", "lseek", "close", "fstat", "fstat64", "newfstatat", "fstatat64", "stat", "lstat",
-    "statx", "statfs", "fstatfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat",
-    "getcwd", "getdents64", "fcntl", "flock", "ftruncate", "fallocate", "fsync", "fdatasync",
-    "sync_file_range", "dup", "dup3", "pipe2",
+    "open", "openat", "read", "readv", "pread64", "preadv", "preadv2", "write", "writev",
+    "pwrite64", "pwritev", "pwritev2", "lseek", "close", "fstat", "fstat64", "newfstatat",
+    "fstatat64", "stat", "lstat", "statx", "statfs", "fstatfs", "access", "faccessat", "faccessat2",
+    "readlink", "readlinkat", "getcwd", "getdents64", "fcntl", "flock", "ftruncate", "fallocate",
+    "fsync", "fdatasync", "sync_file_range", "dup", "dup3", "pipe2",
     /* memory */
     "brk", "munmap", "mremap", "msync", "madvise", "mincore", "membarrier",
     /* threads, time, signals */
@@ -186,12 +186,6 @@ static int add_common(scmp_filter_ctx filter)
     };
     int rv = add_all(filter, SCMP_ACT_ALLOW, allowed, COUNT_OF(allowed));
 
-    if (rv == 0) {
-        rv = add(filter, SCMP_ACT_ALLOW, "open", 0, NULL);
-    }
-    if (rv == 0) {
-        rv = add(filter, SCMP_ACT_ALLOW, "openat", 0, NULL);
-    }
     if (rv == 0) {
         rv = add_conditioned(filter, calls, COUNT_OF(calls));
     }

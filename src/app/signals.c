@@ -10,9 +10,8 @@
 
 #include "src/app/exit_code.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/log.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct {
     int number;

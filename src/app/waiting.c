@@ -37,9 +37,8 @@ struct waiting *waiting_begin(const struct config *config, struct tls *tls,
                               const struct http_build *build, const struct files_split *files)
 {
     static const struct id_backend_ops ops = {.submit = submit, .want = want, .notify = notify};
-    struct waiting *waiting = calloc(1, sizeof *waiting);
+    struct waiting *waiting = MUST_HAVE(calloc(1, sizeof *waiting));
 
-    ASSERT(waiting != NULL);
     waiting->backend = (struct id_backend){.ops = &ops,
                                            .table = id_table_new(),
                                            .snowflake = &waiting->snowflake,

@@ -3,19 +3,7 @@
  */
 #include "src/ctl/commands.h"
 
-#include "src/ctl/cmd/backup.h"
-#include "src/ctl/cmd/check.h"
-#include "src/ctl/cmd/history.h"
-#include "src/ctl/cmd/ids.h"
-#include "src/ctl/cmd/import.h"
-#include "src/ctl/cmd/layouts.h"
-#include "src/ctl/cmd/members.h"
-#include "src/ctl/cmd/offline.h"
-#include "src/ctl/cmd/status.h"
-#include "src/ctl/cmd/tags.h"
-#include "src/ctl/cmd/token.h"
-#include "src/ctl/cmd/top.h"
-#include "src/ctl/cmd/workers.h"
+#include "src/ctl/cmd/all.h"
 
 const struct command *const COMMANDS[] = {
     &COMMAND_STATUS,

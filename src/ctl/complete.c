@@ -74,7 +74,7 @@ static void put_case(const char *what, const struct buf *text, struct buf *out)
 
 static void put_words(commands_t commands, struct buf *out)
 {
-    struct buf words = BUF_INIT;
+    BUF_LOCAL(words);
 
     buf_printf(out, "_leafctl_words() {\n    case $1 in\n");
     put_families(commands, &words);
@@ -87,12 +87,11 @@ static void put_words(commands_t commands, struct buf *out)
         }
     }
     buf_printf(out, "    esac\n}\n");
-    buf_free(&words);
 }
 
 static void put_options(commands_t commands, struct buf *out)
 {
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
 
     buf_printf(out, "_leafctl_options() {\n    case $1 in\n");
     for (; *commands != NULL; commands++) {
@@ -115,7 +114,6 @@ static void put_options(commands_t commands, struct buf *out)
     buf_printf(out, "    esac\n    echo '");
     put_settings(out);
     buf_printf(out, "'\n}\n");
-    buf_free(&text);
 }
 
 /* "file" or "value" behind an option that has one. */
@@ -261,7 +259,7 @@ static void put_fish_option(const char *when, const char *name, char letter, con
 static void put_fish_command(commands_t commands, commands_t at, struct buf *out)
 {
     const struct command *command = *at;
-    struct buf when = BUF_INIT;
+    BUF_LOCAL(when);
 
     if (is_first_of_family(commands, at)) {
         buf_printf(out, "complete -c leafctl -n __fish_use_subcommand -a %s -d ", command->family);
@@ -269,7 +267,7 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
         buf_put(out, "\n", 1);
     }
     if (command->name != NULL) {
-        struct buf names = BUF_INIT;
+        BUF_LOCAL(names);
 
         put_names(commands, command->family, &names);
         buf_printf(out,
@@ -278,7 +276,6 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
                    command->family, (int)names.len, (const char *)names.data, command->name);
         put_fish_text(command->summary, out);
         buf_put(out, "\n", 1);
-        buf_free(&names);
     }
     buf_printf(&when, " -n '__fish_seen_subcommand_from %s", command->family);
     if (command->name != NULL) {
@@ -293,7 +290,6 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
     if (is_file(command->operands)) {
         buf_printf(out, "complete -c leafctl%s -F\n", (char *)when.data);
     }
-    buf_free(&when);
 }
 
 static void put_fish(commands_t commands, struct buf *out)
@@ -356,7 +352,7 @@ static void put_manual_option(const char *name, char letter, const char *value, 
 
 static void put_manual_command(const struct command *command, struct buf *out)
 {
-    struct buf usage = BUF_INIT;
+    BUF_LOCAL(usage);
 
     describe_usage(command, &usage);
     buf_put(&usage, "", 1);
@@ -370,7 +366,6 @@ static void put_manual_command(const struct command *command, struct buf *out)
          option != NULL && option->name != NULL; option++) {
         put_manual_option(option->name, option->letter, option->value, option->text, out);
     }
-    buf_free(&usage);
 }
 
 void complete_manual(const struct command *const *commands, struct buf *out)

@@ -36,7 +36,7 @@ static void put_line(const char *what, const char *text, struct buf *out)
 static void put_option(const char *name, char letter, const char *value, const char *text,
                        struct buf *out)
 {
-    struct buf what = BUF_INIT;
+    BUF_LOCAL(what);
 
     if (letter != 0) {
         buf_printf(&what, "-%c, ", letter);
@@ -44,7 +44,6 @@ static void put_option(const char *name, char letter, const char *value, const c
     buf_printf(&what, "--%s%s%s", name, value != NULL ? " " : "", value != NULL ? value : "");
     buf_put(&what, "", 1);
     put_line((char *)what.data, text, out);
-    buf_free(&what);
 }
 
 static void put_settings(struct buf *out)
@@ -65,7 +64,7 @@ void describe_all(const struct command *const *commands, struct buf *out)
                "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
                "COMMAND\n\ncommands:\n");
     for (; *commands != NULL; commands++) {
-        struct buf what = BUF_INIT;
+        BUF_LOCAL(what);
 
         buf_printf(&what, "%s", (*commands)->family);
         if ((*commands)->name != NULL) {
@@ -75,7 +74,6 @@ void describe_all(const struct command *const *commands, struct buf *out)
                    (*commands)->operands != NULL ? (*commands)->operands : "");
         buf_put(&what, "", 1);
         put_line((char *)what.data, (*commands)->summary, out);
-        buf_free(&what);
     }
     put_settings(out);
     buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "

@@ -45,8 +45,8 @@ static void make_classes(struct dense *dense, size_t count)
 static void dense_init(struct dense *dense, const struct history_entry *unknown, size_t count)
 {
     *dense = (struct dense){.leaves = 1};
-    dense->lengths = calloc(count, sizeof *dense->lengths);
-    ASSERT(count > 0 && dense->lengths != NULL);
+    dense->lengths = MUST_HAVE(calloc(count, sizeof *dense->lengths));
+    ASSERT(count > 0);
     for (size_t i = 0; i < count; i++) {
         dense->lengths[i] = unknown[i].count;
     }
@@ -54,10 +54,9 @@ static void dense_init(struct dense *dense, const struct history_entry *unknown,
     while (dense->leaves < dense->classes) {
         dense->leaves *= 2;
     }
-    dense->sum = calloc(dense->leaves * 2, sizeof *dense->sum);
-    dense->highest = calloc(dense->leaves * 2, sizeof *dense->highest);
-    dense->divisors = calloc(dense->classes + 1, sizeof *dense->divisors);
-    ASSERT(dense->sum != NULL && dense->highest != NULL && dense->divisors != NULL);
+    dense->sum = MUST_HAVE(calloc(dense->leaves * 2, sizeof *dense->sum));
+    dense->highest = MUST_HAVE(calloc(dense->leaves * 2, sizeof *dense->highest));
+    dense->divisors = MUST_HAVE(calloc(dense->classes + 1, sizeof *dense->divisors));
 }
 
 static void dense_free(struct dense *dense)

@@ -26,9 +26,8 @@ struct history {
 
 struct history *history_new(void)
 {
-    struct history *history = calloc(1, sizeof *history);
+    struct history *history = MUST_HAVE(calloc(1, sizeof *history));
 
-    ASSERT(history != NULL);
     history->steps = HISTORY_STEPS;
     history_names_init(&history->tags);
     history_names_init(&history->clients);

@@ -35,9 +35,9 @@ void history_names_free(struct history_names *names)
 static struct history_name *append(struct history_names *names, const char *text, size_t len,
                                    uint32_t hash)
 {
-    struct history_name *name = malloc(sizeof *name + len + 1);
+    struct history_name *name = MUST_HAVE(malloc(sizeof *name + len + 1));
 
-    ASSERT(name != NULL && names->count < UINT32_MAX);
+    ASSERT(names->count < UINT32_MAX);
     name->number = (uint32_t)names->count;
     name->hash = hash;
     name->len = len;

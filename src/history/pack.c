@@ -143,10 +143,9 @@ static uint32_t find_groups(struct sorted *sorted, size_t count)
 
 static void make_classes(struct pack *pack)
 {
-    struct sorted *sorted = calloc(pack->count, sizeof *sorted);
+    struct sorted *sorted = MUST_HAVE(calloc(pack->count, sizeof *sorted));
     uint32_t groups;
 
-    ASSERT(sorted != NULL);
     for (size_t i = 0; i < pack->count; i++) {
         sorted[i].key = pack->unknown[i].key;
         sorted[i].length = pack->unknown[i].count;
@@ -164,8 +163,7 @@ static void make_classes(struct pack *pack)
         pack->class_of[sorted[i].entry] = (uint32_t)pack->classes - 1;
     }
     free(sorted);
-    pack->group_used = calloc((size_t)groups + 1, sizeof *pack->group_used);
-    ASSERT(pack->group_used != NULL);
+    pack->group_used = MUST_HAVE(calloc((size_t)groups + 1, sizeof *pack->group_used));
 }
 
 /* The class of operations without a group that are so long, if one is free; or NONE. */
@@ -301,8 +299,7 @@ static bool is_hopeless(struct pack *pack, const struct search *search)
 static void note_hopeless(struct pack *pack, size_t gap)
 {
     if (pack->dead_ends == NULL) {
-        pack->dead_ends = calloc(DEAD_ENDS, sizeof *pack->dead_ends);
-        ASSERT(pack->dead_ends != NULL);
+        pack->dead_ends = MUST_HAVE(calloc(DEAD_ENDS, sizeof *pack->dead_ends));
     }
     *dead_end_slot(pack, gap) = (struct dead_end){
         .hash = {pack->hash[0], pack->hash[1]}, .gap = gap, .search = pack->searches};
@@ -495,8 +492,7 @@ static bool has_sum(struct pack *pack, uint64_t length)
         return classes > 0;
     }
     pack->steps_left -= length * classes;
-    used = calloc(length + 1, sizeof *used);
-    ASSERT(used != NULL);
+    used = MUST_HAVE(calloc(length + 1, sizeof *used));
     used[0] = 1;
     for (size_t i = 0; i < classes; i++) {
         uint32_t step = pack->lengths[i];
@@ -518,24 +514,21 @@ static bool has_sum(struct pack *pack, uint64_t length)
 
 struct pack *pack_new(const struct history_entry *unknown, size_t count, uint64_t steps)
 {
-    struct pack *pack = calloc(1, sizeof *pack);
+    struct pack *pack = MUST_HAVE(calloc(1, sizeof *pack));
 
-    ASSERT(pack != NULL && count > 0);
+    ASSERT(count > 0);
     pack->unknown = unknown;
     pack->count = count;
     pack->steps = steps;
     pack->steps_left = steps < UINT64_MAX / PACK_TIMES ? steps * PACK_TIMES : UINT64_MAX;
-    pack->lengths = calloc(count, sizeof *pack->lengths);
-    pack->groups = calloc(count, sizeof *pack->groups);
-    pack->class_of = calloc(count, sizeof *pack->class_of);
-    pack->sent = calloc(count, sizeof *pack->sent);
-    pack->free = calloc(count, sizeof *pack->free);
-    pack->ids = calloc(count + 1, sizeof *pack->ids);
-    pack->pieces = calloc(count, sizeof *pack->pieces);
-    pack->kept = calloc(count, sizeof *pack->kept);
-    ASSERT(pack->lengths != NULL && pack->groups != NULL && pack->class_of != NULL);
-    ASSERT(pack->sent != NULL && pack->free != NULL && pack->ids != NULL);
-    ASSERT(pack->pieces != NULL && pack->kept != NULL);
+    pack->lengths = MUST_HAVE(calloc(count, sizeof *pack->lengths));
+    pack->groups = MUST_HAVE(calloc(count, sizeof *pack->groups));
+    pack->class_of = MUST_HAVE(calloc(count, sizeof *pack->class_of));
+    pack->sent = MUST_HAVE(calloc(count, sizeof *pack->sent));
+    pack->free = MUST_HAVE(calloc(count, sizeof *pack->free));
+    pack->ids = MUST_HAVE(calloc(count + 1, sizeof *pack->ids));
+    pack->pieces = MUST_HAVE(calloc(count, sizeof *pack->pieces));
+    pack->kept = MUST_HAVE(calloc(count, sizeof *pack->kept));
     make_classes(pack);
     return pack;
 }

@@ -38,9 +38,8 @@ char *lmdb_path(const char *path, const char *name)
 
 void lmdb_dir_init(struct lmdb_dir *dir, const char *path)
 {
-    dir->path = strdup(path);
+    dir->path = MUST_HAVE(strdup(path));
     dir->lock_fd = -1;
-    ASSERT(dir->path != NULL);
 }
 
 void lmdb_dir_release(struct lmdb_dir *dir)

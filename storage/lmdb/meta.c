@@ -15,17 +15,14 @@
 
 static int write_identity(const struct lmdb_txn *txn, const struct store_identity *identity)
 {
-    struct buf payload = BUF_INIT;
-    int err;
+    BUF_LOCAL(payload);
 
     buf_put_u32(&payload, LMDB_FORMAT_VERSION);
     buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
     buf_put_str16(&payload, identity->cluster_id, strlen(identity->cluster_id));
     buf_put_u64(&payload, identity->node_id);
     buf_put_u64(&payload, identity->store_id);
-    err = lmdb_meta_put(txn, LMDB_IDENTITY, &payload);
-    buf_free(&payload);
-    return err;
+    return lmdb_meta_put(txn, LMDB_IDENTITY, &payload);
 }
 
 /* Of what comes after the magic, another format may have anything. */
@@ -120,14 +117,11 @@ static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct s
 static int write_local(const struct lmdb_txn *txn, unsigned number, const struct store_local *local)
 {
     char name[NAME_BYTES];
-    struct buf payload = BUF_INIT;
-    int err;
+    BUF_LOCAL(payload);
 
     buf_put(&payload, local->data, local->len);
     ASSERT(payload.len >= 1 && payload.len <= LIMIT_LOCAL_RECORD_BYTES);
-    err = lmdb_meta_put(txn, name_of(number, name), &payload);
-    buf_free(&payload);
-    return err;
+    return lmdb_meta_put(txn, name_of(number, name), &payload);
 }
 
 /* --- now --- */
@@ -171,8 +165,7 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
 static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
 {
     const struct store_position *position = &meta->position;
-    struct buf payload = BUF_INIT;
-    int err;
+    BUF_LOCAL(payload);
 
     ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
     ASSERT(position->index <= meta->last_index && position->conf_len <= LIMIT_CONF_BYTES);
@@ -193,9 +186,7 @@ static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
             buf_put_u32(&payload, meta->locals[i]->checksum);
         }
     }
-    err = lmdb_meta_put(txn, LMDB_NOW, &payload);
-    buf_free(&payload);
-    return err;
+    return lmdb_meta_put(txn, LMDB_NOW, &payload);
 }
 
 /* --- all of it --- */

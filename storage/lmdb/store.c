@@ -90,8 +90,7 @@ static int put_entry(struct commit *commit, uint64_t index, const struct store_e
     uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
     MDB_val key = {sizeof key_bytes, key_bytes};
     struct lmdb_payload payload = {.data = entry->data, .len = entry->len};
-    struct buf head = BUF_INIT;
-    int err;
+    BUF_LOCAL(head);
 
     ASSERT(index >= commit->meta.first_index && index <= commit->meta.last_index);
     lmdb_log_key(index, key_bytes);
@@ -99,9 +98,7 @@ static int put_entry(struct commit *commit, uint64_t index, const struct store_e
     buf_put_u8(&head, entry->type);
     payload.head = head.data;
     payload.head_len = head.len;
-    err = lmdb_record_put(&commit->txn, LMDB_LOG, &key, &payload, MDB_APPEND);
-    buf_free(&head);
-    return err;
+    return lmdb_record_put(&commit->txn, LMDB_LOG, &key, &payload, MDB_APPEND);
 }
 
 /* Delete the entries [from, to) of the log. */
@@ -370,8 +367,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
     if (lmdb->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
-    snapshot = calloc(1, sizeof *snapshot);
-    ASSERT(snapshot != NULL);
+    snapshot = MUST_HAVE(calloc(1, sizeof *snapshot));
     err = begin(snapshot, &lmdb->env);
     /* Nothing was committed since: reads and commits are one thread's. */
     store_position_copy(&snapshot->position, &lmdb->now.position);
@@ -633,12 +629,12 @@ static void lmdb_op_close(struct store *store)
 int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_store,
                     bool *ret_made, struct store_error *ret_error)
 {
-    struct store_lmdb *lmdb = calloc(1, sizeof *lmdb);
+    struct store_lmdb *lmdb = MUST_HAVE(calloc(1, sizeof *lmdb));
     struct lmdb_checker checker;
     bool made = false;
     int err;
 
-    ASSERT(lmdb != NULL && config->map_bytes >= (1 << 20));
+    ASSERT(config->map_bytes >= (1 << 20));
     ASSERT(strnlen(config->identity.cluster_id, LIMIT_CLUSTER_ID_BYTES + 1) <=
            LIMIT_CLUSTER_ID_BYTES);
     lmdb->store.ops = &lmdb_ops;

@@ -89,14 +89,13 @@ static void put_default(const struct setting *setting, const char *mark, struct 
 /* "0..64; default: 0": the end of a setting's help. */
 static void put_limits(const char *begin, const struct setting *setting, struct buf *out)
 {
-    struct buf line = BUF_INIT;
+    BUF_LOCAL(line);
 
     setting_rule(setting, &line);
     buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
     put_default(setting, "", &line);
     buf_put_u8(&line, '\0');
     put_wrapped(begin, (const char *)line.data, out);
-    buf_free(&line);
 }
 
 void config_print_help(struct buf *out)

@@ -33,14 +33,13 @@ static const char *cite(const struct config *config, const char *name, struct ci
 {
     size_t row = setting_row(name);
     const char *value = config->origins[row].text;
-    struct buf where = BUF_INIT;
+    BUF_LOCAL(where);
     char quoted[128];
 
     config_where(config, row, &where);
     (void)snprintf(out->text, sizeof out->text, "%s = %s (%.*s)", name,
                    log_quote(value, strlen(value), quoted, sizeof quoted), (int)where.len,
                    (const char *)where.data);
-    buf_free(&where);
     return out->text;
 }
 
@@ -339,7 +338,7 @@ static int check_peer_files(struct config *config, struct config_error *ret_erro
 /* The file is read again when the node starts: here it is only looked at. */
 static int check_tokens(struct config *config, struct config_error *ret_error)
 {
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     char why[TOKENS_WHY_BYTES];
     struct token_table *table = NULL;
     int rv = config_tokens_read(config, &text, ret_error);
@@ -351,7 +350,6 @@ static int check_tokens(struct config *config, struct config_error *ret_error)
             (void)config_fail(ret_error, "auth.tokens-file %s: %s", config->auth.tokens_file, why);
         }
     }
-    buf_free(&text);
     return rv;
 }
 

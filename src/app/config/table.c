@@ -28,7 +28,14 @@ struct setting_type {
     const char *rule;
     const char *between;
     const char *behind;
+    const char *const *words; /* of parse_word(); ends with NULL */
 };
+
+#define WORDS(...)                                                                                 \
+    .parse = parse_word, .words = (const char *const[])                                            \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static const struct {
     const char *text;
@@ -145,84 +152,30 @@ static int parse_number(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-static int parse_boolean(const struct setting *setting, const char *text, void *field,
-                         struct config_error *why)
+/* A word's place in the list of its type is the value: of a bool or an enum. "" of a switch is the
+ * default, which is a rule. */
+static int parse_word(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
 {
-    bool is_true = strcmp(text, "true") == 0;
+    const char *const *words = setting->type->words;
+    unsigned word = 0;
 
-    (void)setting;
     (void)why;
-    if (!is_true && strcmp(text, "false") != 0) {
-        return ERR_INVALID;
-    }
-    *(bool *)field = is_true;
-    return 0;
-}
-
-static int parse_level(const struct setting *setting, const char *text, void *field,
-                       struct config_error *why)
-{
-    (void)setting;
-    (void)why;
-    return log_level_parse(text, field);
-}
-
-static int parse_format(const struct setting *setting, const char *text, void *field,
-                        struct config_error *why)
-{
-    (void)setting;
-    (void)why;
-    return log_format_parse(text, field);
-}
-
-/* "": the default, which is a rule. */
-static int parse_switch(const struct setting *setting, const char *text, void *field,
-                        struct config_error *why)
-{
-    (void)setting;
-    (void)why;
-    if (text[0] != '\0' && strcmp(text, "on") != 0 && strcmp(text, "off") != 0) {
-        return ERR_INVALID;
-    }
-    *(bool *)field = strcmp(text, "on") == 0;
-    return 0;
-}
-
-static int parse_tls_client(const struct setting *setting, const char *text, void *field,
-                            struct config_error *why)
-{
-    static const char *const words[] = {[TLS_CLIENT_NONE] = "none",
-                                        [TLS_CLIENT_OPTIONAL] = "optional",
-                                        [TLS_CLIENT_REQUIRED] = "required"};
-    size_t word = 0;
-
-    (void)setting;
-    (void)why;
-    while (word < sizeof words / sizeof words[0] && strcmp(text, words[word]) != 0) {
-        word++;
-    }
-    if (word == sizeof words / sizeof words[0]) {
-        return ERR_INVALID;
-    }
-    *(enum tls_client *)field = (enum tls_client)word;
-    return 0;
-}
-
-static int parse_sandbox(const struct setting *setting, const char *text, void *field,
-                         struct config_error *why)
-{
-    static const char *const words[] = {
-        [CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"};
-
-    (void)setting;
-    (void)why;
-    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *(enum config_sandbox *)field = (enum config_sandbox)i;
-            return 0;
+    if (setting->type != &setting_switch || text[0] != '\0') {
+        while (words[word] != NULL && strcmp(text, words[word]) != 0) {
+            word++;
         }
     }
-    return ERR_INVALID;
+    if (words[word] == NULL) {
+        return ERR_INVALID;
+    }
+    if (setting->size == sizeof(bool)) {
+        *(bool *)field = word == 1;
+    } else {
+        ASSERT(setting->size == sizeof word);
+        *(unsigned *)field = word;
+    }
+    return 0;
 }
 
 /* --- texts --- */
@@ -491,25 +444,32 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-const struct setting_type setting_number = {parse_number, "", "..", ""};
-const struct setting_type setting_bytes = {parse_number, "", "..", ""};
-const struct setting_type setting_boolean = {.parse = parse_boolean, .rule = "true or false"};
-const struct setting_type setting_switch = {.parse = parse_switch, .rule = "on or off"};
-const struct setting_type setting_level = {.parse = parse_level,
-                                           .rule = "debug, info, warn or error"};
-const struct setting_type setting_format = {.parse = parse_format, .rule = "logfmt or json"};
-const struct setting_type setting_tls_client = {.parse = parse_tls_client,
-                                                .rule = "none, optional or required"};
-const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
-const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -"};
+const struct setting_type setting_number = {parse_number, "", "..", "", NULL};
+const struct setting_type setting_bytes = {parse_number, "", "..", "", NULL};
+const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
+const struct setting_type setting_switch = {WORDS("off", "on"), .rule = "on or off"};
+const struct setting_type setting_level = {
+    WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
+          [LOG_LEVEL_ERROR] = "error"),
+    .rule = "debug, info, warn or error"};
+const struct setting_type setting_format = {
+    WORDS([LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json"), .rule = "logfmt or json"};
+const struct setting_type setting_tls_client = {
+    WORDS([TLS_CLIENT_NONE] = "none", [TLS_CLIENT_OPTIONAL] = "optional",
+          [TLS_CLIENT_REQUIRED] = "required"),
+    .rule = "none, optional or required"};
+const struct setting_type setting_sandbox = {
+    WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"),
+    .rule = "auto, on or off"};
+const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -", NULL};
 const struct setting_type setting_path = {parse_text, "a path of ", " to ",
-                                          " bytes, without control characters and quotes"};
+                                          " bytes, without control characters and quotes", NULL};
 const struct setting_type setting_address = {.parse = parse_text,
                                              .rule = "host:port or [IPv6]:port, port 1..65535"};
 const struct setting_type setting_members = {parse_peers, "", " to ",
-                                             " of id=host:port, separated by commas"};
+                                             " of id=host:port, separated by commas", NULL};
 const struct setting_type setting_targets = {parse_peers, "", " to ",
-                                             " of host:port, separated by commas"};
+                                             " of host:port, separated by commas", NULL};
 const struct setting_type setting_door = {
     .parse = parse_door, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
 const struct setting_type setting_roles = {
@@ -915,8 +875,7 @@ int config_set(struct config *config, size_t row, const char *text, enum config_
         return config_fail(ret_error, "%s: the value is longer than %d bytes", settings[row].name,
                            LIMIT_CONFIG_VALUE_BYTES);
     }
-    copy = strdup(text);
-    ASSERT(copy != NULL);
+    copy = MUST_HAVE(strdup(text));
     if (setting_parse(&settings[row], copy, config, ret_error) != 0) {
         free(copy);
         return ERR_INVALID;

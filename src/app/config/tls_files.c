@@ -16,11 +16,10 @@
 static int read_file(const char *setting, const char *path, bool is_private,
                      struct tls_file *ret_file, struct config_error *ret_error)
 {
-    void *data = malloc(ROOM_BYTES);
+    void *data = MUST_HAVE(malloc(ROOM_BYTES));
     size_t len = 0;
     int rv;
 
-    ASSERT(data != NULL);
     *ret_file = (struct tls_file){.name = path, .data = data};
     rv = config_file_read(path, is_private, data, ROOM_BYTES, &len, ret_error);
     if (rv == 0 && len > LIMIT_TLS_FILE_BYTES) {

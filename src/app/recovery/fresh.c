@@ -72,8 +72,8 @@ static uint64_t map_bytes(const struct fresh *fresh)
 
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
 {
-    struct buf conf = BUF_INIT;
-    struct buf starts = BUF_INIT;
+    BUF_LOCAL(conf);
+    BUF_LOCAL(starts);
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op term = {.kind = STORE_HARD_STATE, .term = fresh->term};
     struct store_op install = {
@@ -111,7 +111,5 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
         store->ops->close(store);
     }
     *ret_store_id = config.identity.store_id;
-    buf_free(&conf);
-    buf_free(&starts);
     return err;
 }

@@ -118,7 +118,7 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
     struct backup_totals totals;
     struct backup_error error = {""};
     struct backup_head head;
-    struct buf file = BUF_INIT;
+    BUF_LOCAL(file);
     int err = read_file(path, &file, ret_error);
 
     *ret_saved = (struct saved){0};
@@ -137,7 +137,6 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
         ret_saved->local = head.local;
         take_blocks(ret_saved, &file);
     }
-    buf_free(&file);
     return err;
 }
 

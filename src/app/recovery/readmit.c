@@ -192,17 +192,14 @@ static int unmark(struct store *store, struct readmit_found *found, struct store
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
-    struct buf record = BUF_INIT;
-    int err;
+    BUF_LOCAL(record);
 
     found->memory.older = false;
     rollback_save(&found->memory, &record);
     op.local = record.data;
     op.local_len = (uint32_t)record.len;
     STAILQ_INSERT_TAIL(&list, &op, link);
-    err = store->ops->commit(store, &list, ret_error);
-    buf_free(&record);
-    return err;
+    return store->ops->commit(store, &list, ret_error);
 }
 
 static int carry_out(const struct readmit_options *options, struct store *store,

@@ -115,7 +115,7 @@ static void tell_tag(struct renewing *renewing, const struct saved_row *row,
 
 static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 {
-    struct buf value = BUF_INIT;
+    BUF_LOCAL(value);
     struct tag_row tag;
     uint64_t was;
     uint64_t by;
@@ -140,7 +140,6 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     tell_tag(renewing, row, &tag, was, by);
     row_put(&value, tag_row_format(&tag), &tag);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
-    buf_free(&value);
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 
@@ -227,7 +226,7 @@ static bool is_setting(const struct saved_row *row, const char *name)
 
 static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 {
-    struct buf value = BUF_INIT;
+    BUF_LOCAL(value);
     int err;
 
     if (!is_setting(row, FSM_SETTING_TIME)) {
@@ -235,7 +234,6 @@ static int renew_setting(struct renewing *renewing, const struct saved_row *row)
     }
     fsm_settings_time_value(renewing->now_ms, &value);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
-    buf_free(&value);
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 

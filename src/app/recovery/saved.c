@@ -17,8 +17,8 @@ struct saved_row *saved_add(struct saved *saved, const void *key, size_t key_len
     saved->rows = array_room(saved->rows, saved->count, &saved->capacity, sizeof *saved->rows);
     row = &saved->rows[saved->count++];
     *row = (struct saved_row){.key_len = (uint32_t)key_len, .value_len = (uint32_t)value_len};
-    row->key = malloc(key_len + value_len);
-    ASSERT(row->key != NULL && key_len > 0);
+    row->key = MUST_HAVE(malloc(key_len + value_len));
+    ASSERT(key_len > 0);
     memcpy(row->key, key, key_len);
     if (value_len > 0) {
         memcpy(row->key + key_len, value, value_len);
@@ -63,10 +63,9 @@ static void sort(struct saved_row *rows, size_t count, struct saved_row *room)
 
 void saved_sort(struct saved *saved)
 {
-    struct saved_row *room = malloc((saved->count + 1) * sizeof *room);
+    struct saved_row *room = MUST_HAVE(malloc((saved->count + 1) * sizeof *room));
     size_t kept = 0;
 
-    ASSERT(room != NULL);
     sort(saved->rows, saved->count, room);
     free(room);
     for (size_t i = 0; i < saved->count; i++) {

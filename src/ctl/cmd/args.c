@@ -62,7 +62,7 @@ static const struct command *find(const struct parsing *parsing, unsigned *ret_u
 /* A second word has to be a command of the family: the default one takes no operands this way. */
 static enum ctl_exit unknown_command(const struct parsing *parsing)
 {
-    struct buf names = BUF_INIT;
+    BUF_LOCAL(names);
 
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
@@ -78,7 +78,6 @@ static enum ctl_exit unknown_command(const struct parsing *parsing)
     }
     (void)ctl_fail(CTL_USAGE, "%s: say which:%.*s", parsing->words[0], (int)names.len,
                    (const char *)names.data);
-    buf_free(&names);
     return CTL_USAGE;
 }
 
@@ -197,6 +196,25 @@ static enum ctl_exit take_word(struct parsing *parsing, const char *word)
 
 /* --- all of it --- */
 
+/* How many operands a command takes, by what its usage says: a word each, in brackets if it may be
+ * left out. */
+static bool takes(const char *operands, unsigned given)
+{
+    unsigned least = 0;
+    unsigned most = 0;
+
+    if (operands != NULL && strcmp(operands, "...") == 0) {
+        return given <= COMMAND_OPERANDS_MAX;
+    }
+    for (const char *word = operands; word != NULL; word = strchr(word, ' ')) {
+        word += *word == ' ';
+        least += *word != '[';
+        most++;
+    }
+    ASSERT(most <= COMMAND_OPERANDS_MAX);
+    return given >= least && given <= most;
+}
+
 static enum ctl_exit take_operands(struct parsing *parsing)
 {
     struct ctl *ctl = parsing->ctl;
@@ -217,7 +235,7 @@ static enum ctl_exit take_operands(struct parsing *parsing)
                         command->family, command->name != NULL ? command->name : "");
     }
     given = parsing->count - used;
-    if (given < command->operands_min || given > command->operands_max) {
+    if (!takes(command->operands, given)) {
         return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", command->family,
                         command->name != NULL ? " " : "",
                         command->name != NULL ? command->name : "",

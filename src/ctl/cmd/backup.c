@@ -1,12 +1,12 @@
 /*
- * backup.c - see backup.h.
+ * backup.c - `backup FILE`: the whole state of the cluster as a file, verified before it counts.
  *
  * The file comes into FILE.part beside it, which no other run may be writing to; its checksums are
  * verified as `leafd restore` would; it is synced, and then takes the place of FILE, in one step.
  * So FILE is always a whole backup, the old one or the new one.
  * Thread: one.
  */
-#include "src/ctl/cmd/backup.h"
+#include "src/ctl/cmd/all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +37,20 @@ struct download {
     int fd;
     uint64_t bytes;
     uint64_t told_ms;
-    int error; /* errno of a write that failed; 0: none */
+    int error;         /* errno of a write that failed; 0: none */
+    const char *wrong; /* what no backup has; NULL: nothing was seen yet */
 };
+
+/* What a server that lies sends without end is not written until the disk is full. */
+static bool may_be_backup(struct download *download, const void *bytes, size_t len)
+{
+    if (!backup_begins(bytes, len, download->bytes)) {
+        download->wrong = "does not begin with \"leafd backup\"";
+    } else if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
+        download->wrong = "has more than the 4 GiB of the largest backup";
+    }
+    return download->wrong == NULL;
+}
 
 static bool take(void *data, const void *bytes, size_t len)
 {
@@ -46,6 +58,9 @@ static bool take(void *data, const void *bytes, size_t len)
     uint64_t now_ms = clock_now_ms(clock_system());
     char text[UNITS_BYTES];
 
+    if (!may_be_backup(download, bytes, len)) {
+        return false;
+    }
     for (size_t at = 0; at < len;) {
         ssize_t written = write(download->fd, (const char *)bytes + at, len - at);
 
@@ -101,6 +116,9 @@ static enum ctl_exit fetch(struct ctl *ctl, struct download *download, struct an
         errno = download->error;
         return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
     }
+    if (download->wrong != NULL) {
+        return ctl_fail(CTL_DATA, "what comes is no backup: it %s", download->wrong);
+    }
     return code;
 }
 
@@ -110,17 +128,15 @@ static enum ctl_exit fetch_again(struct ctl *ctl, struct download *download)
     enum ctl_exit code = CTL_UNKNOWN;
 
     for (int try = 1; try <= TRIES && code == CTL_UNKNOWN; try++) {
-        struct answer answer;
+        ANSWER_LOCAL(answer);
 
         code = fetch(ctl, download, &answer);
-        if (code == CTL_DONE || code == CTL_OUTPUT) {
-            answer_free(&answer);
+        if (code == CTL_DONE || code == CTL_OUTPUT || code == CTL_DATA) {
             return code;
         }
         if (code == CTL_UNKNOWN && try < TRIES) {
             ctl_progress("this one broke off; once more");
             cluster_next(ctl->cluster);
-            answer_free(&answer);
             continue;
         }
         return ctl_failed(code, &answer);
@@ -152,11 +168,10 @@ static enum ctl_exit verify(const char *path, int fd, struct backup_head *ret_he
 /* Into its place, for good. */
 static enum ctl_exit keep(const struct download *download)
 {
-    char *copy = strdup(download->path);
+    char *copy = MUST_HAVE(strdup(download->path));
     int folder = -1;
     bool good = fsync(download->fd) == 0 && rename(download->part, download->path) == 0;
 
-    ASSERT(copy != NULL);
     if (good) {
         folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         good = folder >= 0 && fsync(folder) == 0;
@@ -230,8 +245,6 @@ static const struct option_about OPTIONS[] = {
 const struct command COMMAND_BACKUP = {
     .family = "backup",
     .operands = "FILE",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "the whole state as a file, for leafd restore",
     .text =
         "FILE is replaced once the new backup is whole, verified and on the disk; until then it "

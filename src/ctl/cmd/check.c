@@ -1,8 +1,11 @@
 /*
- * check.c - see check.h. It asks each server that was named, and forms an opinion of what each of
- * them says; a thing that all say is told once. Thread: one.
+ * check.c - `check`: is this cluster healthy, and well set up? An opinion, with reasons and what to
+ * do; the exit code is that of the worst of them.
+ *
+ * It asks each server that was named, and forms an opinion of what each of them says; a thing that
+ * all say is told once. Thread: one.
  */
-#include "src/ctl/cmd/check.h"
+#include "src/ctl/cmd/all.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +67,7 @@ static void of_transport(struct checking *checking, const struct server *server)
 static void ask_ready(struct checking *checking, size_t which, const char *name, int64_t node)
 {
     const struct ask ask = {.target = "/readyz?verbose"};
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code = cluster_ask_one(checking->ctl->cluster, which, &ask, &answer);
 
     if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
@@ -73,7 +76,6 @@ static void ask_ready(struct checking *checking, size_t which, const char *name,
         finding_add(&checking->findings, SEVERITY_WARNING, "ready", "its log",
                     "%s does not say whether it is ready: %s", name, reason_of(&answer));
     }
-    answer_free(&answer);
 }
 
 /* One server. A second address of a node that was asked already says the same again. */
@@ -81,7 +83,7 @@ static void ask_server(struct checking *checking, size_t which)
 {
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
     const struct server *server = &servers->list[which];
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code = status_get(checking->ctl, &which, &answer);
     int64_t node;
 
@@ -91,7 +93,6 @@ static void ask_server(struct checking *checking, size_t which)
         opinion_status(&checking->findings, answer.json, clock_wall_ms(clock_system()));
         of_transport(checking, server);
         node = field_number(answer.json, "node_id", 0);
-        answer_free(&answer);
         ask_ready(checking, which, server->address, node);
         return;
     }
@@ -103,18 +104,16 @@ static void ask_server(struct checking *checking, size_t which)
         finding_add(&checking->findings, SEVERITY_CRITICAL, "server",
                     "is it up, and is this its address?", "%s", reason_of(&answer));
     }
-    answer_free(&answer);
 }
 
 static void ask_level(struct checking *checking)
 {
     const struct ask ask = {.target = "/api/cluster/level"};
-    struct answer answer;
+    ANSWER_LOCAL(answer);
 
     if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
         opinion_level(&checking->findings, answer.json);
     }
-    answer_free(&answer);
 }
 
 /* Can everybody do everything? The audit shows it: it is for the role admin. */
@@ -123,7 +122,7 @@ static void ask_anonymous(struct checking *checking)
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
     const struct ask ask = {.target = "/api/audit?limit=1"};
     bool far = false;
-    struct answer answer;
+    ANSWER_LOCAL(answer);
 
     for (size_t i = 0; i < servers->count; i++) {
         far |= !address_is_loopback(servers->list[i].address);
@@ -138,7 +137,6 @@ static void ask_anonymous(struct checking *checking)
                     "anybody who reaches %s may change everything: no token is asked for",
                     answer.server);
     }
-    answer_free(&answer);
 }
 
 static void look_for_used_up(struct checking *checking, const json_t *page)
@@ -161,8 +159,8 @@ static void ask_tags(struct checking *checking)
 
     for (int page = 0; page < TAG_PAGES && target[0] != '\0'; page++) {
         const struct ask ask = {.target = target};
-        struct answer answer;
-        struct buf next = BUF_INIT;
+        ANSWER_LOCAL(answer);
+        BUF_LOCAL(next);
 
         if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
             look_for_used_up(checking, answer.json);
@@ -171,13 +169,11 @@ static void ask_tags(struct checking *checking)
                 exchange_encode(&next, field_text(answer.json, "next"));
             }
         }
-        answer_free(&answer);
         target[0] = '\0';
         if (next.len > 0 && next.len < sizeof target) {
             memcpy(target, next.data, next.len);
             target[next.len] = '\0';
         }
-        buf_free(&next);
     }
 }
 

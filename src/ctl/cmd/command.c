@@ -28,7 +28,7 @@ const char *ctl_option(const struct ctl *ctl, const char *name)
 /* Lines of others, each cleaned. */
 static void say_lines(const char *text)
 {
-    struct buf line = BUF_INIT;
+    BUF_LOCAL(line);
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\n");
@@ -38,7 +38,6 @@ static void say_lines(const char *text)
         fprintf(stderr, "leafctl: %.*s\n", (int)line.len, line.len > 0 ? (char *)line.data : "");
         text += text[len] == '\n' ? len + 1 : len;
     }
-    buf_free(&line);
 }
 
 __attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
@@ -141,4 +140,21 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
+}
+
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
+                       void (*put)(struct ctl *ctl, const json_t *json))
+{
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_get(ctl, target, &answer);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        put(ctl, answer.json);
+    }
+    return CTL_DONE;
 }

@@ -28,11 +28,9 @@ struct option_about {
 struct ctl;
 
 struct command {
-    const char *family; /* "tags" */
-    const char *name;   /* "list"; NULL: the family is one command */
-    const char *operands;
-    unsigned operands_min;
-    unsigned operands_max;
+    const char *family;                 /* "tags" */
+    const char *name;                   /* "list"; NULL: the family is one command */
+    const char *operands;               /* "TAG [ID]", "...": any; NULL: none */
     const char *summary;                /* a line without a dot at its end */
     const char *text;                   /* what more there is to know; NULL: nothing */
     const struct option_about *options; /* NULL: none of its own */
@@ -81,6 +79,10 @@ void ctl_put_json(struct ctl *ctl, const json_t *json);
 
 /* GET target as JSON; told if it fails. The answer is the caller's if it does not. */
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
+
+/* GET target and show it: with --json as it came, otherwise as put() says it. */
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
+                       void (*put)(struct ctl *ctl, const json_t *json));
 
 /* Is the answer an object? If not that is told, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);

@@ -37,13 +37,12 @@ const char *severity_name(enum severity severity)
 /* Text of a server may be anything, so it may be no UTF-8 after a cut. */
 static json_t *text_json(const char *text)
 {
-    struct buf clean = BUF_INIT;
+    BUF_LOCAL(clean);
     json_t *json;
 
     clean_text(&clean, text);
     json = json_stringn((const char *)clean.data, clean.len);
     ASSERT(json != NULL);
-    buf_free(&clean);
     return json;
 }
 

@@ -1,10 +1,10 @@
 /*
- * history.c - see history.h.
+ * history.c - `audit` and `events`: what happened, oldest first; with --follow also what comes.
  *
  * Each node has its own history in memory, so all servers that were named are asked, and what they
  * say is put in the order of its times. Thread: one.
  */
-#include "src/ctl/cmd/history.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -64,8 +64,8 @@ static bool is_second(struct reading *reading, size_t which, const char *server)
 /* One page of a server. False: there is no more. */
 static bool read_page(struct reading *reading, size_t which)
 {
-    struct target target;
-    struct answer answer;
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
     enum ctl_exit code;
     size_t count = 0;
 
@@ -75,14 +75,12 @@ static bool read_page(struct reading *reading, size_t which)
     const struct ask ask = {.target = target_text(&target)};
 
     code = cluster_ask_one(reading->ctl->cluster, which, &ask, &answer);
-    target_free(&target);
     if (code != CTL_DONE) {
         reading->failed = ctl_failed(code, &answer);
         return false;
     }
     if (is_second(reading, which, answer.server)) {
         reading->after[which] = -1;
-        answer_free(&answer);
         return false;
     }
     reading->answered++;
@@ -96,7 +94,6 @@ static bool read_page(struct reading *reading, size_t which)
             add_entry(reading, entry, answer.server);
         }
     }
-    answer_free(&answer);
     return count == PAGE;
 }
 
@@ -113,9 +110,8 @@ static enum ctl_exit print(struct reading *reading, size_t shown)
 {
     struct ctl *ctl = reading->ctl;
     size_t count = json_array_size(reading->entries);
-    json_t **sorted = calloc(count + 1, sizeof *sorted);
+    json_t **sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
 
-    ASSERT(sorted != NULL);
     for (size_t i = 0; i < count; i++) {
         sorted[i] = json_array_get(reading->entries, i);
     }

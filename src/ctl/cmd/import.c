@@ -1,11 +1,11 @@
 /*
- * import.c - see import.h.
+ * import.c - `import leaf` and `import tinyid`: counters of others, taken over.
  *
  * Everything is checked before anything is sent: all rows, then all tags of the cluster. Rows of a
  * database are read again right before they are sent and once more behind that: if a number has
  * moved, somebody still hands out ids there, and that would repeat them. Thread: one.
  */
-#include "src/ctl/cmd/import.h"
+#include "src/ctl/cmd/all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static enum ctl_exit read_whole(const char *path, struct buf *out)
 static enum ctl_exit read_file(struct importing *importing)
 {
     const char *named = ctl_option(importing->ctl, "format");
-    struct buf why = BUF_INIT;
+    BUF_LOCAL(why);
     enum ctl_exit code;
 
     importing->form = named != NULL ? form_of_name(named) : FORM_UNKNOWN;
@@ -87,7 +87,6 @@ static enum ctl_exit read_file(struct importing *importing)
                   importing->data.len, &importing->form, &importing->rows, &why) != 0) {
         code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
     }
-    buf_free(&why);
     return code;
 }
 
@@ -125,8 +124,8 @@ static enum ctl_exit read_database(struct importing *importing, struct rows *row
                                 .port = DATABASE_PORT,
                                 .timeout_s = DATABASE_TIMEOUT_S};
     struct address address;
-    struct buf password = BUF_INIT;
-    struct buf why = BUF_INIT;
+    BUF_LOCAL(password);
+    BUF_LOCAL(why);
     enum ctl_exit code;
 
     if (at != NULL && (address_split(at, &address) != 0 || database.socket != NULL)) {
@@ -146,8 +145,6 @@ static enum ctl_exit read_database(struct importing *importing, struct rows *row
         code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
     }
     explicit_bzero(password.data, password.capacity);
-    buf_free(&password);
-    buf_free(&why);
     return code;
 }
 
@@ -393,7 +390,6 @@ const struct command COMMAND_IMPORT_LEAF = {
     .family = "import",
     .name = "leaf",
     .operands = "[FILE]",
-    .operands_max = 1,
     .summary = "take over Leaf's table leaf_alloc: each tag goes on at its row's max_id",
     .text = "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
             "between tabs (mysql -B, or INTO OUTFILE), or CSV. All is checked before anything is "
@@ -406,7 +402,6 @@ const struct command COMMAND_IMPORT_TINYID = {
     .family = "import",
     .name = "tinyid",
     .operands = "[FILE]",
-    .operands_max = 1,
     .summary = "take over TinyID's table tiny_id_info: each tag goes on above its row's max_id",
     .text =
         "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "

@@ -1,7 +1,7 @@
 /*
- * layouts.c - see layouts.h. Thread: one.
+ * layouts.c - `layouts`: the named layouts of snowflake ids. Thread: one.
  */
-#include "src/ctl/cmd/layouts.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -25,29 +25,22 @@ static void put_row(struct grid *grid, const json_t *row)
     grid_cell(grid, json_is_true(json_object_get(row, "deleted")) ? "deleted" : "");
 }
 
-static enum ctl_exit run_list(struct ctl *ctl)
+static void put_rows(struct ctl *ctl, const json_t *json)
 {
     static const char *const titles[] = {"name",  ">unit", ">time", ">worker", ">sequence",
                                          "order", "epoch", "state", NULL};
-    struct answer answer;
-    struct grid grid;
-    enum ctl_exit code = ctl_get(ctl, "/api/layouts", &answer);
+    GRID_LOCAL(grid);
 
-    if (code != CTL_DONE) {
-        return code;
+    grid_init(&grid, titles);
+    for (size_t i = 0; i < field_count(json, "layouts"); i++) {
+        put_row(&grid, field_item(json, "layouts", i));
     }
-    if (ctl->json) {
-        ctl_put_json(ctl, answer.json);
-    } else {
-        grid_init(&grid, titles);
-        for (size_t i = 0; i < field_count(answer.json, "layouts"); i++) {
-            put_row(&grid, field_item(answer.json, "layouts", i));
-        }
-        grid_print(&grid, 0, true, &ctl->out);
-        grid_free(&grid);
-    }
-    answer_free(&answer);
-    return ctl_flush(ctl);
+    grid_print(&grid, 0, true, &ctl->out);
+}
+
+static enum ctl_exit run_list(struct ctl *ctl)
+{
+    return ctl_show(ctl, "/api/layouts", put_rows);
 }
 
 const struct command COMMAND_LAYOUTS_LIST = {

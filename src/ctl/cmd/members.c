@@ -1,10 +1,11 @@
 /*
- * members.c - see members.h.
+ * members.c - `members`, `leader`, `level`: who belongs to the cluster, who leads it, and what all
+ * of it speaks.
  *
  * A change of the members goes on when its request is answered 202, and the same request waits for
  * it: that is done until it is made, or --wait is over. Thread: one.
  */
-#include "src/ctl/cmd/members.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -33,13 +34,18 @@ struct change {
     bool in_turn; /* wait for another change that is under way */
 };
 
+static void put_message(struct ctl *ctl, const json_t *json)
+{
+    clean_text(&ctl->out, field_text(json, "message"));
+    buf_put(&ctl->out, "\n", 1);
+}
+
 static void put_done(struct ctl *ctl, const struct answer *answer)
 {
     if (ctl->json) {
         ctl_put_json(ctl, answer->json);
     } else {
-        clean_text(&ctl->out, field_text(answer->json, "message"));
-        buf_put(&ctl->out, "\n", 1);
+        put_message(ctl, answer->json);
     }
 }
 
@@ -67,7 +73,7 @@ static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
     uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
     bool told = false;
     struct answer answer;
-    struct target target;
+    TARGET_LOCAL(target);
 
     target_init(&target, change->path, change->name);
     target_add_number(&target, "timeout_ms", WAIT_EACH_MS);
@@ -98,7 +104,6 @@ static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
                          wait_s, change->again);
         }
     }
-    target_free(&target);
     if (code == CTL_DONE) {
         put_done(ctl, &answer);
         answer_free(&answer);
@@ -127,8 +132,8 @@ static enum ctl_exit run_list(struct ctl *ctl)
 {
     static const char *const titles[] = {">node",  "role",  "reached", "version",
                                          "levels", "peers", "http",    NULL};
-    struct answer answer;
-    struct grid grid;
+    ANSWER_LOCAL(answer);
+    GRID_LOCAL(grid);
     enum ctl_exit code = ctl_get(ctl, "/api/cluster", &answer);
 
     if (code != CTL_DONE) {
@@ -136,7 +141,6 @@ static enum ctl_exit run_list(struct ctl *ctl)
     }
     if (ctl->json) {
         ctl_put_json(ctl, json_object_get(answer.json, "members"));
-        answer_free(&answer);
         return CTL_DONE;
     }
     grid_init(&grid, titles);
@@ -159,8 +163,6 @@ static enum ctl_exit run_list(struct ctl *ctl)
         grid_cell(&grid, field_text(member, "http_address"));
     }
     grid_print(&grid, 0, true, &ctl->out);
-    grid_free(&grid);
-    answer_free(&answer);
     return CTL_DONE;
 }
 
@@ -168,8 +170,7 @@ static enum ctl_exit run_list(struct ctl *ctl)
 
 static enum ctl_exit add(struct ctl *ctl, uint64_t id, const char *address)
 {
-    struct buf body = BUF_INIT;
-    enum ctl_exit code;
+    BUF_LOCAL(body);
 
     buf_printf(&body, "{\"id\":%" PRIu64 ",\"peer_address\":\"%s\"}", id, address);
     buf_put(&body, "", 1);
@@ -179,9 +180,7 @@ static enum ctl_exit add(struct ctl *ctl, uint64_t id, const char *address)
                                   .again = "leafctl members add",
                                   .force = ctl_option(ctl, "force") != NULL};
 
-    code = make_change(ctl, &change);
-    buf_free(&body);
-    return code;
+    return make_change(ctl, &change);
 }
 
 static enum ctl_exit run_add(struct ctl *ctl)
@@ -246,7 +245,7 @@ static enum ctl_exit run_replace(struct ctl *ctl)
 static enum ctl_exit run_address(struct ctl *ctl)
 {
     uint64_t id = 0;
-    struct buf body = BUF_INIT;
+    BUF_LOCAL(body);
     enum ctl_exit code = node_id(ctl, 0, &id);
 
     code = code == CTL_DONE ? check_address(ctl->args.operands[1]) : code;
@@ -262,16 +261,14 @@ static enum ctl_exit run_address(struct ctl *ctl)
                                   .again = "leafctl members address",
                                   .force = ctl_option(ctl, "force") != NULL};
 
-    code = make_change(ctl, &change);
-    buf_free(&body);
-    return code;
+    return make_change(ctl, &change);
 }
 
 /* --- leader and level --- */
 
 static enum ctl_exit show_leader(struct ctl *ctl)
 {
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_get(ctl, "/api/cluster", &answer);
     int64_t leader;
 
@@ -286,7 +283,6 @@ static enum ctl_exit show_leader(struct ctl *ctl)
         buf_printf(&ctl->out, "node %" PRId64 " leads, in term %" PRId64 "\n", leader,
                    field_number(answer.json, "term", 0));
     }
-    answer_free(&answer);
     return leader > 0 ? CTL_DONE
                       : ctl_fail(CTL_REFUSED, "no leader is known there: is a majority up? leafctl "
                                               "check says more");
@@ -308,27 +304,22 @@ static enum ctl_exit run_leader(struct ctl *ctl)
     return code == CTL_DONE ? make_change(ctl, &change) : code;
 }
 
+static void put_level(struct ctl *ctl, const json_t *json)
+{
+    int64_t level = field_number(json, "level", 0);
+
+    if (field_true(json, "newest")) {
+        buf_printf(&ctl->out, "level %" PRId64 ", the newest that the nodes speak\n", level);
+    } else {
+        buf_printf(&ctl->out, "level %" PRId64 "; it %s: ", level,
+                   field_true(json, "can_rise") ? "can rise" : "cannot rise");
+        put_message(ctl, json);
+    }
+}
+
 static enum ctl_exit run_level(struct ctl *ctl)
 {
-    struct answer answer;
-    enum ctl_exit code = ctl_get(ctl, "/api/cluster/level", &answer);
-
-    if (code != CTL_DONE) {
-        return code;
-    }
-    if (ctl->json) {
-        ctl_put_json(ctl, answer.json);
-    } else if (field_true(answer.json, "newest")) {
-        buf_printf(&ctl->out, "level %" PRId64 ", the newest that the nodes speak\n",
-                   field_number(answer.json, "level", 0));
-    } else {
-        buf_printf(&ctl->out, "level %" PRId64 "; it %s: ", field_number(answer.json, "level", 0),
-                   field_true(answer.json, "can_rise") ? "can rise" : "cannot rise");
-        clean_text(&ctl->out, field_text(answer.json, "message"));
-        buf_put(&ctl->out, "\n", 1);
-    }
-    answer_free(&answer);
-    return CTL_DONE;
+    return ctl_show(ctl, "/api/cluster/level", put_level);
 }
 
 static enum ctl_exit run_raise(struct ctl *ctl)
@@ -339,7 +330,7 @@ static enum ctl_exit run_raise(struct ctl *ctl)
                                   .path = "/api/cluster/level",
                                   .body = body,
                                   .again = "leafctl level raise"};
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
     if (ctl->args.operands[0] != NULL) {
@@ -347,9 +338,6 @@ static enum ctl_exit run_raise(struct ctl *ctl)
     } else {
         code = ctl_get(ctl, "/api/cluster/level", &answer);
         level = code == CTL_DONE ? (uint64_t)field_number(answer.json, "level", 0) + 1 : 0;
-        if (code == CTL_DONE) {
-            answer_free(&answer);
-        }
     }
     (void)snprintf(body, sizeof body, "{\"level\":%" PRIu64 "}", level);
     return code == CTL_DONE ? make_change(ctl, &change) : code;
@@ -377,8 +365,6 @@ const struct command COMMAND_MEMBERS_ADD = {
     .family = "members",
     .name = "add",
     .operands = "ID HOST:PORT",
-    .operands_min = 2,
-    .operands_max = 2,
     .summary = "let a node in, by its peer address",
     .text = "Start it with an empty directory and --join, before or after. It votes once it has "
             "caught up.",
@@ -389,8 +375,6 @@ const struct command COMMAND_MEMBERS_REMOVE = {
     .family = "members",
     .name = "remove",
     .operands = "ID",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "remove a node, which may be dead; its id never comes back",
     .options = CHANGE_OPTIONS,
     .run = run_remove,
@@ -399,8 +383,6 @@ const struct command COMMAND_MEMBERS_REPLACE = {
     .family = "members",
     .name = "replace",
     .operands = "OLD-ID NEW-ID HOST:PORT",
-    .operands_min = 3,
-    .operands_max = 3,
     .summary = "remove a dead node, then let a new one in",
     .options = CHANGE_OPTIONS,
     .run = run_replace,
@@ -409,8 +391,6 @@ const struct command COMMAND_MEMBERS_ADDRESS = {
     .family = "members",
     .name = "address",
     .operands = "ID HOST:PORT",
-    .operands_min = 2,
-    .operands_max = 2,
     .summary = "say where the others reach a node from now on",
     .options = CHANGE_OPTIONS,
     .run = run_address,
@@ -418,7 +398,6 @@ const struct command COMMAND_MEMBERS_ADDRESS = {
 const struct command COMMAND_LEADER = {
     .family = "leader",
     .operands = "[ID]",
-    .operands_max = 1,
     .summary = "who leads; with ID: move the leadership there",
     .options = SAFE_OPTIONS,
     .run = run_leader,
@@ -434,7 +413,6 @@ const struct command COMMAND_LEVEL_RAISE = {
     .family = "level",
     .name = "raise",
     .operands = "[LEVEL]",
-    .operands_max = 1,
     .summary = "raise the level by one; there is no way back",
     .options = SAFE_OPTIONS,
     .run = run_raise,

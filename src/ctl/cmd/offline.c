@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/ctl/cmd/all.h"
+
 #define PROGRAM "leafd"
 
 bool offline_is_command(char **argv)
@@ -46,7 +48,6 @@ static enum ctl_exit run(struct ctl *ctl)
 const struct command COMMAND_RESTORE = {
     .family = "restore",
     .operands = "...",
-    .operands_max = COMMAND_OPERANDS_MAX,
     .summary = "make the data of a new cluster out of a backup: leafd restore",
     .text = "Runs leafd restore with what follows, on this machine.",
     .is_offline = true,
@@ -55,7 +56,6 @@ const struct command COMMAND_RESTORE = {
 const struct command COMMAND_RECOVER = {
     .family = "recover",
     .operands = "...",
-    .operands_max = COMMAND_OPERANDS_MAX,
     .summary = "make up for a lost majority, out of what is left: leafd recover",
     .text = "Runs leafd recover with what follows, on this machine.",
     .is_offline = true,

@@ -9,9 +9,6 @@
 
 #include "src/ctl/cmd/command.h"
 
-extern const struct command COMMAND_RESTORE;
-extern const struct command COMMAND_RECOVER;
-
 /* Is argv[1] one of them? Does not return then unless there is no leafd, and that was told. */
 bool offline_is_command(char **argv);
 enum ctl_exit offline_run(char **argv);

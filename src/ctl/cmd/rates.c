@@ -72,7 +72,6 @@ static void add_segment(struct rates *rates, const json_t *segment)
     rate = rate_of(rates, tag);
     rate->nodes++;
     rate->left += left;
-    rate->refills += field_true(segment, "refill_in_flight");
     rate->step = step > 0 && (uint64_t)step > rate->step ? (uint64_t)step : rate->step;
     if (per_s > 0) {
         double lasts_s = (double)left / (double)per_s;

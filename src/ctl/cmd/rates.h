@@ -14,11 +14,10 @@
 struct rate {
     const char *tag; /* owned by the rates */
     uint64_t per_s;
-    uint64_t left;    /* ids in buffers, of all nodes */
-    uint64_t step;    /* the largest segment of a node */
-    double lasts_s;   /* at the present rate; below 0: for ever */
-    unsigned nodes;   /* that use it */
-    unsigned refills; /* under way */
+    uint64_t left;  /* ids in buffers, of all nodes */
+    uint64_t step;  /* the largest segment of a node */
+    double lasts_s; /* at the present rate; below 0: for ever */
+    unsigned nodes; /* that use it */
 };
 
 struct rates {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/ctl/cmd/all.h"
 #include "src/ctl/cmd/fields.h"
 #include "src/ctl/cmd/quorum.h"
 #include "src/ctl/out/clean.h"
@@ -112,7 +113,7 @@ static void put_members(const json_t *status, struct buf *out)
     static const char *const titles[] = {">node",       "role",   "reached", ">lag",
                                          ">round trip", ">clock", ">heard",  "version",
                                          "peers",       "http",   NULL};
-    struct grid grid;
+    GRID_LOCAL(grid);
 
     grid_init(&grid, titles);
     for (size_t i = 0; i < field_count(status, "members"); i++) {
@@ -120,7 +121,6 @@ static void put_members(const json_t *status, struct buf *out)
     }
     buf_put(out, "\n", 1);
     grid_print(&grid, 2, true, out);
-    grid_free(&grid);
 }
 
 static void put_change(const json_t *status, struct buf *out)
@@ -211,7 +211,7 @@ static void put_screen(struct ctl *ctl, const json_t *status)
 
 static enum ctl_exit show_once(struct ctl *ctl, const char *before)
 {
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code = status_get(ctl, NULL, &answer);
 
     buf_printf(&ctl->out, "%s", before);
@@ -223,7 +223,6 @@ static enum ctl_exit show_once(struct ctl *ctl, const char *before)
     } else {
         put_screen(ctl, answer.json);
     }
-    answer_free(&answer);
     return ctl_flush(ctl);
 }
 

@@ -6,8 +6,6 @@
 
 #include "src/ctl/cmd/command.h"
 
-extern const struct command COMMAND_STATUS;
-
 /* GET /api/status, or GET /api/cluster of a node that does not know it; told if it fails. server:
  * which one is asked, NULL: any. */
 enum ctl_exit status_get(struct ctl *ctl, const size_t *server, struct answer *ret);

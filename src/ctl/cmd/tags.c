@@ -1,7 +1,7 @@
 /*
- * tags.c - see tags.h. Thread: one.
+ * tags.c - `tags list|get|put|delete`. Thread: one.
  */
-#include "src/ctl/cmd/tags.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ struct listing {
 
 static void put_csv(struct buf *out, const char *text, bool clean)
 {
-    struct buf field = BUF_INIT;
+    BUF_LOCAL(field);
 
     if (clean) {
         clean_text(&field, text);
@@ -54,7 +54,6 @@ static void put_csv(struct buf *out, const char *text, bool clean)
     } else {
         buf_put(out, field.data, field.len);
     }
-    buf_free(&field);
 }
 
 static void put_csv_row(struct listing *listing, const json_t *tag)
@@ -139,7 +138,7 @@ static enum ctl_exit list_pages(struct listing *listing)
     struct answer answer = {0};
 
     do {
-        struct target target;
+        TARGET_LOCAL(target);
         struct answer page;
         const char *next;
 
@@ -152,7 +151,6 @@ static enum ctl_exit list_pages(struct listing *listing)
                               ? listing->left
                               : LIMIT_TAGS_PER_PAGE);
         code = ctl_get(ctl, target_text(&target), &page);
-        target_free(&target);
         answer_free(&answer);
         answer = page;
         if (code != CTL_DONE) {
@@ -222,14 +220,11 @@ static enum ctl_exit check_name(const char *name)
 
 static void put_tag(struct ctl *ctl, const json_t *tag)
 {
-    static const char *const fields[] = {
-        "tag",     "max_id",     "step",        "max_step", "max",      "mode",    "created",
-        "updated", "generation", "description", "shape",    "changing", "warning", NULL};
+    static const char *const fields[] = {"tag",        "max_id",      "step",    "max_step",
+                                         "max",        "mode",        "created", "updated",
+                                         "generation", "description", "shape",   "key",
+                                         "changing",   "warning",     NULL};
 
-    if (ctl->json) {
-        ctl_put_json(ctl, tag);
-        return;
-    }
     for (size_t i = 0; fields[i] != NULL; i++) {
         const json_t *field = json_object_get(tag, fields[i]);
 
@@ -250,19 +245,12 @@ static void put_tag(struct ctl *ctl, const json_t *tag)
 
 static enum ctl_exit run_get(struct ctl *ctl)
 {
-    struct target target;
-    struct answer answer;
+    TARGET_LOCAL(target);
     enum ctl_exit code = check_name(ctl->args.operands[0]);
 
-    if (code != CTL_DONE) {
-        return code;
-    }
-    target_init(&target, "/api/tags/", ctl->args.operands[0]);
-    code = ctl_get(ctl, target_text(&target), &answer);
-    target_free(&target);
     if (code == CTL_DONE) {
-        put_tag(ctl, answer.json);
-        answer_free(&answer);
+        target_init(&target, "/api/tags/", ctl->args.operands[0]);
+        code = ctl_show(ctl, target_text(&target), put_tag);
     }
     return code;
 }
@@ -278,8 +266,11 @@ static void add_change_options(struct ctl *ctl, struct target *target)
 /* The fields of a PUT, out of the options. NULL: a number is none, and that was told. */
 static json_t *tag_body(struct ctl *ctl)
 {
-    static const char *const numbers[][2] = {
-        {"max-id", "max_id"}, {"step", "step"}, {"max-step", "max_step"}, {"max", "max"}};
+    static const char *const numbers[][2] = {{"max-id", "max_id"},
+                                             {"step", "step"},
+                                             {"max-step", "max_step"},
+                                             {"max", "max"},
+                                             {"shape-key", "key"}};
     static const char *const texts[] = {"mode", "description", "shape"};
     json_t *body = json_object();
 
@@ -317,8 +308,8 @@ static enum ctl_exit run_put(struct ctl *ctl)
     bool force = ctl_option(ctl, "force") != NULL;
     enum ctl_exit code = check_name(ctl->args.operands[0]);
     json_t *body = code == CTL_DONE ? tag_body(ctl) : NULL;
-    struct target target;
-    struct answer answer;
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
     char *text;
 
     if (body == NULL) {
@@ -333,7 +324,6 @@ static enum ctl_exit run_put(struct ctl *ctl)
     const struct ask ask = {
         .method = "PUT", .target = target_text(&target), .body = text, .once = force};
     code = cluster_ask(ctl->cluster, &ask, &answer);
-    target_free(&target);
     free(text);
     if (code != CTL_DONE) {
         if (strcmp(answer.code, "would_repeat") == 0) {
@@ -343,19 +333,20 @@ static enum ctl_exit run_put(struct ctl *ctl)
     }
     code = ctl_must_be_object(&answer);
     if (code == CTL_DONE) {
-        if (!ctl->json) {
+        if (ctl->json) {
+            ctl_put_json(ctl, answer.json);
+        } else {
             buf_printf(&ctl->out, "%s\n", answer.status == 201 ? "made:" : "changed:");
+            put_tag(ctl, answer.json);
         }
-        put_tag(ctl, answer.json);
-        answer_free(&answer);
     }
     return code;
 }
 
 static enum ctl_exit run_delete(struct ctl *ctl)
 {
-    struct target target;
-    struct answer answer;
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
     enum ctl_exit code = check_name(ctl->args.operands[0]);
 
     if (code != CTL_DONE) {
@@ -365,12 +356,10 @@ static enum ctl_exit run_delete(struct ctl *ctl)
     add_change_options(ctl, &target);
     const struct ask ask = {.method = "DELETE", .target = target_text(&target)};
     code = cluster_ask(ctl->cluster, &ask, &answer);
-    target_free(&target);
     /* An earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
         return ctl_failed(code, &answer);
     }
-    answer_free(&answer);
     if (!ctl->json) {
         buf_printf(&ctl->out, "deleted; made again it goes on above its ids\n");
     }
@@ -390,7 +379,6 @@ const struct command COMMAND_TAGS_LIST = {
     .name = "list",
     .is_default = true,
     .operands = "[PREFIX]",
-    .operands_max = 1,
     .summary = "tags, in the order of their names",
     .text = "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
             "/api/tags of another cluster takes them as they are.",
@@ -402,8 +390,6 @@ const struct command COMMAND_TAGS_GET = {
     .family = "tags",
     .name = "get",
     .operands = "TAG",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "one tag",
     .run = run_get,
 };
@@ -416,6 +402,8 @@ static const struct option_about PUT_OPTIONS[] = {
     {"mode", 0, "MODE", "trend, strict or monotonic"},
     {"description", 0, "TEXT", "up to 256 bytes"},
     {"shape", 0, "SHAPE", "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
+    {"shape-key", 0, "N",
+     "of a shape with {key}: the key of this number, the present or the next one"},
     {"wait-all", 0, NULL, "until all nodes have made the change"},
     {"force", 0, NULL, "a max_id that is lower, or much higher, than it was; sent once"},
     {NULL, 0, NULL, NULL},
@@ -424,8 +412,6 @@ const struct command COMMAND_TAGS_PUT = {
     .family = "tags",
     .name = "put",
     .operands = "TAG",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "make a tag, or change it",
     .text = "What no option names stays as it is.",
     .options = PUT_OPTIONS,
@@ -440,8 +426,6 @@ const struct command COMMAND_TAGS_DELETE = {
     .family = "tags",
     .name = "delete",
     .operands = "TAG",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "delete a tag; its ids never come again",
     .options = DELETE_OPTIONS,
     .run = run_delete,

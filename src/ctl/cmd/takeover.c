@@ -24,12 +24,10 @@ void takeover_init(struct takeover *takeover, struct ctl *ctl, const struct impo
 
     *takeover = (struct takeover){.ctl = ctl,
                                   .tags = tags,
-                                  .states = calloc(count, sizeof *takeover->states),
-                                  .forced = calloc(count, sizeof *takeover->forced),
-                                  .before = calloc(count, sizeof *takeover->before),
-                                  .after = calloc(count, sizeof *takeover->after)};
-    ASSERT(takeover->states != NULL && takeover->forced != NULL && takeover->before != NULL &&
-           takeover->after != NULL);
+                                  .states = MUST_HAVE(calloc(count, sizeof *takeover->states)),
+                                  .forced = MUST_HAVE(calloc(count, sizeof *takeover->forced)),
+                                  .before = MUST_HAVE(calloc(count, sizeof *takeover->before)),
+                                  .after = MUST_HAVE(calloc(count, sizeof *takeover->after))};
 }
 
 void takeover_free(struct takeover *takeover)
@@ -65,15 +63,14 @@ static enum ctl_exit read_cluster(struct takeover *takeover, each_t each)
     enum ctl_exit code = CTL_DONE;
 
     do {
-        struct target target;
-        struct answer answer;
+        TARGET_LOCAL(target);
+        ANSWER_LOCAL(answer);
         const char *next;
 
         target_init(&target, "/api/tags", NULL);
         target_add_number(&target, "limit", LIMIT_TAGS_PER_PAGE);
         target_add(&target, "after", after);
         code = ctl_get(takeover->ctl, target_text(&target), &answer);
-        target_free(&target);
         if (code != CTL_DONE) {
             break;
         }
@@ -84,7 +81,6 @@ static enum ctl_exit read_cluster(struct takeover *takeover, each_t each)
         }
         free(after);
         after = code == CTL_DONE && next != NULL ? strdup(next) : NULL;
-        answer_free(&answer);
     } while (after != NULL);
     free(after);
     return code;
@@ -224,7 +220,7 @@ static enum ctl_exit tell_failure(const struct takeover *takeover, size_t group,
 static enum ctl_exit send_call(struct takeover *takeover, struct buf *body, size_t group,
                                bool force)
 {
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
     buf_put(body, "]", 2); /* with a NUL */
@@ -238,7 +234,6 @@ static enum ctl_exit send_call(struct takeover *takeover, struct buf *body, size
     if (code != CTL_DONE) {
         return tell_failure(takeover, group, code, &answer);
     }
-    answer_free(&answer);
     takeover->sent += group;
     ctl_progress("%zu of %zu tags sent", takeover->sent,
                  takeover->counts[TAKEOVER_NEW] + takeover->counts[TAKEOVER_CHANGE]);
@@ -248,7 +243,7 @@ static enum ctl_exit send_call(struct takeover *takeover, struct buf *body, size
 /* Those that need force, or those that do not. */
 static enum ctl_exit send_kind(struct takeover *takeover, bool force)
 {
-    struct buf body = BUF_INIT;
+    BUF_LOCAL(body);
     size_t group = 0;
     enum ctl_exit code = CTL_DONE;
 
@@ -270,7 +265,6 @@ static enum ctl_exit send_kind(struct takeover *takeover, bool force)
     if (code == CTL_DONE && group > 0) {
         code = send_call(takeover, &body, group, force);
     }
-    buf_free(&body);
     return code;
 }
 

@@ -23,4 +23,7 @@ void target_add_number(struct target *target, const char *option, uint64_t value
 const char *target_text(const struct target *target);
 void target_free(struct target *target);
 
+/* One that is freed at the end of its block. */
+#define TARGET_LOCAL(name) struct target name __attribute__((cleanup(target_free))) = {0}
+
 #endif

@@ -1,7 +1,7 @@
 /*
- * token.c - see token.h. Thread: one.
+ * token.c - `token new`: a new token and its line, as `leafd --new-token` makes them. Thread: one.
  */
-#include "src/ctl/cmd/token.h"
+#include "src/ctl/cmd/all.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static enum ctl_exit run(struct ctl *ctl)
     const char *path = ctl_option(ctl, "out");
     char token[TOKEN_TEXT_BYTES];
     char made[TOKEN_LINE_BYTES];
-    struct buf line = BUF_INIT;
+    BUF_LOCAL(line);
     enum ctl_exit code;
 
     if (token_new(token, made) != 0) {
@@ -98,7 +98,6 @@ static enum ctl_exit run(struct ctl *ctl)
         buf_put(&ctl->out, line.data, line.len);
     }
     explicit_bzero(token, sizeof token);
-    buf_free(&line);
     return code;
 }
 

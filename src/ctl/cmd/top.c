@@ -1,7 +1,7 @@
 /*
- * top.c - see top.h. Thread: one.
+ * top.c - `top`: the busiest tags, live. Thread: one.
  */
-#include "src/ctl/cmd/top.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -39,8 +39,7 @@ static bool is_new(struct look *look, const char *server)
             return false;
         }
     }
-    look->nodes[look->answered] = strdup(server);
-    ASSERT(look->nodes[look->answered] != NULL);
+    look->nodes[look->answered] = MUST_HAVE(strdup(server));
     look->answered++;
     return true;
 }
@@ -51,8 +50,8 @@ static void look_at(struct ctl *ctl, struct look *look, size_t which)
     size_t tags = 0;
 
     do {
-        struct target target;
-        struct answer answer;
+        TARGET_LOCAL(target);
+        ANSWER_LOCAL(answer);
         enum ctl_exit code;
 
         target_init(&target, "/api/node/segments", NULL);
@@ -62,14 +61,12 @@ static void look_at(struct ctl *ctl, struct look *look, size_t which)
         const struct ask ask = {.target = target_text(&target)};
 
         code = cluster_ask_one(ctl->cluster, which, &ask, &answer);
-        target_free(&target);
         if (code != CTL_DONE) {
             look->failed = ctl_failed(code, &answer);
             break;
         }
         if (after == NULL && !is_new(look, answer.server)) {
             look->asked--;
-            answer_free(&answer);
             break;
         }
         rates_add(&look->rates, answer.json);
@@ -77,7 +74,6 @@ static void look_at(struct ctl *ctl, struct look *look, size_t which)
         free(after);
         after = field_text(answer.json, "next") != NULL ? strdup(field_text(answer.json, "next"))
                                                         : NULL;
-        answer_free(&answer);
     } while (after != NULL && tags < TAGS_MAX);
     look->cut |= after != NULL && tags >= TAGS_MAX;
     free(after);
@@ -109,7 +105,7 @@ static void put_table(struct ctl *ctl, const struct look *look, size_t shown)
 {
     static const char *const titles[] = {"tag",   ">ids/s", ">held", ">lasts",
                                          ">step", ">nodes", NULL};
-    struct grid grid;
+    GRID_LOCAL(grid);
     uint64_t sum = 0;
     char text[UNITS_BYTES];
 
@@ -132,7 +128,6 @@ static void put_table(struct ctl *ctl, const struct look *look, size_t shown)
         grid_cellf(&grid, "%u", rate->nodes);
     }
     grid_print(&grid, 0, true, &ctl->out);
-    grid_free(&grid);
 }
 
 static enum ctl_exit show(struct ctl *ctl, size_t shown, const char *before)
@@ -195,7 +190,6 @@ static const struct option_about OPTIONS[] = {
 const struct command COMMAND_TOP = {
     .family = "top",
     .operands = "[PREFIX]",
-    .operands_max = 1,
     .summary = "the busiest tags: rates, and how long the ids that nodes hold will last",
     .text = "Each node tells of itself, so name all nodes by --server.",
     .options = OPTIONS,

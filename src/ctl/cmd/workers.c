@@ -1,7 +1,7 @@
 /*
- * workers.c - see workers.h. Thread: one.
+ * workers.c - `workers list|acquire|renew|release`: worker ids of snowflake ids. Thread: one.
  */
-#include "src/ctl/cmd/workers.h"
+#include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -64,8 +64,8 @@ static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
     enum ctl_exit code = CTL_DONE;
 
     do {
-        struct target target;
-        struct answer answer;
+        TARGET_LOCAL(target);
+        ANSWER_LOCAL(answer);
         int64_t next;
 
         target_init(&target, "/api/workers", NULL);
@@ -74,7 +74,6 @@ static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
             target_add_number(&target, "after", (uint64_t)after);
         }
         code = ctl_get(ctl, target_text(&target), &answer);
-        target_free(&target);
         if (code != CTL_DONE) {
             return code;
         }
@@ -84,7 +83,6 @@ static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
             put_rows(ctl, grid, answer.json, &titles);
         }
         next = field_number(answer.json, "next", -1);
-        answer_free(&answer);
         code = ctl_flush(ctl);
         if (next >= 0 && next <= after) {
             return ctl_fail(CTL_INTERNAL, "the next page begins before this one");
@@ -98,12 +96,11 @@ static enum ctl_exit run_list(struct ctl *ctl)
 {
     static const char *const titles[] = {">id",     "state",  "kind",  "name",
                                          "address", ">epoch", "until", NULL};
-    struct grid grid;
+    GRID_LOCAL(grid);
     enum ctl_exit code;
 
     grid_init(&grid, titles);
     code = list_pages(ctl, &grid);
-    grid_free(&grid);
     return code;
 }
 
@@ -133,7 +130,7 @@ static enum ctl_exit send_body(struct ctl *ctl, const char *method, const char *
 {
     char *text = json_dumps(body, JSON_COMPACT);
     const struct ask ask = {.method = method, .target = target, .body = text};
-    struct answer answer;
+    ANSWER_LOCAL(answer);
     char times[2][TEXT_TIME_BYTES];
     enum ctl_exit code;
 
@@ -145,7 +142,6 @@ static enum ctl_exit send_body(struct ctl *ctl, const char *method, const char *
     }
     if (answer.status == 204) {
         buf_printf(&ctl->out, "%s", ctl->json ? "" : "released\n");
-        answer_free(&answer);
         return CTL_DONE;
     }
     code = ctl_must_be_object(&answer);
@@ -163,7 +159,6 @@ static enum ctl_exit send_body(struct ctl *ctl, const char *method, const char *
                    field_number(answer.json, "epoch", 0), from != NULL ? "above " : "",
                    from != NULL ? from : "", until != NULL ? until : "-");
     }
-    answer_free(&answer);
     return CTL_DONE;
 }
 
@@ -196,7 +191,7 @@ static enum ctl_exit change(struct ctl *ctl, const char *method, const struct nu
 {
     json_t *body = json_object();
     uint64_t id = 0;
-    struct target target;
+    TARGET_LOCAL(target);
     enum ctl_exit code = ctl_number("ID", ctl->args.operands[0], 0, LIMIT_WORKER_IDS - 1, &id);
 
     if (code == CTL_DONE && ctl_option(ctl, "epoch") == NULL) {
@@ -208,7 +203,6 @@ static enum ctl_exit change(struct ctl *ctl, const char *method, const struct nu
     if (code == CTL_DONE) {
         target_init(&target, "/api/workers/", ctl->args.operands[0]);
         code = send_body(ctl, method, target_text(&target), body);
-        target_free(&target);
     }
     json_decref(body);
     return code;
@@ -255,8 +249,6 @@ const struct command COMMAND_WORKERS_ACQUIRE = {
     .family = "workers",
     .name = "acquire",
     .operands = "NAME",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "get a worker id for a generator outside of leafd, or keep one from being used",
     .options = ACQUIRE_OPTIONS,
     .run = run_acquire,
@@ -271,8 +263,6 @@ const struct command COMMAND_WORKERS_RENEW = {
     .family = "workers",
     .name = "renew",
     .operands = "ID",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "hold a worker id longer",
     .options = RENEW_OPTIONS,
     .run = run_renew,
@@ -287,8 +277,6 @@ const struct command COMMAND_WORKERS_RELEASE = {
     .family = "workers",
     .name = "release",
     .operands = "ID",
-    .operands_min = 1,
-    .operands_max = 1,
     .summary = "give a worker id back",
     .options = RELEASE_OPTIONS,
     .run = run_release,

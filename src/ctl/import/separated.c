@@ -359,7 +359,7 @@ int csv_read(const struct source *source, const char *data, size_t len, struct r
              struct buf *why)
 {
     struct rows other = {.count = 0};
-    struct buf other_why = BUF_INIT;
+    BUF_LOCAL(other_why);
     int err = separated_read(source, &DIALECT_CSV_DOUBLED, data, len, rows, why);
     int other_err = separated_read(source, &DIALECT_CSV_BACKSLASH, data, len, &other, &other_why);
     bool bad = err != 0 || rows->errors.count > 0;
@@ -387,6 +387,5 @@ int csv_read(const struct source *source, const char *data, size_t len, struct r
         err = 0;
     }
     rows_free(&other);
-    buf_free(&other_why);
     return err;
 }

@@ -95,13 +95,10 @@ static const char *lacking(const struct source *source, const struct columns *co
 
 static int meaning_of(const struct reading *reading, const struct token *token)
 {
-    struct buf name = BUF_INIT;
-    int meaning;
+    BUF_LOCAL(name);
 
     token_name(token, &name);
-    meaning = source_column(reading->source, name.len > 0 ? (char *)name.data : "", name.len);
-    buf_free(&name);
-    return meaning;
+    return source_column(reading->source, name.len > 0 ? (char *)name.data : "", name.len);
 }
 
 /* [database.]table: the token behind it. */
@@ -274,7 +271,7 @@ static void put_literal(struct reading *reading, const struct token *token,
     bool hex = before != NULL && token_is_word(before, "x");
     bool named = before != NULL && before->text[0] == '_';
     enum charset charset = named ? charset_of(before->text + 1, before->len - 1) : CHARSET_UTF8;
-    struct buf bytes = BUF_INIT;
+    BUF_LOCAL(bytes);
 
     value->bytes = (struct row_value){.at = out->len};
     if (charset == CHARSET_OTHER) {
@@ -303,7 +300,6 @@ static void put_literal(struct reading *reading, const struct token *token,
         buf_put(out, bytes.data, bytes.len);
     }
     value->bytes.len = out->len - value->bytes.at;
-    buf_free(&bytes);
 }
 
 static bool is_introducer(const struct token *token)
@@ -456,7 +452,7 @@ static void read_insert(struct reading *reading)
     static const char *const words[] = {"INTO", "IGNORE", "LOW_PRIORITY", "HIGH_PRIORITY",
                                         "DELAYED"};
     struct token token = next(reading);
-    struct buf name = BUF_INIT;
+    BUF_LOCAL(name);
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (token_is_word(&token, words[i])) {
@@ -478,7 +474,6 @@ static void read_insert(struct reading *reading)
         }
         skip_statement(reading, token);
     }
-    buf_free(&name);
 }
 
 /* --- the file --- */

@@ -278,10 +278,9 @@ static int by_fold(const void *a, const void *b)
 static void warn_of_alike(struct checking *checking)
 {
     struct import_tags *tags = checking->tags;
-    struct import_tag **list = calloc(tags->count + 1, sizeof *list);
+    struct import_tag **list = MUST_HAVE(calloc(tags->count + 1, sizeof *list));
     char place[ROW_PLACE_BYTES];
 
-    ASSERT(list != NULL);
     for (size_t i = 0; i < tags->count; i++) {
         list[i] = &tags->list[i];
     }
@@ -320,8 +319,8 @@ void tags_check(const struct source *source, const struct rows *rows, bool every
     struct checking checking = {
         .source = source, .rows = rows, .tags = ret_tags, .every_number = every_number};
 
-    *ret_tags = (struct import_tags){.list = calloc(rows->count + 1, sizeof *ret_tags->list)};
-    ASSERT(ret_tags->list != NULL);
+    *ret_tags =
+        (struct import_tags){.list = MUST_HAVE(calloc(rows->count + 1, sizeof *ret_tags->list))};
     for (size_t i = 0; i < rows->count; i++) {
         check_row(&checking, &rows->list[i]);
     }

@@ -36,9 +36,8 @@ enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED };
 
 struct cluster *cluster_new(const struct settings *settings, struct buf *why)
 {
-    struct cluster *cluster = calloc(1, sizeof *cluster);
+    struct cluster *cluster = MUST_HAVE(calloc(1, sizeof *cluster));
 
-    ASSERT(cluster != NULL);
     cluster->settings = settings;
     if (servers_parse(&cluster->servers, settings, why) != 0) {
         free(cluster);
@@ -144,8 +143,7 @@ static void replace_answer(struct asking *asking, struct exchange_answer *got, c
     answer_free(answer);
     answer->repeated = repeated;
     answer->status = got->status;
-    answer->server = strdup(server);
-    ASSERT(answer->server != NULL);
+    answer->server = MUST_HAVE(strdup(server));
     buf_move(&answer->body, &got->body);
     read_answer(answer);
 }
@@ -164,8 +162,8 @@ static enum exchange_outcome send_to(struct asking *asking, const struct server 
     const struct ask *ask = asking->ask;
     uint32_t left_ms = time_left(asking);
     bool can_go_elsewhere = !asking->alone && !ask->once && asking->cluster->servers.count > 1;
-    struct buf url = BUF_INIT;
-    struct buf why = BUF_INIT;
+    BUF_LOCAL(url);
+    BUF_LOCAL(why);
     enum exchange_outcome outcome;
 
     buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, ask->target);
@@ -188,8 +186,6 @@ static enum exchange_outcome send_to(struct asking *asking, const struct server 
         buf_printf(&asking->failures, "%s%s: %.*s", asking->failures.len > 0 ? "\n" : "", address,
                    (int)why.len, (const char *)why.data);
     }
-    buf_free(&url);
-    buf_free(&why);
     return outcome;
 }
 

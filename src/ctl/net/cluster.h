@@ -61,6 +61,9 @@ const struct servers *cluster_servers(const struct cluster *cluster);
 
 void answer_free(struct answer *answer);
 
+/* One that is freed at the end of its block. */
+#define ANSWER_LOCAL(name) struct answer name __attribute__((cleanup(answer_free))) = {0}
+
 /* A change under way is what another answer may know more of. */
 #define ASK_PAUSE_MS 200 /* between two rounds of all servers */
 

@@ -25,9 +25,8 @@ static void must(CURLcode code)
 
 struct exchange *exchange_new(const struct settings *settings)
 {
-    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct exchange *exchange = MUST_HAVE(calloc(1, sizeof *exchange));
 
-    ASSERT(exchange != NULL);
     must(curl_global_init(CURL_GLOBAL_DEFAULT));
     exchange->curl = curl_easy_init();
     ASSERT(exchange->curl != NULL);
@@ -139,14 +138,13 @@ static void set_request(struct exchange *exchange, struct curl_slist *headers)
 static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
                                      const char *value)
 {
-    struct buf line = BUF_INIT;
+    BUF_LOCAL(line);
 
     buf_printf(&line, "%s%s", name, value);
     buf_put(&line, "", 1);
     headers = curl_slist_append(headers, (char *)line.data);
     ASSERT(headers != NULL);
     explicit_bzero(line.data, line.capacity);
-    buf_free(&line);
     return headers;
 }
 

@@ -37,8 +37,7 @@ const struct setting_about *setting_about(enum setting setting)
 void settings_set(struct settings *settings, enum setting setting, const char *value)
 {
     free(settings->values[setting]);
-    settings->values[setting] = strdup(value);
-    ASSERT(settings->values[setting] != NULL);
+    settings->values[setting] = MUST_HAVE(strdup(value));
 }
 
 static void set_unless_set(struct settings *settings, enum setting setting, const char *value)
@@ -180,8 +179,8 @@ static bool default_path(struct buf *out)
 static int take_file(struct settings *settings, struct buf *why)
 {
     const char *named = settings->values[SETTING_CONFIG];
-    struct buf path = BUF_INIT;
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(path);
+    BUF_LOCAL(text);
     unsigned number = 0;
     int err = 0;
 
@@ -203,8 +202,6 @@ static int take_file(struct settings *settings, struct buf *why)
             err = take_line(settings, (char *)path.data, ++number, line, why);
         }
     }
-    buf_free(&path);
-    buf_free(&text);
     return err == 0 ? 0 : ERR_INVALID;
 }
 
@@ -224,8 +221,7 @@ static int take_token(struct settings *settings, const char *from, char *text, s
             return ERR_INVALID;
         }
     }
-    settings->token = strdup(token);
-    ASSERT(settings->token != NULL);
+    settings->token = MUST_HAVE(strdup(token));
     return 0;
 }
 
@@ -233,7 +229,7 @@ static int load_token(struct settings *settings, struct buf *why)
 {
     const char *path = settings->values[SETTING_TOKEN_FILE];
     const char *given = getenv("LEAFCTL_TOKEN");
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     int err = 0;
 
     if (path != NULL) {
@@ -244,7 +240,6 @@ static int load_token(struct settings *settings, struct buf *why)
         buf_put(&text, given, strlen(given) + 1);
         err = take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
     }
-    buf_free(&text);
     return err;
 }
 

@@ -36,4 +36,7 @@ void grid_print(struct grid *grid, unsigned indent, bool with_titles, struct buf
 
 void grid_free(struct grid *grid);
 
+/* One that is freed at the end of its block. */
+#define GRID_LOCAL(name) struct grid name __attribute__((cleanup(grid_free))) = {0}
+
 #endif

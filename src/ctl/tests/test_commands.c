@@ -18,8 +18,6 @@ static void test_names_are_their_own(void **state)
     for (const struct command *const *one = COMMANDS; *one != NULL; one++) {
         assert_non_null((*one)->summary);
         assert_non_null((*one)->run);
-        assert_true((*one)->operands_max <= COMMAND_OPERANDS_MAX);
-        assert_true(((*one)->operands != NULL) == ((*one)->operands_max > 0));
         for (const struct command *const *other = one + 1; *other != NULL; other++) {
             bool same_family = strcmp((*one)->family, (*other)->family) == 0;
 
@@ -128,6 +126,18 @@ static void test_command_lines(void **state)
                      CTL_DONE);
     assert_int_equal(action, ARGS_HELP);
     assert_int_equal(parse(&ctl, (const char *const[]){NULL}, &action), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", NULL}, &action), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", NULL}, &action), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", "2", NULL}, &action),
+                     CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"status", "1", NULL}, &action), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "add", "1", NULL}, &action),
+                     CTL_USAGE);
+    assert_int_equal(
+        parse(&ctl, (const char *const[]){"members", "add", "1", "a:1", "b:1", NULL}, &action),
+        CTL_USAGE);
+    assert_int_equal(
+        parse(&ctl, (const char *const[]){"restore", "1", "2", "3", "4", NULL}, &action), CTL_DONE);
     assert_int_equal(
         parse(&ctl, (const char *const[]){"a", "b", "c", "d", "e", "f", "g", NULL}, &action),
         CTL_USAGE);

@@ -356,6 +356,13 @@ static int look_at(struct look *look, struct backup_block *block)
     }
 }
 
+bool backup_begins(const void *bytes, size_t len, uint64_t at)
+{
+    size_t left = at < MAGIC_BYTES ? MAGIC_BYTES - (size_t)at : 0;
+
+    return left == 0 || memcmp(bytes, &MAGIC[at], len < left ? len : left) == 0;
+}
+
 int backup_verify(const void *data, size_t len, struct backup_head *ret_head,
                   struct backup_totals *ret_totals, struct backup_error *ret_error)
 {

@@ -120,6 +120,9 @@ struct backup_reader {
     uint64_t blocks;
 };
 
+/* Can these bytes stand at `at` in a backup? Only its magic text is looked at. */
+bool backup_begins(const void *bytes, size_t len, uint64_t at);
+
 /* 0, and the file may be used. head and totals are filled in. */
 int backup_verify(const void *data, size_t len, struct backup_head *ret_head,
                   struct backup_totals *ret_totals, struct backup_error *ret_error) MUST_CHECK;

@@ -185,6 +185,28 @@ static void test_every_cut_is_refused(void **state)
     buf_free(&file);
 }
 
+/* However it is cut into pieces: a wrong byte of the magic text is seen in the piece with it. */
+static void test_what_cannot_begin_a_backup(void **state)
+{
+    struct buf good = BUF_INIT;
+
+    (void)state;
+    make(&good);
+    for (size_t at = 0; at <= HEAD_AT; at++) {
+        for (size_t len = 0; at + len <= HEAD_AT + 1; len++) {
+            uint8_t piece[HEAD_AT + 1];
+
+            assert_true(backup_begins(good.data + at, len, at));
+            for (size_t wrong = 0; wrong < len; wrong++) {
+                memcpy(piece, good.data + at, len);
+                piece[wrong] ^= 1;
+                assert_int_equal(backup_begins(piece, len, at), at + wrong >= HEAD_AT);
+            }
+        }
+    }
+    buf_free(&good);
+}
+
 static void test_every_flipped_bit_is_refused(void **state)
 {
     struct backup_error error;
@@ -227,7 +249,7 @@ static void test_a_later_format_or_level_is_refused(void **state)
     } later[] = {
         {0, BACKUP_FORMAT + 1, "written in format 2 at level 1"},
         {0, 0, "written in format 0"},
-        {2, LEVEL_NEWEST + 1, "at level 5"},
+        {2, LEVEL_NEWEST + 1, "at level 6"},
         {2, 0, "at level 0"},
     };
 
@@ -317,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_what_is_written_is_read),
         cmocka_unit_test(test_golden_bytes),
         cmocka_unit_test(test_every_cut_is_refused),
+        cmocka_unit_test(test_what_cannot_begin_a_backup),
         cmocka_unit_test(test_every_flipped_bit_is_refused),
         cmocka_unit_test(test_more_than_one_file_is_refused),
         cmocka_unit_test(test_a_later_format_or_level_is_refused),
