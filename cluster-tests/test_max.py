@@ -6,6 +6,7 @@ import pytest
 from checker import History
 from cluster import FAST
 from drain import drain
+from upgrade import wait_level
 from wait import wait_until
 
 JS_MAX = 2**53 - 1
@@ -13,14 +14,6 @@ JS_MAX = 2**53 - 1
 
 def put(node, tag, force=False, **fields):
     return node.http("PUT", f"/api/tags/{tag}{'?force=1' if force else ''}", fields)
-
-
-def wait_level(cluster, level):
-    wait_until(
-        lambda: all(n.cluster_status()["level"]["number"] >= level for n in cluster.running()),
-        20,
-        f"level {level}",
-    )
 
 
 def shown(node, tag):

@@ -5,6 +5,7 @@ date begin anew."""
 import datetime
 import itertools
 import re
+import threading
 import time
 
 from clockfile import own_clocks
@@ -163,3 +164,107 @@ def test_a_date_that_may_not_be(make_cluster):
         assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
+
+
+def keep_taking(node, tag, taken, failed, stop):
+    while not stop.is_set():
+        answer = node.get(f"/api/segment/get/{tag}?count=20&timeout_ms=5000")
+        if answer.status != 200:
+            failed.append(answer)
+        else:
+            taken.append(answer.text.split("\n")[:-1])
+
+
+def test_a_key_is_changed_while_ids_are_taken(make_cluster):
+    """By every node, in every mode: no request fails, no text comes twice, each is by the key that
+    it names, and ids that rise in their mode go on from key to key."""
+    cluster = make_cluster()
+    wait_level(cluster, 5)
+    modes = ("trend", "strict", "monotonic")
+    for mode in modes:
+        made = make(cluster.nodes[0], mode, mode=mode, step=100, shape="A{key}-{secret36:8}")
+        assert made["key"] == 0
+        cluster.nodes[0].get(f"/api/segment/get/{mode}")
+    stop, failed = threading.Event(), []
+    taken = {(mode, node.id): [] for mode in modes for node in cluster.nodes}
+    threads = [threading.Thread(target=keep_taking, args=(node, mode, taken[mode, node.id], failed,
+                                                          stop))
+               for mode in modes for node in cluster.nodes]
+    for thread in threads:
+        thread.start()
+    try:
+        for key in (1, 2, 3):
+            for mode in modes:
+                node = cluster.nodes[key % 3]
+                answer = node.http("PUT", f"/api/tags/{mode}?wait=all", {"key": key})
+                assert (answer.status, answer.json()["key"]) == (200, key), answer
+                assert answer.json()["max_id"] == str(key * 36**8), answer
+                for other in cluster.nodes:  # known to all: none is by an older key
+                    assert texts(other, mode, 1)[0].startswith(f"A{key}-")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failed, failed[:3]
+    for mode in modes:
+        batches = [batch for node in cluster.nodes for batch in taken[mode, node.id]]
+        every = [text for batch in batches for text in batch]
+        assert len(every) == len(set(every)) and len(every) > 1000, mode
+        assert {text[1] for text in every} == set("0123"), mode
+        for node, text in zip(itertools.cycle(cluster.nodes), every[::97]):
+            assert decoded(node, mode, text) // 36**8 == int(text[1]), text
+        for node in cluster.nodes if mode != "trend" else ():
+            keys = [text[1] for batch in taken[mode, node.id] for text in batch]
+            assert keys == sorted(keys), mode
+
+
+def test_a_late_repeat_changes_no_key(make_cluster):
+    cluster = make_cluster()
+    wait_level(cluster, 5)
+    node = cluster.nodes[0]
+    make(node, "c", mode="strict", shape="{key}{secret:9}")
+    first = texts(node, "c", 3)
+    for _ in range(2):
+        assert node.http("PUT", "/api/tags/c", {"key": 1}).json()["key"] == 1
+    second = texts(node, "c", 3)
+    assert [text[0] for text in first + second] == list("000111")
+    assert node.get("/api/segment/get/c?as=number").text.strip() == str(10**9 + 3)
+    for late in (0, 3):
+        refused = node.http("PUT", "/api/tags/c", {"key": late})
+        assert (refused.status, refused.code) == (409, "conflict"), refused
+        assert "has key 1" in refused.json()["message"], refused
+    make(node, "plain", shape="{secret:9}")
+    for tag, fields in (("plain", {"key": 1}), ("c", {"key": 2, "max": 5}), ("c", {"key": 10})):
+        refused = node.http("PUT", f"/api/tags/{tag}", fields)
+        assert (refused.status, refused.code) == (400, "bad_request"), refused
+    cluster.kill_all()
+    cluster.start()
+    node = cluster.nodes[2]
+    assert [decoded(node, "c", text) for text in first + second] == [
+        1, 2, 3, 10**9, 10**9 + 1, 10**9 + 2]
+    assert texts(node, "c", 1)[0][0] == "1"
+    # The text of one key under the number of another is no text, or one that nobody was given.
+    forged = node.get(f"/api/segment/decode/c?text=1{first[0][1:]}")
+    assert forged.json().get("id") != "1", forged
+    assert node.get(f"/api/segment/decode/c?text=2{first[0][1:]}").status == 400
+
+
+def test_a_list_that_no_entry_of_the_log_holds(make_cluster):
+    """10,000 tags with the longest names, descriptions and shapes: a body that is allowed, and a
+    command that is not. It is refused, and the node lives."""
+    cluster = make_cluster()
+    wait_level(cluster, 5)
+    shape = "s" * 32 + "{secret36:11}" + "t" * 32 + "{mod97}" + "u" * 32
+    longest = [{"tag": f"{number:0128}", "description": "d" * 256, "shape": shape}
+               for number in range(10_000)]
+    for node in cluster.nodes:
+        refused = node.http("POST", "/api/tags", longest)
+        assert (refused.status, refused.code) == (413, "body_too_large"), refused
+        assert node.get(f"/api/tags/{0:0128}").status == 404
+    assert cluster.nodes[0].http("POST", "/api/tags", longest[:5000]).json()["made"] == 5000
+    # The same with keys, of which each takes room, too.
+    for tag in longest:
+        tag["shape"] = "{key}{secret36:11}"
+    refused = cluster.nodes[0].http(
+        "POST", "/api/tags", [{**tag, "tag": "k" + tag["tag"][1:], "key": 0} for tag in longest])
+    assert (refused.status, refused.code) == (413, "body_too_large"), refused

@@ -8,6 +8,8 @@ that out before it changes anything."""
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -106,27 +108,79 @@ def at_the_old_level(cluster):
         assert level_of(node) == PREVIOUS, f"{node}: the level rose by itself"
 
 
+def ask_for_keys(cluster):
+    """For a shape whose key can be changed, and for a key of one that is there ("card"). All refuse
+    it: an old leafd does not know the words, a new one knows why not."""
+    for node in cluster.running():
+        early = f"/api/tags/early{node.id}"
+        for method, target, body in (
+            ("PUT", early, {"shape": "{key}{secret:6}"}),
+            ("PUT", early, {"shape": "{secret:6}", "key": 0}),
+            ("PUT", "/api/tags/card", {"key": 1}),
+            ("POST", "/api/tags", [{"tag": "bulk"}, {"tag": "x", "shape": "{key}{secret:6}"}]),
+        ):
+            answer = node.http(method, target, body)
+            if node.binary == leafd_path():
+                assert (answer.status, answer.code) == (409, "level_too_low"), answer
+                message = answer.json()["message"]
+                assert f"level {PREVIOUS + 1}" in message, message
+                assert f"level {PREVIOUS}:" in message, message
+            else:
+                assert (answer.status, answer.code) == (400, "bad_request"), answer
+        assert node.get(early).status == node.get("/api/tags/bulk").status == 404
+
+
+def appends_nothing(cluster, act):
+    """The log gets entries by itself now and then, but not each time."""
+    leader = cluster.leader()
+    for _ in range(20):
+        before = leader.cluster_status()["commit_index"]
+        act()
+        if leader.cluster_status()["commit_index"] == before:
+            return
+    raise AssertionError("the log has a further entry each time")
+
+
 def nothing_of_the_next_level(cluster):
-    """All links are up, and no tag becomes monotonic by anybody: an old leafd does not know the
-    word, a new one knows why not."""
+    """All links are up, and no key of a shape can be changed by anybody."""
     for node in cluster.running():
         members = node.cluster_status()["members"]
         assert all(m["reachable"] for m in members), members
-        answer = node.http("PUT", f"/api/tags/early{node.id}", {"mode": "monotonic"})
-        if node.binary == leafd_path():
-            assert (answer.status, answer.code) == (409, "level_too_low"), answer
-            message = answer.json()["message"]
-            assert f"level {PREVIOUS + 1}" in message and f"level {PREVIOUS}:" in message, message
-        else:
-            assert answer.status == 400, answer
-        assert node.get(f"/api/tags/early{node.id}").status == 404
-        answer = node.http("PUT", f"/api/layouts/early{node.id}", {"preset": "sonyflake"})
-        expected = (409, "level_too_low") if node.binary == leafd_path() else (404, "no_route")
-        assert (answer.status, answer.code) == expected, answer
+    ask_for_keys(cluster)
+
+
+def text_of(node, tag):
+    answer = node.get(f"/api/segment/get/{tag}")
+    assert answer.status == 200, answer
+    return answer.text.strip()
+
+
+def check_text(node, tag, text):
+    answer = node.get_json(f"/api/segment/decode/{tag}?text={text}")
+    assert answer["granted"], answer
+
+
+def change_keys(cluster):
+    """Of one tag, by each node in turn; texts of before stay what they were, on all nodes."""
+    made = cluster.running()[0].http("PUT", "/api/tags/keys", {"shape": "A{key}-{secret36:8}"})
+    assert (made.status, made.json()["key"]) == (201, 0), made
+    given = [text_of(node, "keys") for node in cluster.running()]
+    for key, node in enumerate(cluster.running(), 1):
+        answer = node.http("PUT", "/api/tags/keys", {"key": key})
+        assert (answer.status, answer.json()["key"]) == (200, key), answer
+        for other in cluster.running():  # one may be down, so nobody waits for all
+            wait_until(lambda n=other, k=key: text_of(n, "keys").startswith(f"A{k}-"), 10,
+                       f"{other} has key {key}")
+            given.append(text_of(other, "keys"))
+            assert given[-1].startswith(f"A{key}-"), given
+    for node in cluster.running():
+        for text in given:
+            check_text(node, "keys", text)
 
 
 def what_the_next_level_brings(cluster):
-    """What the levels before brought still holds; and a monotonic tag, at once."""
+    """Keys that change; and what the levels before brought still holds."""
+    change_keys(cluster)
     first, second, *_ = cluster.running()
     made = first.http("PUT", "/api/tags/tickets", {"mode": "monotonic", "step": 2, "max_step": 3})
     assert made.status == 201 and made.json()["mode"] == "monotonic", made
@@ -190,6 +244,58 @@ def test_every_older_level_names_its_last_commit():
     for level in recorded_levels("commit"):
         with open(os.path.join(RECORDED, f"level-{level}.commit"), encoding="ascii") as file:
             assert re.fullmatch(r"[0-9a-f]{40}\n", file.read())
+
+
+def git(*words):
+    """None: git, or the history, is missing."""
+    if shutil.which("git") is None or not os.path.exists(os.path.join(ROOT, ".git")):
+        return None
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False)
+
+
+def test_a_recording_is_as_the_last_commit_of_its_level_had_it():
+    """Who changes one has changed what a leafd of that level does."""
+    for level in recorded_levels("commit")[1:]:
+        place = f"src/id/tests/recorded/level-{level}"
+        with open(os.path.join(ROOT, f"{place}.commit"), encoding="ascii") as file:
+            commit = file.read().strip()
+        there = git("cat-file", "-e", f"{commit}^{{commit}}")
+        if there is None or there.returncode != 0:
+            pytest.skip(f"no history: commit {commit}")
+        show = git("show", f"{commit}:{place}.txt")
+        assert show.returncode == 0, show.stderr
+        with open(os.path.join(ROOT, f"{place}.txt"), "rb") as file:
+            assert file.read() == show.stdout, f"{place}.txt"
+
+
+@pytest.mark.bound(60 + BUILD_S)
+def test_what_a_later_level_brings_is_not_appended_before(old_cluster, previous):
+    """In each mixture, under a leader of either age: refused, and nothing of it gets into the log,
+    which an old leafd could not apply, or would apply as something else."""
+    cluster = old_cluster(BY_HAND)
+    first, second, third = cluster.nodes
+    made = third.http("PUT", "/api/tags/card", {"shape": "{secret:9}"})
+    assert made.status == 201, made
+    text = text_of(third, "card")
+    exchange(cluster, first, leafd_path())
+    for leader in (first, second):
+        lead(leader)
+        appends_nothing(cluster, lambda: ask_for_keys(cluster))
+    exchange(cluster, second, leafd_path())
+    assert third.binary == previous
+    for leader in (third, second):
+        lead(leader)
+        appends_nothing(cluster, lambda: ask_for_keys(cluster))
+    check_same_state(cluster.nodes)
+    exchange(cluster, third, leafd_path())
+    appends_nothing(cluster, lambda: ask_for_keys(cluster))
+    wait_can_rise(first)
+    assert raise_level(first, PREVIOUS + 1).status == 200
+    wait_level(cluster, PREVIOUS + 1)
+    change_keys(cluster)
+    for node in cluster.nodes:
+        check_text(node, "card", text)
+    restart_all_compares_rows(cluster)
 
 
 @pytest.mark.bound(120 + BUILD_S)

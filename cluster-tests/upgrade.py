@@ -32,8 +32,9 @@ def level_of(node):
 
 
 def wait_level(cluster, level, timeout=20.0):
+    """The level is in force; a new cluster goes on to the newest one by itself."""
     wait_until(
-        lambda: all(level_of(node) == level for node in cluster.running()),
+        lambda: all(level_of(node) >= level for node in cluster.running()),
         timeout,
         f"level {level} on all nodes",
     )

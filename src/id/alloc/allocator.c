@@ -55,17 +55,17 @@ struct allocator {
     size_t abandoned_count;
     uint64_t last_batch_id;
     struct allocator_counts counts;
-    bool stopped;     /* segments were given back: none is asked for or published any more */
-    size_t returning; /* COMMAND_GIVE_BACKs under way */
+    bool has_rekeyable; /* a tag of the table has a shape with {key} */
+    bool stopped;       /* segments were given back: none is asked for or published any more */
+    size_t returning;   /* COMMAND_GIVE_BACKs under way */
 };
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
                                 const struct clock *clock, struct timers *timers,
                                 struct id_proposer *proposer)
 {
-    struct allocator *allocator = calloc(1, sizeof *allocator);
+    struct allocator *allocator = MUST_HAVE(calloc(1, sizeof *allocator));
 
-    ASSERT(allocator != NULL);
     ASSERT(config->request_ms > 0 && config->retry_ms > 0);
     allocator->config = *config;
     allocator->table = table;
@@ -248,7 +248,8 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
         tag_end(allocator, tag);
         return;
     }
-    if (result->first < refill->end) { /* ids that this node was given before */
+    if (result->first < refill->end || /* ids that this node was given before */
+        !id_tag_has_keys(tag, result->first, result->size)) { /* its log is behind the grant */
         allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms);
         return;
@@ -374,10 +375,9 @@ static void batch_done_cb(struct id_request *request)
 static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
 {
     const struct allocator_config *config = &allocator->config;
-    struct batch *batch = calloc(1, sizeof *batch);
+    struct batch *batch = MUST_HAVE(calloc(1, sizeof *batch));
     struct buf *payload = &batch->request.payload;
 
-    ASSERT(batch != NULL);
     batch->allocator = allocator;
     batch->id = ++allocator->last_batch_id;
     batch->began_us = clock_now_us(allocator->clock);
@@ -437,7 +437,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     uint32_t after = before;
     bool newer = row->generation > tag->refill.generation;
 
-    id_tag_take_shape(tag, row);
+    allocator->has_rekeyable |= id_tag_take_shape(tag, row);
     if (row->generation < tag->refill.generation) {
         return;
     }
@@ -460,6 +460,19 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     if (newer || after != before) {
         tag_wake(allocator, tag);
     }
+}
+
+bool allocator_has_rekeyable(const struct allocator *allocator)
+{
+    return allocator->has_rekeyable;
+}
+
+bool allocator_has_keys(const struct allocator *allocator, const char *name, size_t name_len,
+                        uint64_t first, uint32_t count)
+{
+    const struct id_tag *tag = id_table_find(allocator->table, name, name_len);
+
+    return tag == NULL || id_tag_has_keys(tag, first, count);
 }
 
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row)
@@ -526,8 +539,7 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
     struct id_tag *tag = id_table_next(allocator->table, prefix, prefix_len, after, after_len);
 
     ASSERT(limit >= 1 && limit <= LIMIT_TAGS_PER_PAGE);
-    page.items = calloc(limit, sizeof *page.items);
-    ASSERT(page.items != NULL);
+    page.items = MUST_HAVE(calloc(limit, sizeof *page.items));
     while (tag != NULL && page.count < limit) {
         struct id_segment_info *info = &page.items[page.count++];
         const struct refill *refill = &tag->refill;
@@ -618,8 +630,7 @@ static void gather_returned(struct giving *giving, const struct give_back_item *
     struct returned *returned = giving->gathered;
 
     if (returned == NULL) {
-        returned = calloc(1, sizeof *returned);
-        ASSERT(returned != NULL);
+        returned = MUST_HAVE(calloc(1, sizeof *returned));
         returned->allocator = giving->allocator;
         returned->request.kind = ID_REQUEST_COMMAND;
         returned->request.deadline_ms = giving->deadline_ms;

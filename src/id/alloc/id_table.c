@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hash.h"
 #include "src/base/hot.h"
 #include "src/base/limits.h"
@@ -57,10 +58,9 @@ static int tag_order(const struct id_tag *a, const struct id_tag *b)
 
 static struct index *index_new(unsigned bits)
 {
-    struct index *index = calloc(1, sizeof *index + (sizeof index->slots[0] << bits));
+    struct index *index = MUST_HAVE(calloc(1, sizeof *index + (sizeof index->slots[0] << bits)));
 
     ASSERT(bits >= FIRST_BITS && bits < 32);
-    ASSERT(index != NULL);
     index->bits = bits;
     return index;
 }
@@ -70,12 +70,24 @@ RB_GENERATE_INTERNAL(id_tags, id_tag, by_name, tag_order, __attribute__((unused)
 
 struct id_table *id_table_new(void)
 {
-    struct id_table *table = calloc(1, sizeof *table);
+    struct id_table *table = MUST_HAVE(calloc(1, sizeof *table));
 
-    ASSERT(table != NULL);
     RB_INIT(&table->by_name);
     atomic_init(&table->index, index_new(FIRST_BITS));
     return table;
+}
+
+/* A shape with room for the keys that it may have. */
+struct held_shape {
+    struct shape shape;
+    uint8_t keys[];
+};
+
+static struct held_shape *held(const struct id_tag *tag)
+{
+    const struct shape *shape = atomic_load_explicit(&tag->shape, memory_order_relaxed);
+
+    return shape != NULL ? CONTAINER(shape, struct held_shape, shape) : NULL;
 }
 
 void id_table_free(struct id_table *table)
@@ -94,7 +106,7 @@ void id_table_free(struct id_table *table)
         index = older;
     }
     RB_FOREACH (tag, id_tags, &table->by_name) {
-        free((struct shape *)(uintptr_t)atomic_load_explicit(&tag->shape, memory_order_relaxed));
+        free(held(tag));
     }
     arena_free(&table->arena);
     free(table);
@@ -209,17 +221,48 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
     return tag;
 }
 
-void id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
+static struct held_shape *shape_hold(const struct shape *shape)
 {
-    struct shape *shape;
+    size_t keys = shape->has_key ? SHAPE_KEYS_MAX : shape->key_count;
+    struct held_shape *mine = MUST_HAVE(calloc(1, sizeof *mine + keys * SHAPE_KEY_BYTES));
 
-    if (row->shape_len == 0 || atomic_load_explicit(&tag->shape, memory_order_relaxed) != NULL) {
-        return;
+    mine->shape = *shape;
+    mine->shape.keys = mine->keys;
+    mine->shape.key_count = 0;
+    return mine;
+}
+
+bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
+{
+    struct held_shape *mine = held(tag);
+    bool is_new = mine == NULL;
+    struct shape shape;
+
+    if (row->shape_len == 0) {
+        return false;
     }
-    shape = malloc(sizeof *shape);
-    ASSERT(shape != NULL);
-    ASSERT(tag_shape(row->shape, row->shape_len, shape, NULL) == 0); /* a row keeps that rule */
-    atomic_store_explicit(&tag->shape, shape, memory_order_release);
+    if (!is_new && (!mine->shape.has_key || tag_key_number(row) < mine->shape.key_count)) {
+        return mine->shape.has_key;
+    }
+    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
+    mine = is_new ? shape_hold(&shape) : mine;
+    for (; mine->shape.key_count < shape.key_count; mine->shape.key_count++) {
+        size_t at = (size_t)mine->shape.key_count * SHAPE_KEY_BYTES;
+
+        memcpy(mine->keys + at, shape.keys + at, SHAPE_KEY_BYTES);
+    }
+    if (is_new) {
+        atomic_store_explicit(&tag->shape, &mine->shape, memory_order_release);
+    }
+    return mine->shape.has_key;
+}
+
+bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count)
+{
+    const struct held_shape *mine = held(tag);
+    uint64_t last = count > 0 ? first + count - 1 : first;
+
+    return mine == NULL || !mine->shape.has_key || last < shape_bound(&mine->shape);
 }
 
 size_t id_table_count(const struct id_table *table)

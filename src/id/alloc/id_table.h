@@ -44,7 +44,9 @@ struct id_tag {
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
     struct id_tag *want_next;       /* want_list.h */
-    /* Of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids. */
+    /* Of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids. Further
+     * keys are put behind those that it has before there are ids by them here; how many there are
+     * (key_count) is the raft loop's alone. */
     const struct shape *_Atomic shape;
     /* raft loop alone */
     struct refill refill;
@@ -105,9 +107,13 @@ struct id_tag *id_table_find(const struct id_table *table, const char *name, siz
 /* The entry of a name, made (empty, active) if missing. NULL when LIMIT_TAGS entries exist. */
 struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len);
 
-/* The shape of the tag's row, unless the entry has it. A name has one for ever
- * (src/id/codec/shape.h), so the first row that is seen has it. Owner only. */
-void id_tag_take_shape(struct id_tag *tag, const struct tag_row *row);
+/* The shape of the tag's row, unless the entry has it, and its further keys. A name has one for
+ * ever (src/id/codec/shape.h), so the first row that is seen has it. Has it {key}? Owner
+ * only. */
+bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row);
+
+/* Has this node the keys of the texts of these ids, which are below 2^63? Owner only. */
+bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count);
 
 size_t id_table_count(const struct id_table *table);
 

@@ -71,9 +71,9 @@ RB_GENERATE_INTERNAL(prefetch_tree, prefetch_entry, by_name, name_order,
 
 static struct prefetch_entry *entry_new(const char *name, size_t len)
 {
-    struct prefetch_entry *entry = calloc(1, sizeof *entry + len + 1);
+    struct prefetch_entry *entry = MUST_HAVE(calloc(1, sizeof *entry + len + 1));
 
-    ASSERT(entry != NULL && len <= LIMIT_TAG_NAME_BYTES);
+    ASSERT(len <= LIMIT_TAG_NAME_BYTES);
     memcpy(entry->name, name, len);
     entry->name_len = (uint16_t)len;
     return entry;
@@ -172,11 +172,11 @@ static int rank_order(const void *a, const void *b)
 /* All entries in order of rank, owned by the caller. NULL: there are none. */
 static struct prefetch_entry **ranked(struct prefetch *prefetch)
 {
-    struct prefetch_entry **list = calloc(prefetch->count + 1, sizeof(struct prefetch_entry *));
+    struct prefetch_entry **list =
+        MUST_HAVE(calloc(prefetch->count + 1, sizeof(struct prefetch_entry *)));
     struct prefetch_entry *entry;
     size_t n = 0;
 
-    ASSERT(list != NULL);
     RB_FOREACH (entry, prefetch_tree, &prefetch->entries) {
         list[n++] = entry;
     }
@@ -376,9 +376,8 @@ static void arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
 struct prefetch *prefetch_new(const struct prefetch_config *config, const struct prefetch_ops *ops,
                               const struct clock *clock, struct timers *timers)
 {
-    struct prefetch *prefetch = calloc(1, sizeof *prefetch);
+    struct prefetch *prefetch = MUST_HAVE(calloc(1, sizeof *prefetch));
 
-    ASSERT(prefetch != NULL);
     ASSERT(config->tags <= LIMIT_PREFETCH_TAGS && (config->tags == 0 || config->rate_per_s > 0));
     prefetch->config = *config;
     prefetch->ops = *ops;

@@ -85,8 +85,7 @@ int segments_page_read(const void *data, size_t len, struct id_segments_page *re
         page.count > len / ITEM_BYTES_MIN) {
         return ERR_BAD_MESSAGE;
     }
-    page.items = calloc(page.count + 1, sizeof *page.items);
-    ASSERT(page.items != NULL);
+    page.items = MUST_HAVE(calloc(page.count + 1, sizeof *page.items));
     if (!read_items(&reader, &page)) {
         free(page.items);
         return ERR_BAD_MESSAGE;

@@ -6,6 +6,9 @@
  *      |        got nothing, ask again
  *      +- STRICT_RETRY_MS - paused
  *
+ * Among the paused are those that got ids before this node knows the key of their texts: they are
+ * answered once it does.
+ *
  * A request that reaches its deadline is answered wherever it is. In a batch its place is left
  * empty, since the batch may still bring it ids, which are burnt then. What a batch brings after
  * its own deadline is never heard of, and so not counted.
@@ -35,7 +38,8 @@
 #define HOLD_SHARE 2
 #define HOLD_MS 3
 
-#define PAUSED UINT64_MAX /* sent_ms of a request in `paused` */
+#define PAUSED UINT64_MAX        /* sent_ms of a request in `paused` */
+#define HAS_IDS (UINT64_MAX - 1) /* of one there whose reply has its ids */
 
 TAILQ_HEAD(strict_list, id_request);
 
@@ -86,9 +90,11 @@ struct strict {
     void *data;
     strict_period_fn period; /* NULL: no tag has one */
     void *period_data;
+    strict_keys_fn has_keys; /* NULL: this node has all */
+    void *keys_data;
     bool stopped;
     bool leader_known;
-    struct strict_list paused; /* to wait again, once their timers have fired */
+    struct strict_list paused; /* to wait again, or be answered, once their timers have fired */
     size_t held;               /* waiting, paused and in batches: <= LIMIT_STRICT_WAITING */
     struct timer next_turn;    /* wakes the loop */
     uint64_t burnt;
@@ -104,9 +110,8 @@ struct strict {
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data)
 {
-    struct strict *strict = calloc(1, sizeof *strict);
+    struct strict *strict = MUST_HAVE(calloc(1, sizeof *strict));
 
-    ASSERT(strict != NULL);
     ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
     strict->key_limit = key_limit;
     strict->clock = clock;
@@ -140,6 +145,12 @@ void strict_dates(struct strict *strict, strict_period_fn period, void *data)
 {
     strict->period = period;
     strict->period_data = data;
+}
+
+void strict_keys(struct strict *strict, strict_keys_fn has_keys, void *data)
+{
+    strict->has_keys = has_keys;
+    strict->keys_data = data;
 }
 
 void strict_free(struct strict *strict)
@@ -208,6 +219,52 @@ static void enqueue(struct strict *strict, struct id_request *request, uint64_t 
     timer_arm_by(strict->timers, &strict->next_turn, now_ms);
 }
 
+static bool has_keys(const struct strict *strict, const struct id_request *request, uint64_t first)
+{
+    return strict->has_keys == NULL || strict->has_keys(strict->keys_data, request, first);
+}
+
+/* What it got is lost, unless it stays under its key. */
+static void lose_ids(struct strict *strict, struct id_request *request)
+{
+    struct strict_item item;
+
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    strict->burnt += request->keyed ? 0 : item.count;
+    request->reply.len = 0;
+}
+
+/* It has ids, and waits until this node has the key of their texts. */
+static void hold(struct strict *strict, struct id_request *request, uint64_t now_ms)
+{
+    uint64_t at_ms = now_ms + STRICT_RETRY_MS;
+
+    request->sent_ms = HAS_IDS;
+    request->work = NULL;
+    TAILQ_INSERT_TAIL(&strict->paused, request, link);
+    timer_arm(strict->timers, &request->deadline,
+              at_ms < request->deadline_ms ? at_ms : request->deadline_ms);
+}
+
+/* Is the key here by now? */
+static void look_again(struct strict *strict, struct id_request *request, uint64_t now_ms)
+{
+    struct strict_result result;
+    size_t count = 0;
+
+    TAILQ_REMOVE(&strict->paused, request, link);
+    ASSERT(results_decode(RESULT_STRICT, request->reply.data, request->reply.len, &result, 1,
+                          &count) == 0);
+    if (has_keys(strict, request, result.first)) {
+        finish(strict, request, 0);
+    } else if (now_ms < request->deadline_ms) {
+        hold(strict, request, now_ms);
+    } else {
+        lose_ids(strict, request);
+        finish(strict, request, ERR_TIMEOUT);
+    }
+}
+
 /* The end of a request's pause, or its deadline. What an earlier batch said tells more than that it
  * is late. */
 static void on_due(struct timer *timer, uint64_t now_ms)
@@ -218,6 +275,9 @@ static void on_due(struct timer *timer, uint64_t now_ms)
 
     if (request->work != NULL) {
         ((struct place *)request->work)->request = NULL; /* what it gets is burnt */
+    } else if (request->sent_ms == HAS_IDS) {
+        look_again(strict, request, now_ms);
+        return;
     } else if (request->sent_ms == PAUSED) {
         TAILQ_REMOVE(&strict->paused, request, link);
         enqueue(strict, request, now_ms);
@@ -391,7 +451,9 @@ static void place_result(struct strict *strict, const struct place *place,
     } else {
         results_encode(RESULT_STRICT, result, 1, &request->reply);
     }
-    if (!ask_again(strict, request, status, now_ms)) {
+    if (status == 0 && !strict->stopped && !has_keys(strict, request, result->first)) {
+        hold(strict, request, now_ms);
+    } else if (!ask_again(strict, request, status, now_ms)) {
         finish(strict, request, status != ERR_STALE ? status : ERR_TIMEOUT);
     }
 }
@@ -526,6 +588,9 @@ static void finish_list(struct strict *strict, struct strict_list *list, int sta
 
     while ((request = TAILQ_FIRST(list)) != NULL) {
         TAILQ_REMOVE(list, request, link);
+        if (request->sent_ms == HAS_IDS) {
+            lose_ids(strict, request);
+        }
         request->reply.len = 0;
         finish(strict, request, status);
     }

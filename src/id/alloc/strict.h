@@ -16,6 +16,8 @@
  *  - At most LIMIT_STRICT_BATCHES of a kind are under way. A batch is over when its answer came or
  *    its deadline passed; requests.h repeats it in between. A command is applied once (session.h),
  *    of a monotonic batch each copy takes ids of its own.
+ *  - A request that got ids which this node has no texts for yet, since its log is behind, waits
+ *    with them; nothing else asks for it again.
  *  - A request is answered once: by its result, or at its own deadline with ERR_TIMEOUT or
  *    ERR_NO_LEADER, and then what its batch brings later is burnt (counted).
  *
@@ -52,6 +54,12 @@ void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_s
  * has one. */
 typedef uint32_t (*strict_period_fn)(void *data, const char *name, size_t name_len);
 void strict_dates(struct strict *strict, strict_period_fn period, void *data);
+
+/* Has this node the keys that the texts of the request's ids, from `first` on, need
+ * (src/id/codec/shape.h)? Called for each request that got ids; while it is false, the request
+ * keeps them and waits. NULL, as at first: it has. */
+typedef bool (*strict_keys_fn)(void *data, const struct id_request *request, uint64_t first);
+void strict_keys(struct strict *strict, strict_keys_fn has_keys, void *data);
 
 /* key_limit: strict.keys. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,

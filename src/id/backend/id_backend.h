@@ -161,6 +161,12 @@ struct id_health {
     _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
 };
 
+/* A counter of any thread, as of now. */
+static inline uint64_t id_count_of(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
 /* False: the cluster's birth is not known here. */
 static inline bool id_health_uid(const struct id_health *health, struct uid *ret_uid)
 {

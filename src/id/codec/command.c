@@ -7,8 +7,8 @@
 
 #include "src/base/assert.h"
 
-/* All bits of enum tag_field. */
-#define ALL_TAG_FIELDS 0x7f
+/* All bits of enum tag_field but that of a key. */
+#define SHAPED_TAG_FIELDS 0x7f
 
 #define ITEM_SIZE_MAX 80
 #define ITEM 1 /* stands before each item */
@@ -52,6 +52,7 @@ static const struct field PUT_FIELDS[] = {
     FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
     FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max), /* if bounded */
     FIELD_STRING(struct tag_put, shape),                                          /* if shaped */
+    FIELD_NUMBER(struct tag_put, key_number),  FIELD_STRING(struct tag_put, key), /* if rekeyed */
 };
 #define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
 
@@ -59,37 +60,55 @@ static bool put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
-    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_MAX & ~TAG_FIELD_SHAPE)) == 0;
+    return (put->fields & ~(SHAPED_TAG_FIELDS & ~TAG_FIELD_MAX & ~TAG_FIELD_SHAPE)) == 0;
 }
 
 static bool bounded_put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
-    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_SHAPE)) == 0;
+    return (put->fields & ~(SHAPED_TAG_FIELDS & ~TAG_FIELD_SHAPE)) == 0;
 }
+
+/* The bytes of a shape in a put: with one key. */
+#define PUT_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
 
 static bool shaped_put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
-    return (put->fields & ~ALL_TAG_FIELDS) == 0 && put->shape_len <= TAG_SHAPE_BYTES_MAX;
+    return (put->fields & ~SHAPED_TAG_FIELDS) == 0 && put->shape_len <= PUT_SHAPE_BYTES_MAX;
 }
 
-static const struct item_format SHAPED_PUTS = {
+static bool rekeyed_put_is_sound(const void *data)
+{
+    const struct tag_put *put = data;
+    bool has_key = (put->fields & TAG_FIELD_KEY) != 0;
+
+    return put->shape_len <= PUT_SHAPE_BYTES_MAX && put->key_number < SHAPE_KEYS_MAX &&
+           put->key_len == (has_key ? SHAPE_KEY_BYTES : 0);
+}
+
+static const struct item_format REKEYED_PUTS = {
     .fields = FIELDS(PUT_FIELDS),
+    .size = sizeof(struct tag_put),
+    .is_sound = rekeyed_put_is_sound,
+};
+
+static const struct item_format SHAPED_PUTS = {
+    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2),
     .size = sizeof(struct tag_put),
     .is_sound = shaped_put_is_sound,
 };
 
 static const struct item_format BOUNDED_PUTS = {
-    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 1),
+    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 3),
     .size = sizeof(struct tag_put),
     .is_sound = bounded_put_is_sound,
 };
 
 static const struct item_format PUTS = {
-    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2),
+    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 4),
     .size = sizeof(struct tag_put),
     .is_sound = put_is_sound,
 };
@@ -353,6 +372,9 @@ static const struct form FORMS[] = {
     [COMMAND_STRICT_DATED] = {.since = 4,
                               .fields = FIELDS(STRICT_LIST_FIELDS),
                               .items = &STRICTS_DATED},
+    [COMMAND_TAGS_PUT_REKEYED] = {.since = 5,
+                                  .fields = FIELDS(PUT_LIST_FIELDS),
+                                  .items = &REKEYED_PUTS},
 };
 
 /* --- writing --- */

@@ -60,14 +60,15 @@ enum command_type {
     COMMAND_KEYED = 27,              /* command_list of keyed_item, the leader's own: level 4 */
     COMMAND_LAYOUT_PUT = 28,         /* layout_row: make a named layout: level 4 */
     COMMAND_LAYOUT_DELETE = 29,      /* delete_command: leave its tombstone: level 4 */
-    COMMAND_STRICT_DATED = 30        /* as STRICT_FOR, with periods: level 4 */
+    COMMAND_STRICT_DATED = 30,       /* as STRICT_FOR, with periods: level 4 */
+    COMMAND_TAGS_PUT_REKEYED = 31    /* as TAGS_PUT_SHAPED, with new keys: level 5 */
 };
 
 /* TAGS_PUT, in any of its forms. */
 static inline bool command_is_put(enum command_type type)
 {
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BOUNDED ||
-           type == COMMAND_TAGS_PUT_SHAPED;
+           type == COMMAND_TAGS_PUT_SHAPED || type == COMMAND_TAGS_PUT_REKEYED;
 }
 
 /* What the leader of a term appends for nobody else, once and in its own term: it has no stamp, and
@@ -127,8 +128,9 @@ enum tag_field {
     TAG_FIELD_MAX_STEP = 1 << 2,
     TAG_FIELD_MODE = 1 << 3,
     TAG_FIELD_DESCRIPTION = 1 << 4,
-    TAG_FIELD_MAX = 1 << 5,  /* of TAGS_PUT_BOUNDED and _SHAPED alone */
-    TAG_FIELD_SHAPE = 1 << 6 /* of TAGS_PUT_SHAPED alone */
+    TAG_FIELD_MAX = 1 << 5,   /* not of TAGS_PUT */
+    TAG_FIELD_SHAPE = 1 << 6, /* of TAGS_PUT_SHAPED and _REKEYED alone */
+    TAG_FIELD_KEY = 1 << 7    /* of TAGS_PUT_REKEYED alone */
 };
 
 struct tag_put {
@@ -137,7 +139,10 @@ struct tag_put {
     const char *shape; /* as in a row, with a key of the proposer's that counts for a new name */
     uint16_t name_len;
     uint16_t description_len;
+    const char *key;    /* with its field: SHAPE_KEY_BYTES, which count if it is a new one */
     uint16_t shape_len; /* with its field: 0: none, as for a name without one */
+    uint16_t key_len;
+    uint8_t key_number; /* with its field: of the key that the tag is to have, the first is 0 */
     uint8_t fields;     /* which of the following were given (enum tag_field) */
     uint8_t mode;
     uint32_t step;
@@ -148,6 +153,7 @@ struct tag_put {
 
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
+                           ERR_CONFLICT (another key number than the present one or the next),
                            ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS); from level 3 on
                            ERR_NEEDS_FORCE */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */

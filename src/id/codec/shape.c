@@ -24,6 +24,7 @@ static int refuse(const char **ret_why, const char *why)
 struct cursor {
     const char *at;
     const char *end;
+    bool knows_key;
 };
 
 static bool take(struct cursor *cursor, const char *text)
@@ -72,7 +73,27 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
     return 0;
 }
 
-/* The first text, with a date in it or without. */
+/* {key}, as shape_date_take() takes a part of a date. */
+static int take_key(struct cursor *cursor, struct shape *shape, const char **ret_why)
+{
+    if (!cursor->knows_key || !take(cursor, "{key}")) {
+        return 0;
+    }
+    if (shape->has_key) {
+        return refuse(ret_why, "{key} stands twice in the shape");
+    }
+    shape->has_key = true;
+    shape->key_at = shape->text_len[0];
+    return 1;
+}
+
+/* Of the text of an id, so much stands before the number. */
+static size_t first_bytes(const struct shape *shape)
+{
+    return (size_t)shape->text_len[0] + shape_date_bytes(&shape->date) + (shape->has_key ? 1 : 0);
+}
+
+/* The first text, with a date or {key} in it or without. */
 static int take_first_text(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
     int taken;
@@ -81,44 +102,51 @@ static int take_first_text(struct cursor *cursor, struct shape *shape, const cha
         if (take_text(cursor, shape, 0, ret_why) != 0) {
             return ERR_INVALID;
         }
-        taken = cursor->at == cursor->end ? 0
-                                          : shape_date_take(&shape->date, &cursor->at, cursor->end,
-                                                            shape->text_len[0], ret_why);
+        taken = take_key(cursor, shape, ret_why);
+        if (taken == 0 && cursor->at < cursor->end) {
+            taken = shape_date_take(&shape->date, &cursor->at, cursor->end, shape->text_len[0],
+                                    ret_why);
+        }
     } while (taken == 1);
-    if (taken == 0 && shape->text_len[0] + shape_date_bytes(&shape->date) > SHAPE_TEXT_BYTES_MAX) {
+    if (taken == 0 && first_bytes(shape) > SHAPE_TEXT_BYTES_MAX) {
         return refuse(ret_why, "a text of a shape is longer than 32 characters");
     }
     return taken == 0 ? shape_date_check(&shape->date, ret_why) : ERR_INVALID;
 }
 
-/* base^width; 0 if that is 2^63 or more. */
-static uint64_t numbers_of(const struct shape *shape)
-{
-    uint64_t numbers = 1;
-
-    for (unsigned i = 0; i < shape->width && numbers != 0; i++) {
-        numbers = numbers > INT64_MAX / shape->base ? 0 : numbers * shape->base;
-    }
-    return numbers;
-}
-
-/* What a date asks of the number. */
+/* What a date or {key} asks of the number. */
 static int check_number(const struct shape *shape, const char **ret_why)
 {
-    uint64_t numbers = numbers_of(shape);
-
+    if (shape->has_key && !shape->secret) {
+        return refuse(ret_why, "{key} is for a secret number, as in {key}{secret:9}");
+    }
+    if (shape->has_key && shape->numbers > INT64_MAX / SHAPE_KEYS_MAX) {
+        return refuse(ret_why, "with {key} ten times base^width is below 2^63: up to {secret:17}, "
+                               "{secret16:14}, {secret32:11}, {secret36:11} and {secret62:9}");
+    }
     if (shape->date.count == 0) {
         return 0;
     }
     if (shape->secret) {
         return refuse(ret_why, "a shape has a date or a secret number, not both");
     }
-    if (shape->width == 0 || numbers == 0 ||
-        numbers > INT64_MAX / shape_date_periods(&shape->date)) {
+    if (shape->width == 0 || shape->numbers == 0 ||
+        shape->numbers > INT64_MAX / shape_date_periods(&shape->date)) {
         return refuse(ret_why, "a shape with a date needs a width, as in {id:6}, and base^width * "
                                "10^4 for years, 10^6 for months, 10^8 for days is below 2^63");
     }
     return 0;
+}
+
+/* base^width; 0 if that is 2^63 or more. */
+static uint64_t power_of(unsigned base, unsigned width)
+{
+    uint64_t power = 1;
+
+    for (unsigned i = 0; i < width && power != 0; i++) {
+        power = power > INT64_MAX / base ? 0 : power * base;
+    }
+    return power;
 }
 
 static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_why)
@@ -149,6 +177,7 @@ static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_
     }
     shape->base = (uint8_t)base;
     shape->width = (uint8_t)width;
+    shape->numbers = power_of(base, width);
     return 0;
 }
 
@@ -168,15 +197,12 @@ static int take_check(struct cursor *cursor, struct shape *shape, const char **r
     return refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
 }
 
-int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
+static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret_why)
 {
     struct shape shape = {.check = SHAPE_CHECK_NONE};
-    struct cursor cursor = {spec, spec + len};
-    const char *unheard;
     int err;
 
-    ret_why = ret_why != NULL ? ret_why : &unheard;
-    if (len == 0 || len > SHAPE_SPEC_BYTES_MAX) {
+    if (cursor.at == cursor.end || cursor.end - cursor.at > SHAPE_SPEC_BYTES_MAX) {
         return refuse(ret_why, "a shape has 1 to 128 characters");
     }
     err = take_first_text(&cursor, &shape, ret_why);
@@ -204,20 +230,53 @@ int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const cha
     return err;
 }
 
+int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
+{
+    const char *unheard;
+
+    return parse((struct cursor){spec, spec + len, true}, ret_shape,
+                 ret_why != NULL ? ret_why : &unheard);
+}
+
+int shape_parse_keyless(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
+{
+    const char *unheard;
+
+    return parse((struct cursor){spec, spec + len, false}, ret_shape,
+                 ret_why != NULL ? ret_why : &unheard);
+}
+
 /* --- lengths --- */
 
 uint64_t shape_capacity(const struct shape *shape)
 {
     if (shape->date.count > 0) {
-        return shape_date_periods(&shape->date) * numbers_of(shape);
+        return shape_date_periods(&shape->date) * shape->numbers;
     }
-    return shape->secret ? ff1_domain(shape->base, shape->width) : INT64_MAX;
+    return shape->secret ? (shape->has_key ? SHAPE_KEYS_MAX : 1) * shape->numbers : INT64_MAX;
+}
+
+uint64_t shape_bound(const struct shape *shape)
+{
+    return shape->has_key ? shape_key_first(shape, shape->key_count) : shape_capacity(shape);
+}
+
+unsigned shape_key_of(const struct shape *shape, uint64_t id)
+{
+    ASSERT(id < shape_capacity(shape));
+    return shape->has_key ? (unsigned)(id / shape->numbers) : 0;
+}
+
+uint64_t shape_key_first(const struct shape *shape, unsigned key)
+{
+    ASSERT(shape->has_key && key <= SHAPE_KEYS_MAX);
+    return key * shape->numbers;
 }
 
 void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t period,
                       uint64_t *ret_first, uint64_t *ret_end)
 {
-    uint64_t numbers = numbers_of(shape);
+    uint64_t numbers = shape->numbers;
     uint64_t present = max_id > 0 ? (max_id - 1) / numbers : 0;
 
     ASSERT(shape->date.count > 0 && numbers > 0 && period < shape_date_periods(&shape->date));
@@ -231,7 +290,7 @@ static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_
     uint64_t end = 1;
     unsigned digits = 0;
 
-    if (shape->date.count > 0) {
+    if (shape->date.count > 0 || shape->has_key) {
         *ret_end = 0;
         return shape->width;
     }
@@ -254,9 +313,8 @@ size_t shape_bytes(const struct shape *shape, uint64_t id)
 {
     uint64_t end;
 
-    return (size_t)shape->text_len[0] + shape_date_bytes(&shape->date) +
-           digits_of(shape, id, &end) + shape->text_len[1] + check_bytes(shape) +
-           shape->text_len[2];
+    return first_bytes(shape) + digits_of(shape, id, &end) + shape->text_len[1] +
+           check_bytes(shape) + shape->text_len[2];
 }
 
 uint64_t shape_alike(const struct shape *shape, uint64_t id)
@@ -318,10 +376,12 @@ static size_t put_check(const struct shape *shape, const char *text, size_t len,
 
 /* --- ids --- */
 
-void shape_prepare(const struct shape *shape, struct ff1 *ff1)
+void shape_prepare(const struct shape *shape, uint64_t id, struct ff1 *ff1)
 {
     if (shape->secret) {
-        ff1_key(ff1, shape->key, sizeof shape->key, shape->base, shape->width);
+        const uint8_t *key = shape->keys + (size_t)shape_key_of(shape, id) * SHAPE_KEY_BYTES;
+
+        ff1_key(ff1, key, SHAPE_KEY_BYTES, shape->base, shape->width);
     }
 }
 
@@ -336,22 +396,40 @@ static const char *alphabet_of(const struct shape *shape)
     return shape->base == 32 ? CROCKFORD : DIGITS;
 }
 
+/* The first text of a shape with {key}; returns its bytes. */
+static size_t put_first_with_key(const struct shape *shape, unsigned key, char *text)
+{
+    size_t at = shape->key_at;
+
+    memcpy(text, shape->text[0], at);
+    text[at] = DIGITS[key];
+    memcpy(text + at + 1, shape->text[0] + at, shape->text_len[0] - at);
+    return (size_t)shape->text_len[0] + 1;
+}
+
+/* The text before the number of the id. */
+static size_t put_first(const struct shape *shape, uint64_t id, char *text)
+{
+    if (shape->date.count > 0) {
+        return shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
+                              (uint32_t)(id / shape->numbers), text);
+    }
+    return shape->has_key ? put_first_with_key(shape, shape_key_of(shape, id), text)
+                          : put_text(shape, 0, text);
+}
+
 size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text)
 {
-    uint64_t number = shape->secret ? ff1_encrypt(ff1, id) : id;
+    uint64_t number = shape->secret || shape->date.count > 0 ? id % shape->numbers : id;
     uint64_t end;
-    size_t digits = digits_of(shape, number, &end);
+    size_t digits;
     size_t len;
     size_t number_at;
 
     ASSERT(id < shape_capacity(shape));
-    if (shape->date.count > 0) {
-        number = id % numbers_of(shape);
-        len = shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
-                             (uint32_t)(id / numbers_of(shape)), text);
-    } else {
-        len = put_text(shape, 0, text);
-    }
+    number = shape->secret ? ff1_encrypt(ff1, number) : number;
+    digits = digits_of(shape, number, &end);
+    len = put_first(shape, id, text);
     number_at = len;
     for (size_t i = digits; i > 0; i--) {
         text[len + i - 1] = alphabet_of(shape)[number % shape->base];
@@ -404,16 +482,37 @@ static bool has_text(const struct shape *shape, unsigned which, const char *at)
     return memcmp(at, shape->text[which], shape->text_len[which]) == 0;
 }
 
+/* The text before the number, and of which period or key it says that the id is: times base^width,
+ * the first number there. */
+static bool read_first(const struct shape *shape, const char *text, uint64_t *ret_base)
+{
+    size_t at = shape->key_at;
+    uint32_t period = 0;
+    uint64_t key = 0;
+
+    if (!shape->has_key) {
+        bool is_one =
+            shape_date_read(&shape->date, shape->text[0], shape->text_len[0], text, &period);
+
+        *ret_base = shape->date.count > 0 ? period * shape->numbers : 0;
+        return is_one;
+    }
+    key = (uint64_t)(uint8_t)text[at] - '0';
+    *ret_base = key < SHAPE_KEYS_MAX ? key * shape->numbers : 0;
+    return key < shape->key_count && memcmp(text, shape->text[0], at) == 0 &&
+           memcmp(text + at + 1, shape->text[0] + at, shape->text_len[0] - at) == 0;
+}
+
 bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, size_t len,
                 uint64_t *ret_id)
 {
     size_t checked = check_bytes(shape);
-    size_t before = (size_t)shape->text_len[0] + shape_date_bytes(&shape->date);
+    size_t before = first_bytes(shape);
     size_t around = before + shape->text_len[1] + checked + shape->text_len[2];
     const char *digits = text + before;
     char wanted[SHAPE_ID_BYTES_MAX];
     const char *behind;
-    uint32_t period = 0;
+    uint64_t base;
     uint64_t number;
     size_t count;
 
@@ -422,20 +521,25 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
     }
     count = len - around;
     behind = digits + count;
-    if (!shape_date_read(&shape->date, shape->text[0], shape->text_len[0], text, &period) ||
-        !has_text(shape, 1, behind) || !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
+    if (!read_first(shape, text, &base) || !has_text(shape, 1, behind) ||
+        !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
         !read_digits(shape, digits, count, &number)) {
         return false;
     }
-    if (shape->date.count > 0 && count == shape->width) {
-        number += period * numbers_of(shape);
+    if (shape->secret && number >= shape->numbers) {
+        return false;
+    }
+    shape_prepare(shape, base, ff1);
+    number = shape->secret ? ff1_decrypt(ff1, number) : number;
+    if (base > 0 && count == shape->width) {
+        number += base;
     }
     if (number >= shape_capacity(shape)) {
         return false;
     }
     /* What this number has for a text is what it must be, but for small letters; so are the check
      * and the zeros in front. */
-    *ret_id = shape->secret ? ff1_decrypt(ff1, number) : number;
+    *ret_id = number;
     return shape_put(shape, ff1, *ret_id, wanted) == len &&
            memcmp(behind, wanted + before + count, len - (size_t)(behind - text)) == 0;
 }

@@ -91,50 +91,67 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
-int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
+/* knows_key: as of level 5. */
+static int shape_of(const char *bytes, size_t len, bool knows_key, struct shape *ret_shape,
+                    const char **ret_why)
 {
     size_t text_len = tag_shape_text_len(bytes, len);
     size_t key_len = len > text_len ? len - text_len - 1 : 0;
 
-    if (shape_parse(bytes, text_len, ret_shape, ret_why) != 0) {
+    if ((knows_key ? shape_parse : shape_parse_keyless)(bytes, text_len, ret_shape, ret_why) != 0) {
         return ERR_INVALID;
     }
-    if (key_len != (ret_shape->secret ? SHAPE_KEY_BYTES : 0) ||
-        len != text_len + (ret_shape->secret ? 1 + SHAPE_KEY_BYTES : 0)) {
+    if (len != text_len + (ret_shape->secret ? 1 + key_len : 0) ||
+        (key_len > 0) != ret_shape->secret || key_len % SHAPE_KEY_BYTES != 0 ||
+        key_len / SHAPE_KEY_BYTES > (ret_shape->has_key ? SHAPE_KEYS_MAX : 1)) {
         return refuse(ret_why, "the key of a shape is missing, or too much");
     }
-    memcpy(ret_shape->key, bytes + len - key_len, key_len);
+    ret_shape->keys = (const uint8_t *)bytes + len - key_len;
+    ret_shape->key_count = (uint8_t)(key_len / SHAPE_KEY_BYTES);
     return 0;
+}
+
+int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
+{
+    return shape_of(bytes, len, true, ret_shape, ret_why);
+}
+
+static bool shape_names(const struct tag_row *row, const char *what)
+{
+    return row->shape_len > 0 && memmem(row->shape, tag_shape_text_len(row->shape, row->shape_len),
+                                        what, strlen(what)) != NULL;
 }
 
 /* Each date has its year. */
 bool tag_is_dated(const struct tag_row *row)
 {
-    static const char year[] = "{year";
+    return shape_names(row, "{year");
+}
 
-    return row->shape_len > 0 && memmem(row->shape, tag_shape_text_len(row->shape, row->shape_len),
-                                        year, sizeof year - 1) != NULL;
+bool tag_is_rekeyable(const struct tag_row *row)
+{
+    return shape_names(row, "{key}");
 }
 
 /* What a shape asks of its tag. */
-static int shape_check(const struct tag_row *row, const char **ret_why)
+static int shape_check(const struct tag_row *row, bool knows_key, const char **ret_why)
 {
     struct shape shape;
 
-    if (tag_shape(row->shape, row->shape_len, &shape, ret_why) != 0) {
+    if (shape_of(row->shape, row->shape_len, knows_key, &shape, ret_why) != 0) {
         return ERR_INVALID;
     }
     if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
         return refuse(ret_why, "a shape with a date needs the mode strict");
     }
-    return tag_bound(row) <= shape_capacity(&shape)
+    return tag_bound(row) <= shape_bound(&shape)
                ? 0
                : refuse(ret_why, shape.secret
                                      ? "a secret shape has base^width ids: set max to that, or less"
                                      : "max is beyond the shape's year 9999: leave it out");
 }
 
-int tag_row_check(const struct tag_row *row, const char **ret_why)
+static int row_check(const struct tag_row *row, bool knows_key, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
 
@@ -164,7 +181,7 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
-    if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
+    if (row->shape_len > 0 && shape_check(row, knows_key, ret_why) != 0) {
         return ERR_INVALID;
     }
     /* What only a later version, or damage, can have made. */
@@ -175,6 +192,16 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
         return refuse(ret_why, "recalling, but in trend mode");
     }
     return 0;
+}
+
+int tag_row_check(const struct tag_row *row, const char **ret_why)
+{
+    return row_check(row, true, ret_why);
+}
+
+int tag_row_check_keyless(const struct tag_row *row, const char **ret_why)
+{
+    return row_check(row, false, ret_why);
 }
 
 static const struct field ROW_FIELDS[] = {

@@ -40,8 +40,9 @@ enum tag_mode {
 /* Times are kept at or below the end of the year 9999, so that they can always be shown. */
 #define TAG_TIME_MAX_MS 253402300799999ULL
 
-/* The bytes of a shape: its text and, of a secret one, a NUL and the key. */
-#define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
+/* The bytes of a shape: its text and, of a secret one, a NUL and the key; of one with {key}, all
+ * its keys, the first in front (level 5). */
+#define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES)
 
 /* A row of the table. name and description are never NULL, and borrowed, as shape is: of a row of
  * the state machine from there, the first two with a NUL behind them; of one that is decoded from
@@ -80,12 +81,6 @@ static inline uint64_t tag_bound(const struct tag_row *row)
     return row->max > 0 ? row->max : TAG_MAX_ID_END;
 }
 
-/* Is less than a tenth of the ids below its max left? Of a tag without one: no. */
-static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
-{
-    return row->max > 0 && row->max - row->max_id < (row->max + 9) / 10;
-}
-
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
 
@@ -100,8 +95,9 @@ int tag_name_check(const char *name, size_t len, const char **ret_why) MUST_CHEC
 /* As above for a description: 0..256 bytes of UTF-8, no NUL. */
 int tag_description_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
 
-/* The shape of bytes as a row or a put has them, with its key. 0, or ERR_INVALID with the rule:
- * also where there is a key and should be none, or the other way round. ret_why may be NULL. */
+/* The shape of bytes as a row or a put has them, with its keys, which stay there. 0, or ERR_INVALID
+ * with the rule: also where there is a key and should be none, or the other way round. ret_why may
+ * be NULL. */
 int tag_shape(const char *bytes, size_t len, struct shape *ret_shape,
               const char **ret_why) MUST_CHECK;
 
@@ -114,8 +110,31 @@ static inline size_t tag_shape_text_len(const char *bytes, size_t len)
 /* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT_DATED says. */
 bool tag_is_dated(const struct tag_row *row);
 
+/* Has it a shape whose key can be changed? Level 5. */
+bool tag_is_rekeyable(const struct tag_row *row);
+
+/* Of such a tag, the number of the key in force: 0 is the first. */
+static inline unsigned tag_key_number(const struct tag_row *row)
+{
+    size_t text_len = tag_shape_text_len(row->shape, row->shape_len);
+
+    return (unsigned)((row->shape_len - text_len - 1) / SHAPE_KEY_BYTES) - 1;
+}
+
+/* Is less than a tenth of the ids below its max left, or of those by its present key? Of a tag
+ * without a max: no. */
+static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
+{
+    uint64_t ids = tag_is_rekeyable(row) ? row->max / (tag_key_number(row) + 1) : row->max;
+
+    return row->max > 0 && row->max - row->max_id < (ids + 9) / 10;
+}
+
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
+
+/* The rules of before level 5, which know no {key}. */
+int tag_row_check_keyless(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
 /* What a tag has that earlier levels did not know, and so which of three forms its bytes take. */
 enum tag_form { TAG_FORM_PLAIN, TAG_FORM_BOUNDED /* a max */, TAG_FORM_SHAPED /* a shape */ };

@@ -201,6 +201,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BOUNDED:
     case COMMAND_TAGS_PUT_SHAPED:
+    case COMMAND_TAGS_PUT_REKEYED:
         apply_puts(fsm, &command->list, result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
@@ -564,6 +565,7 @@ static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
 {
     struct tag_row row = {.name_len = put->name_len,
                           .description_len = put->description_len,
+                          .shape = old != NULL ? old->shape : put->shape,
                           .shape_len = old != NULL ? old->shape_len : put->shape_len};
     uint64_t after;
     uint64_t before;

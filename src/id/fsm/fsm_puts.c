@@ -14,10 +14,13 @@
 struct plan {
     struct fsm_row *row;   /* of its name; NULL: there is none yet. Rows stay where they are */
     struct tag_row merged; /* what it becomes; its strings are the item's, or the old row's */
+    char *shape;           /* or this, owned: the shape with further keys. NULL: it has none */
+    uint64_t key_first;    /* of a shape with further keys: the first id by the last of them */
 };
 
 struct puts_judged {
     struct plan *plans; /* an item each */
+    uint32_t count;
     bool refused;
     struct put_result answer; /* why; or what counts what was done */
 };
@@ -28,6 +31,7 @@ struct put_rules {
     bool keeps_room;      /* level 3 */
     bool knows_monotonic; /* level 4 */
     bool knows_dates;     /* level 4 */
+    bool knows_keys;      /* level 5 */
 };
 
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
@@ -110,8 +114,15 @@ static void bound_by_shape(struct tag_row *row)
 
     if (row->max == 0 && row->shape_len > 0 &&
         tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape_is_bounded(&shape)) {
-        row->max = shape_capacity(&shape);
+        row->max = shape_bound(&shape);
     }
+}
+
+/* Dates came with level 4, {key} with level 5. */
+static bool knows_shape(const struct tag_row *row, const struct put_rules *rules)
+{
+    return (rules->knows_dates || !tag_is_dated(row)) &&
+           (rules->knows_keys || !tag_is_rekeyable(row));
 }
 
 /* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
@@ -124,7 +135,7 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put,
 
     row->shape = old != NULL ? old->shape : asked ? put->shape : "";
     row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
-    if (rules->knows_dates || !tag_is_dated(row)) {
+    if (knows_shape(row, rules)) {
         bound_by_shape(row);
     }
     return old == NULL || !asked || same_shape(old, put) ||
@@ -132,7 +143,66 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put,
                        "a name keeps the shape that it was first made with, also when deleted");
 }
 
-/* Before level 4 no leafd knows dates, or the mode: the answers are, to the byte, those of such. */
+/* True, for the caller to return. */
+static bool refuse_key(struct put_result *result, unsigned present)
+{
+    result->status = ERR_CONFLICT;
+    (void)snprintf(result->why, sizeof result->why, "the tag has key %u", present);
+    return true;
+}
+
+/* The key behind those of the row's shape, so many times. The caller frees it after the row. */
+static char *add_keys(struct tag_row *row, const char *key, unsigned times)
+{
+    char *shape = malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES);
+
+    ASSERT(shape != NULL);
+    memcpy(shape, row->shape, row->shape_len);
+    for (; times > 0; times--) {
+        memcpy(shape + row->shape_len, key, SHAPE_KEY_BYTES);
+        row->shape_len = (uint16_t)(row->shape_len + SHAPE_KEY_BYTES);
+    }
+    row->shape = shape;
+    return shape;
+}
+
+/* The tag is to have this key: the one that it has, or the next, from which on ids are by the put's
+ * key. All that a segment or window holds yet is by the key before, and so are the ids below max_id
+ * that nobody got; none of them comes again. A new name may begin with any number, as a dump of
+ * another cluster has it: what stands for the keys before has no ids. Sets plan->shape if it has
+ * further keys, and max. */
+static bool merge_key(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
+                      struct plan *plan, struct put_result *result)
+{
+    unsigned count = put->key_number + 1U;
+    struct shape shape;
+
+    if (!tag_is_rekeyable(row)) {
+        return !refuse_put(result, ERR_INVALID, "key is for a tag whose shape has {key}");
+    }
+    if (tag_shape(row->shape, row->shape_len, &shape, NULL) != 0) {
+        return !refuse_put(result, ERR_INVALID, "the key of a shape is missing, or too much");
+    }
+    if (count == shape.key_count) {
+        return true; /* a repeat, say */
+    }
+    if (count < shape.key_count || (old != NULL && count != shape.key_count + 1U)) {
+        return !refuse_key(result, shape.key_count - 1);
+    }
+    if (old != NULL && (put->fields & (TAG_FIELD_MAX_ID | TAG_FIELD_MAX)) != 0) {
+        return !refuse_put(result, ERR_INVALID,
+                           "another key comes without max_id and max, which it sets");
+    }
+    plan->shape = add_keys(row, put->key, count - shape.key_count);
+    if ((put->fields & TAG_FIELD_MAX) == 0 || put->max == 0) {
+        row->max = shape_key_first(&shape, count);
+    }
+    plan->key_first = shape_key_first(&shape, put->key_number);
+    return true;
+}
+
+/* Before level 4 no leafd knows dates, or the mode, and before level 5 none knows {key}: the
+ * answers are, to the byte, those of such. */
 static bool knows_date(const struct tag_row *row, const struct put_rules *rules,
                        const char **ret_why)
 {
@@ -158,14 +228,22 @@ static bool knows_mode(const struct tag_row *row, const struct put_rules *rules,
     return true;
 }
 
+static bool keeps_rules(const struct tag_row *row, const struct put_rules *rules,
+                        const char **ret_why)
+{
+    return knows_date(row, rules, ret_why) &&
+           (rules->knows_keys ? tag_row_check : tag_row_check_keyless)(row, ret_why) == 0 &&
+           knows_mode(row, rules, ret_why);
+}
+
 /*
  * What the row becomes: fields that were not given keep the row's values, or take the defaults
  * where there is no row or only a tombstone. name and description are borrowed from the item or
- * from the old row; times are the caller's to set.
+ * from the old row; times are the caller's to set, and plan->shape to free.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, const struct put_rules *rules,
-                     struct tag_row *ret_row, struct put_result *result)
+                     const struct tag_put *put, const struct put_rules *rules, struct plan *plan,
+                     struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -175,6 +253,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         .max_step = TAG_DEFAULT_MAX_STEP,
     };
     const char *why = NULL;
+    bool is_moved;
     int err;
 
     if (live) {
@@ -205,23 +284,30 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if (!merge_shape(old, put, rules, &row, result)) {
         return ERR_INVALID;
     }
+    if ((put->fields & TAG_FIELD_KEY) != 0 && !merge_key(old, put, &row, plan, result)) {
+        return result->status;
+    }
     row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, rules->force);
     err = merge_max_id(old, put, rules, &row, result);
     if (err != 0) {
         return err;
     }
-    if (!knows_date(&row, rules, &why) || tag_row_check(&row, &why) != 0 ||
-        !knows_mode(&row, rules, &why)) {
+    if (plan->shape != NULL && (put->fields & TAG_FIELD_MAX_ID) == 0) {
+        row.max_id = plan->key_first;
+    }
+    if (!keeps_rules(&row, rules, &why)) {
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
+    is_moved = (put->fields & TAG_FIELD_MAX_ID) != 0 || plan->shape != NULL;
     /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
      * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
      * either, nor be given back, also if it is what it was; of a strict tag nobody holds any, of a
-     * monotonic one the leader has a window (R11). */
+     * monotonic one the leader has a window (R11). Nor are ids by a key that is not in force any
+     * more to come from what they hold. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
-                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode != TAG_MODE_STRICT);
-    *ret_row = row;
+                      (is_moved && row.mode != TAG_MODE_STRICT);
+    plan->merged = row;
     return 0;
 }
 
@@ -287,7 +373,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         struct plan *plan = &plans[result->failed_at];
 
         plan->row = row;
-        if (put_merge(recalls, old, &put, rules, &plan->merged, result) != 0) {
+        if (put_merge(recalls, old, &put, rules, plan, result) != 0) {
             return true;
         }
         made += row == NULL;
@@ -344,13 +430,15 @@ struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_l
     const struct put_rules rules = {.force = command.force,
                                     .keeps_room = level >= 3,
                                     .knows_monotonic = level >= 4,
-                                    .knows_dates = level >= 4};
+                                    .knows_dates = level >= 4,
+                                    .knows_keys = level >= 5};
     uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
     struct puts_judged *judged = calloc(1, sizeof *judged);
 
     ASSERT(judged != NULL);
     judged->plans = calloc(count + 1, sizeof *judged->plans);
     ASSERT(judged->plans != NULL);
+    judged->count = count;
     judged->refused = put_refused(recalls, command, &rules, judged->plans, &judged->answer);
     return judged;
 }
@@ -358,6 +446,9 @@ struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_l
 void fsm_puts_drop(struct puts_judged *judged)
 {
     if (judged != NULL) {
+        for (uint32_t i = 0; i < judged->count; i++) {
+            free(judged->plans[i].shape);
+        }
         free(judged->plans);
         free(judged);
     }

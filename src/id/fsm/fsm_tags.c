@@ -92,7 +92,10 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
 /* A node that is asked for a tag keeps its shape once more, ready for use. */
 static uint64_t used_bytes(const struct tag_row *tag)
 {
-    return LIMIT_TAG_USED_BYTES + tag->name_len + (tag->shape_len > 0 ? sizeof(struct shape) : 0);
+    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
+
+    return LIMIT_TAG_USED_BYTES + tag->name_len +
+           (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
 }
 
 uint64_t fsm_tag_bytes(const struct tag_row *tag)

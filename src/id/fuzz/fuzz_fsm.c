@@ -172,9 +172,11 @@ static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t ste
         id_random_for_client(prng, command);
         break;
     case 4:
-        id_random_layout(prng, command);
+        id_random_rekeyed_put(prng, command);
         break;
     case 5:
+        id_random_layout(prng, command);
+        break;
     case 6:
         id_random_dated(prng, fsm, command);
         break;

@@ -12,9 +12,9 @@ void layout_words_add(struct layout_words_all *all, const struct layout_row *row
                       const void *data)
 {
     uint32_t count = atomic_load_explicit(&all->count, memory_order_relaxed);
-    struct layout_words *words = calloc(1, sizeof *words);
+    struct layout_words *words = MUST_HAVE(calloc(1, sizeof *words));
 
-    ASSERT(words != NULL && count < LIMIT_LAYOUTS && slot_count <= LIMIT_SNOWFLAKE_SLOTS);
+    ASSERT(count < LIMIT_LAYOUTS && slot_count <= LIMIT_SNOWFLAKE_SLOTS);
     words->row = *row;
     atomic_init(&words->deleted, row->deleted);
     for (uint32_t k = 0; k < slot_count; k++) {

@@ -267,10 +267,9 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
                         struct clock_check *check, const struct clock *clock, struct timers *timers,
                         struct id_proposer *proposer, struct lease_disk *disk)
 {
-    struct lease *lease = calloc(1, sizeof *lease);
+    struct lease *lease = MUST_HAVE(calloc(1, sizeof *lease));
     struct lease_slots *slots = &lease->slots;
 
-    ASSERT(lease != NULL);
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
     slots->snowflake = snowflake;
     slots->clock = clock;

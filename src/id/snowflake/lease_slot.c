@@ -294,7 +294,7 @@ void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, 
 {
     struct lease_disk *disk = slot->all->disk;
     struct lease_record record = slot->held;
-    struct buf bytes = BUF_INIT;
+    BUF_LOCAL(bytes);
 
     if (slot->writing || slot->unsure) {
         return;
@@ -311,7 +311,6 @@ void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, 
     slot->used_ms = last_used_ms(slot);
     row_put(&bytes, &lease_record_format, &record);
     disk->write(disk, slot->k, bytes.data, bytes.len, written_cb, slot);
-    buf_free(&bytes);
 }
 
 uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far)

@@ -143,7 +143,36 @@ static void random_shape(struct prng *prng, struct tag_put *put)
     put->shape_len = (uint16_t)(strlen(put->shape) + (which == 3 || which == 4 ? 33 : 0));
 }
 
-static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type, struct buf *buf)
+/* A new name whose key can be changed, or a change of it if the type has one. Some names only this
+ * makes, so many are new; a few shapes are none. */
+static void random_key(struct prng *prng, enum command_type type, struct tag_put *put, char name[4])
+{
+    static const char shape[] = "k{key}{secret:6}\0dddddddddddddddddddddddddddddddd";
+    static const char *const wrong[] = {"{key}{id:6}", "{key}-{key}{secret:6}", "{key}{year}{id:6}",
+                                        "{secret:6}{key}"};
+
+    if (prng_below(prng, 2) == 0) {
+        (void)snprintf(name, 4, "k%c", (char)('a' + prng_below(prng, 26)));
+        put->fields |= TAG_FIELD_SHAPE;
+        put->shape = shape;
+        put->shape_len = sizeof shape - 1;
+        if (prng_below(prng, 16) == 0) {
+            put->shape = wrong[prng_below(prng, 4)];
+            put->shape_len = (uint16_t)strlen(put->shape);
+        }
+    }
+    if (type == COMMAND_TAGS_PUT_REKEYED && prng_below(prng, 2) == 0) {
+        put->fields |= TAG_FIELD_KEY;
+        put->fields &=
+            prng_below(prng, 4) > 0 ? (uint8_t) ~(TAG_FIELD_MAX | TAG_FIELD_MAX_ID) : UINT8_MAX;
+        put->key_number = (uint8_t)prng_below(prng, 4);
+        put->key = "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+        put->key_len = SHAPE_KEY_BYTES;
+    }
+}
+
+static void random_puts(struct prng *prng, uint64_t wall_ms, enum command_type type, bool with_keys,
+                        struct buf *buf)
 {
     bool bounded = type != COMMAND_TAGS_PUT;
     char name[4];
@@ -163,13 +192,29 @@ static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type ty
 
         id_random_name(prng, name);
         put.max = bounded ? prng_below(prng, 3) * prng_below(prng, 20000) : 0;
-        if (type == COMMAND_TAGS_PUT_SHAPED) {
+        if (type == COMMAND_TAGS_PUT_SHAPED || type == COMMAND_TAGS_PUT_REKEYED) {
             put.fields |= prng_below(prng, 2) == 0 ? TAG_FIELD_SHAPE : 0;
             random_shape(prng, &put);
+        }
+        if (with_keys) {
+            random_key(prng, type, &put, name);
         }
         command_item_put(buf, type, &put);
     }
     command_items_end(buf);
+}
+
+static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type, struct buf *buf)
+{
+    random_puts(prng, wall_ms, type, false, buf);
+}
+
+void id_random_rekeyed_put(struct prng *prng, struct buf *buf)
+{
+    bool is_new = prng_below(prng, 4) == 0; /* as who makes a tag, and changes no key */
+
+    random_puts(prng, prng_below(prng, 1000000),
+                is_new ? COMMAND_TAGS_PUT_SHAPED : COMMAND_TAGS_PUT_REKEYED, true, buf);
 }
 
 void id_random_bounded_put(struct prng *prng, struct buf *buf)

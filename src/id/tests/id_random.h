@@ -29,6 +29,9 @@ void id_random_bounded_put(struct prng *prng, struct buf *buf);
 /* The same with shapes, which level 3 has. */
 void id_random_shaped_put(struct prng *prng, struct buf *buf);
 
+/* The same with keys of shapes, which level 5 has. */
+void id_random_rekeyed_put(struct prng *prng, struct buf *buf);
+
 /* Strict requests or an acquire that count for a client (level 3), without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 

@@ -368,6 +368,12 @@ static void record_step(struct recorder *recorder)
         record(recorder, &command);
         return;
     }
+    if (fsm_level(recorder->side.apply.fsm) >= 5 && prng_below(prng, 12) == 0) {
+        id_random_rekeyed_put(prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+        return;
+    }
     if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 6) == 0) {
         id_random_dated(prng, recorder->side.apply.fsm, &command);
         id_stamp_as(&command, node_id, 3, step, step);

@@ -38,6 +38,69 @@ static void assert_answered(const struct strict_ask *asked, int status)
     assert_int_equal(asked->base.status, status);
 }
 
+/* --- texts whose key is not here yet --- */
+
+static bool knows_below(void *data, const struct id_request *request, uint64_t first)
+{
+    struct strict_item item;
+
+    assert_int_equal(strict_item_decode(request->payload.data, request->payload.len, &item), 0);
+    assert_int_equal(item.name_len, 5);
+    assert_memory_equal(item.name, "order", 5);
+    return first + item.count <= *(const uint64_t *)data;
+}
+
+/* It is answered with the ids that it got once the key is here, and is not asked for again. */
+static void test_ids_wait_for_their_key(void **state)
+{
+    struct strict_world *w = *state;
+    struct strict_ask *asked;
+    uint64_t bound = 10;
+
+    strict_keys(w->strict, knows_below, &bound);
+    asked = ask(w, "order", 3);
+    w->next_id = 20;
+    strict_world_turn(w);
+    strict_world_give(w, 0);
+    strict_world_pass_ms(w, 10 * STRICT_RETRY_MS);
+    assert_int_equal(asked->answers, 0);
+    bound = 100;
+    strict_world_pass_ms(w, STRICT_RETRY_MS);
+    assert_answered(asked, 0);
+    assert_int_equal(strict_world_result(asked).first, 20);
+    assert_int_equal(w->proposed, 1);
+    assert_int_equal(strict_burnt(w->strict), 0);
+}
+
+/* Or at its deadline, or the end of the node, with an error: what it got is burnt, but for what its
+ * key keeps. */
+static void test_the_key_of_ids_never_comes(void **state)
+{
+    struct strict_world *w = *state;
+    struct strict_ask *asked[3];
+    uint64_t bound = 10;
+
+    strict_keys(w->strict, knows_below, &bound);
+    asked[0] = strict_world_ask(w, "order", 3, NULL, 4 * STRICT_RETRY_MS + 5);
+    asked[1] = strict_world_ask(w, "order", 4, "kept for its retry", 4 * STRICT_RETRY_MS);
+    asked[2] = strict_world_ask(w, "order", 5, NULL, PATIENCE_MS);
+    w->next_id = 20;
+    strict_world_turn(w);
+    strict_world_give(w, 0);
+    for (unsigned turn = 0; turn < 5; turn++) {
+        strict_world_pass_ms(w, STRICT_RETRY_MS);
+    }
+    assert_answered(asked[0], ERR_TIMEOUT);
+    assert_answered(asked[1], ERR_TIMEOUT);
+    assert_int_equal(asked[0]->base.reply.len, 0);
+    assert_int_equal(strict_burnt(w->strict), 3);
+    assert_int_equal(asked[2]->answers, 0);
+    strict_stop(w->strict);
+    assert_answered(asked[2], ERR_SHUTTING_DOWN);
+    assert_int_equal(strict_burnt(w->strict), 8);
+    assert_int_equal(w->proposed, 1);
+}
+
 /* --- deadlines --- */
 
 static void test_a_deadline_in_a_batch(void **state)
@@ -281,6 +344,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_ids_wait_for_their_key),
+        TEST(test_the_key_of_ids_never_comes),
         TEST(test_a_deadline_in_a_batch),
         TEST(test_what_a_late_request_did_not_get_is_not_burnt),
         TEST(test_a_late_request_is_not_sent),

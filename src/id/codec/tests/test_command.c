@@ -217,6 +217,20 @@ static void encode_shaped_put(struct buf *buf)
     command_items_end(buf);
 }
 
+static void encode_rekeyed_put(struct buf *buf)
+{
+    const struct tag_put put = {.name = "a",
+                                .name_len = 1,
+                                .fields = TAG_FIELD_KEY,
+                                .key_number = 2,
+                                .key = KEY,
+                                .key_len = SHAPE_KEY_BYTES};
+
+    command_put(buf, COMMAND_TAGS_PUT_REKEYED, &(struct command_list){.wall_ms = WALL_MS});
+    command_item_put(buf, COMMAND_TAGS_PUT_REKEYED, &put);
+    command_items_end(buf);
+}
+
 static struct tag_row shaped_row(void)
 {
     struct tag_row row = sample_row();
@@ -314,6 +328,10 @@ static const struct golden GOLDEN[] = {
     {"shaped put", encode_shaped_put, decode_command,
      "03 19 " ID_STAMP_EMPTY "00 " WALL
      "01 0100 61 40 0000000000000000 00000000 00000000 00 0000 0000000000000000 " SHAPE_HEX "00"},
+    {"rekeyed put", encode_rekeyed_put, decode_command,
+     "03 1f " ID_STAMP_EMPTY "00 " WALL
+     "01 0100 61 80 0000000000000000 00000000 00000000 00 0000 0000000000000000 0000 02 2000 "
+     "303132333435363738396162636465666768696a6b6c6d6e6f70717273747576 00"},
     {"shaped put result", encode_shaped_put_result, decode_put_result,
      "01 92 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
      "0000000000010000 " SHAPE_HEX},
@@ -376,8 +394,9 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BOUNDED) ||
-                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_STRICT_DATED);
-        int since = type >= COMMAND_WINDOW             ? 4
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_TAGS_PUT_REKEYED);
+        int since = type >= COMMAND_TAGS_PUT_REKEYED   ? 5
+                    : type >= COMMAND_WINDOW           ? 4
                     : type >= COMMAND_STRICT_FOR       ? 3
                     : type == COMMAND_TAGS_PUT_BOUNDED ? 2
                                                        : 1;

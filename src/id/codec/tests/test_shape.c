@@ -17,17 +17,22 @@
 
 #define MANY 20000
 
+#define KEYS 3 /* of shapes with {key} */
+
 static struct shape parsed(const char *spec)
 {
+    static uint8_t keys[KEYS * SHAPE_KEY_BYTES];
     struct shape shape;
     const char *why = NULL;
 
     if (shape_parse(spec, strlen(spec), &shape, &why) != 0) {
         fail_msg("%s: %s", spec, why);
     }
-    for (size_t i = 0; i < SHAPE_KEY_BYTES; i++) {
-        shape.key[i] = (uint8_t)(3 * i + 1);
+    for (size_t i = 0; i < sizeof keys; i++) {
+        keys[i] = (uint8_t)(3 * i + 1);
     }
+    shape.keys = keys;
+    shape.key_count = shape.has_key ? KEYS : shape.secret ? 1 : 0;
     return shape;
 }
 
@@ -36,7 +41,7 @@ static const char *text_of(const struct shape *shape, struct ff1 *ff1, uint64_t 
     static char text[SHAPE_ID_BYTES_MAX + 1];
     size_t len;
 
-    shape_prepare(shape, ff1);
+    shape_prepare(shape, id, ff1);
     len = shape_put(shape, ff1, id, text);
     assert_int_equal(len, shape_bytes(shape, id));
     text[len] = '\0';
@@ -146,7 +151,13 @@ static void test_what_is_no_shape(void **state)
                                         "a\\{id}",
                                         "\xc3\xa9{id}",
                                         "a\n{id}",
-                                        "{year}-{id}"};
+                                        "{year}-{id}",
+                                        "{key}{id:6}",
+                                        "{key}{key}{secret:6}",
+                                        "{key}{year}{secret:6}",
+                                        "{secret:6}{key}",
+                                        "{key}{secret:18}",
+                                        "{key}{secret36:12}"};
     char longer[SHAPE_SPEC_BYTES_MAX + 2];
     struct shape shape;
     const char *why;
@@ -272,11 +283,50 @@ static void test_texts_that_are_none(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct shape shape = parsed(cases[i].spec);
 
-        shape_prepare(&shape, ff1);
         if (shape_read(&shape, ff1, cases[i].text, strlen(cases[i].text), &id)) {
             fail_msg("%s is taken for a text of %s", cases[i].text, cases[i].spec);
         }
     }
+    ff1_free(ff1);
+}
+
+/* Each key has its own texts, of one length, and their ids are found again; no text is another
+ * id's. */
+static void test_keys(void **state)
+{
+    struct shape shape = parsed("A{key}-{secret36:4}{mod97}");
+    uint64_t numbers = 36ULL * 36 * 36 * 36;
+    struct ff1 *ff1 = ff1_new();
+    char before[KEYS][SHAPE_ID_BYTES_MAX + 1];
+    uint64_t id;
+
+    (void)state;
+    assert_true(shape_bound(&shape) == KEYS * numbers);
+    assert_true(shape_capacity(&shape) == SHAPE_KEYS_MAX * numbers);
+    for (unsigned key = 0; key < KEYS; key++) {
+        uint64_t first = shape_key_first(&shape, key);
+
+        assert_true(first == key * numbers);
+        assert_int_equal(shape_key_of(&shape, first), key);
+        assert_int_equal(shape_key_of(&shape, first + numbers - 1), key);
+        for (uint64_t n = 0; n < numbers; n += 104729) {
+            const char *text = text_of(&shape, ff1, first + n);
+
+            assert_int_equal(text[1], '0' + (int)key);
+            assert_int_equal(strlen(text), 9);
+            assert_true(shape_read(&shape, ff1, text, 9, &id));
+            assert_true(id == first + n);
+        }
+        memcpy(before[key], text_of(&shape, ff1, first + 7), sizeof before[key]);
+        assert_true(key == 0 || strncmp(before[key] + 3, before[key - 1] + 3, 4) != 0);
+    }
+    /* A key that it has not, and another one's number. */
+    shape.key_count = KEYS - 1;
+    assert_false(shape_read(&shape, ff1, before[KEYS - 1], 9, &id));
+    before[1][1] = '0';
+    assert_false(shape_read(&shape, ff1, before[1], 9, &id)); /* the check covers it */
+    before[0][1] = ':';
+    assert_false(shape_read(&shape, ff1, before[0], 9, &id));
     ff1_free(ff1);
 }
 
@@ -322,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_no_two_ids_have_one_text),
         cmocka_unit_test(test_checks_notice_slips),
         cmocka_unit_test(test_texts_that_are_none),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_what_people_write),
         cmocka_unit_test(test_ids_of_one_length),
     };

@@ -337,7 +337,8 @@ static void test_a_row_with_a_shape(void **state)
     assert_int_equal(tag_row_check(&row, &why), 0);
     assert_int_equal(tag_shape(row.shape, row.shape_len, &shape, &why), 0);
     assert_true(shape.secret);
-    assert_memory_equal(shape.key, KEY, SHAPE_KEY_BYTES);
+    assert_int_equal(shape.key_count, 1);
+    assert_memory_equal(shape.keys, KEY, SHAPE_KEY_BYTES);
     assert_int_equal(tag_shape_text_len(row.shape, row.shape_len), strlen(SECRET));
     /* As many ids as have a text, and one more. */
     row.max = 2821109907456;

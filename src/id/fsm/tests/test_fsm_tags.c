@@ -488,20 +488,25 @@ static void raise_level(struct id_apply *a, uint16_t to)
     buf_free(&command);
 }
 
-static struct put_result put_max(struct id_apply *a, const char *name, uint64_t max)
+static struct put_result put_as(struct id_apply *a, enum command_type type, struct tag_put put)
 {
     struct put_result result;
     struct buf command = BUF_INIT;
-    struct tag_put put = {
-        .name = name, .name_len = (uint16_t)strlen(name), .fields = TAG_FIELD_MAX, .max = max};
 
-    command_put(&command, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, COMMAND_TAGS_PUT_BOUNDED, &put);
+    put.name_len = (uint16_t)strlen(put.name);
+    command_put(&command, type, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, type, &put);
     command_items_end(&command);
     assert_int_equal(id_apply_as(a, 1, &command), 0);
     assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
     buf_free(&command);
     return result;
+}
+
+static struct put_result put_max(struct id_apply *a, const char *name, uint64_t max)
+{
+    return put_as(a, COMMAND_TAGS_PUT_BOUNDED,
+                  (struct tag_put){.name = name, .fields = TAG_FIELD_MAX, .max = max});
 }
 
 static void test_a_max_before_its_level_changes_nothing(void **state)
@@ -559,21 +564,11 @@ static void test_ids_stay_below_the_max(void **state)
 static struct put_result put_shape(struct id_apply *a, const char *name, const char *shape,
                                    size_t shape_len)
 {
-    struct put_result result;
-    struct buf command = BUF_INIT;
-    struct tag_put put = {.name = name,
-                          .name_len = (uint16_t)strlen(name),
-                          .fields = shape != NULL ? TAG_FIELD_SHAPE : 0,
-                          .shape = shape,
-                          .shape_len = (uint16_t)shape_len};
-
-    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED, &put);
-    command_items_end(&command);
-    assert_int_equal(id_apply_as(a, 1, &command), 0);
-    assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
-    buf_free(&command);
-    return result;
+    return put_as(a, COMMAND_TAGS_PUT_SHAPED,
+                  (struct tag_put){.name = name,
+                                   .fields = shape != NULL ? TAG_FIELD_SHAPE : 0,
+                                   .shape = shape,
+                                   .shape_len = (uint16_t)shape_len});
 }
 
 static void shape_is(struct id_apply *a, const char *name, const char *shape, size_t len)
@@ -632,6 +627,193 @@ static void test_a_secret_shape_bounds_its_tag(void **state)
     assert_int_equal(id_apply_row(a, "s")->max, 1000000);
     assert_int_equal(put_shape(a, "k", "{secret:6}", 10).status, ERR_INVALID); /* no key */
     assert_null(fsm_tag(a->fsm, "k", 1));
+}
+
+/* --- keys of shapes --- */
+
+#define REKEYABLE(keys) "A{key}{secret:6}\0" keys
+#define REKEYABLE_LEN 17
+#define LARGE "A{key}{secret:8}\0" /* of that length too */
+#define LONG_KEY(c) c c c c
+
+static struct put_result put_key(struct id_apply *a, const char *name, uint8_t number,
+                                 const char *key, struct tag_put more)
+{
+    more.name = name;
+    more.fields |= TAG_FIELD_KEY;
+    more.key_number = number;
+    more.key = key;
+    more.key_len = SHAPE_KEY_BYTES;
+    return put_as(a, COMMAND_TAGS_PUT_REKEYED, more);
+}
+
+/* Ids go on with the first of the new key; what nodes hold of the old one ends; and a repeat, which
+ * has drawn another key, changes nothing. */
+static void test_a_new_key(void **state)
+{
+    static const char two[] = REKEYABLE(LONG_KEY(KEY_A) LONG_KEY(KEY_B));
+    struct id_apply *a = *state;
+    uint32_t generation;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    raise_level(a, 4);
+    raise_level(a, 5);
+    assert_int_equal(
+        put_shape(a, "s", REKEYABLE(LONG_KEY(KEY_A)), REKEYABLE_LEN + SHAPE_KEY_BYTES).status, 0);
+    assert_int_equal(id_apply_row(a, "s")->max, 1000000);
+    generation = id_apply_row(a, "s")->generation;
+    assert_int_equal(put_key(a, "s", 0, LONG_KEY(KEY_B), (struct tag_put){0}).status, 0);
+    assert_int_equal(id_apply_row(a, "s")->max_id, 1);
+    for (int repeats = 0; repeats < 2; repeats++) {
+        const char *key = repeats == 0 ? LONG_KEY(KEY_B) : LONG_KEY("cccccccc");
+        struct put_result result = put_key(a, "s", 1, key, (struct tag_put){0});
+
+        assert_int_equal(result.status, 0);
+        assert_int_equal(tag_key_number(&result.first), 1);
+        shape_is(a, "s", two, REKEYABLE_LEN + 2 * SHAPE_KEY_BYTES);
+        assert_int_equal(id_apply_row(a, "s")->max_id, 1000000);
+        assert_int_equal(id_apply_row(a, "s")->max, 2000000);
+        assert_int_equal(id_apply_row(a, "s")->generation, generation + 1);
+    }
+    /* Nor may one that comes late, or jumps ahead. */
+    assert_int_equal(put_key(a, "s", 0, LONG_KEY(KEY_B), (struct tag_put){0}).status, ERR_CONFLICT);
+    assert_int_equal(put_key(a, "s", 3, LONG_KEY(KEY_B), (struct tag_put){0}).status, ERR_CONFLICT);
+    /* A name keeps them all, deleted or not, and its max stays where they are. */
+    assert_int_equal(put_max(a, "s", 2000001).status, ERR_INVALID);
+    assert_int_equal(id_apply_delete(a, "s"), 0);
+    assert_int_equal(put_shape(a, "s", NULL, 0).status, 0);
+    shape_is(a, "s", two, REKEYABLE_LEN + 2 * SHAPE_KEY_BYTES);
+    assert_int_equal(id_apply_row(a, "s")->max_id, 1000000);
+    assert_int_equal(put_key(a, "s", 2, LONG_KEY(KEY_A), (struct tag_put){0}).status, 0);
+    assert_int_equal(id_apply_row(a, "s")->max_id, 2000000);
+}
+
+/* The key that the tag has comes with max_id and max, as a dump has them; and a new name begins
+ * with the key that the dump says. The ids of those before are nobody's. */
+static void test_the_key_of_a_dump(void **state)
+{
+    static const char three[] = LARGE LONG_KEY(KEY_A) LONG_KEY(KEY_B) LONG_KEY(KEY_B);
+    struct tag_put dump = {.fields = TAG_FIELD_SHAPE | TAG_FIELD_MAX_ID | TAG_FIELD_MAX,
+                           .shape = LARGE LONG_KEY(KEY_A),
+                           .shape_len = REKEYABLE_LEN + SHAPE_KEY_BYTES,
+                           .max_id = 200000500,
+                           .max = 260000000};
+    struct id_apply *a = *state;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    raise_level(a, 4);
+    raise_level(a, 5);
+    for (int repeats = 0; repeats < 2; repeats++) {
+        assert_int_equal(put_key(a, "s", 2, LONG_KEY(KEY_B), dump).status, 0);
+        shape_is(a, "s", three, REKEYABLE_LEN + 3 * SHAPE_KEY_BYTES);
+        assert_int_equal(id_apply_row(a, "s")->max_id, 200000500);
+        assert_int_equal(id_apply_row(a, "s")->max, 260000000);
+    }
+    dump.fields = TAG_FIELD_SHAPE;
+    assert_int_equal(put_key(a, "bare", 2, LONG_KEY(KEY_B), dump).status, 0);
+    assert_int_equal(id_apply_row(a, "bare")->max_id, 200000000);
+    assert_int_equal(id_apply_row(a, "bare")->max, 300000000);
+    /* Not beyond the ids by that key. */
+    dump.fields = TAG_FIELD_SHAPE | TAG_FIELD_MAX;
+    dump.max = 30000000001;
+    assert_int_equal(put_key(a, "high", 2, LONG_KEY(KEY_B), dump).status, ERR_INVALID);
+    assert_null(fsm_tag(a->fsm, "high", 4));
+}
+
+static void test_what_a_new_key_is_refused_for(void **state)
+{
+    const struct tag_put max_id = {.fields = TAG_FIELD_MAX_ID, .max_id = 5};
+    const struct tag_put max = {.fields = TAG_FIELD_MAX, .max = 5};
+    struct id_apply *a = *state;
+    struct tag_row row;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    raise_level(a, 4);
+    raise_level(a, 5);
+    assert_int_equal(put_shape(a, "s", REKEYABLE(LONG_KEY(KEY_A)), 49).status, 0);
+    assert_int_equal(put_shape(a, "one", SECRET(KEY_A), 43).status, 0);
+    assert_int_equal(put_shape(a, "wide", "{key}{secret:15}\0" LONG_KEY(KEY_A), 49).status, 0);
+    assert_int_equal(put_key(a, "one", 1, LONG_KEY(KEY_B), (struct tag_put){0}).status,
+                     ERR_INVALID);
+    assert_int_equal(put_key(a, "new", 0, LONG_KEY(KEY_B), (struct tag_put){0}).status,
+                     ERR_INVALID);
+    assert_int_equal(put_key(a, "wide", 1, LONG_KEY(KEY_B), max_id).status, ERR_INVALID);
+    assert_int_equal(put_key(a, "s", 1, LONG_KEY(KEY_B), max).status, ERR_INVALID);
+    assert_int_equal(id_apply_row(a, "s")->max, 1000000);
+    for (uint8_t number = 1; number < SHAPE_KEYS_MAX; number++) {
+        assert_int_equal(put_key(a, "s", number, LONG_KEY(KEY_B), (struct tag_put){0}).status, 0);
+    }
+    assert_int_equal(id_apply_row(a, "s")->max, 10000000);
+    row = *id_apply_row(a, "s");
+    row.max_id += 100000; /* of a million by this key */
+    assert_false(tag_is_nearly_exhausted(&row));
+    row.max_id = row.max - 99999;
+    assert_true(tag_is_nearly_exhausted(&row));
+    assert_int_equal(tag_key_number(id_apply_row(a, "s")), SHAPE_KEYS_MAX - 1);
+}
+
+/* Until level 5 a leafd may follow that does not know {key}: the answers are what that one makes of
+ * the very same entries, to the word. */
+static void test_a_key_before_its_level_is_what_it_was_then(void **state)
+{
+    static const struct {
+        const char *shape;
+        size_t len;
+        const char *why;
+    } puts[] = {
+        {REKEYABLE(LONG_KEY(KEY_A)), 49,
+         "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
+        {"{key}-{key}{secret:6}", 21,
+         "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
+        {"{key}{id:6}", 11, "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
+        {"{month}{key}{secret:6}", 22,
+         "a date has {year}, or {year} and {month}, or {day} as well"},
+        {"{id}{key}", 9, "behind the id a shape has {luhn}, {mod97}, or no braces"},
+    };
+    struct id_apply *a = *state;
+
+    raise_level(a, 2);
+    for (uint16_t level = 3; level <= 4; level++) {
+        uint64_t digest;
+
+        raise_level(a, level);
+        digest = id_apply_digest(a);
+        for (size_t i = 0; i < sizeof puts / sizeof puts[0]; i++) {
+            struct put_result result = put_shape(a, "early", puts[i].shape, puts[i].len);
+
+            assert_int_equal(result.status, ERR_INVALID);
+            assert_string_equal(result.why, puts[i].why);
+        }
+        assert_int_equal(id_apply_digest(a), digest);
+        assert_null(fsm_tag(a->fsm, "early", 5));
+    }
+}
+
+/* A command that only a newer leafd can have appended: none is, and it is not done. */
+static void test_another_key_before_its_level_changes_nothing(void **state)
+{
+    const struct tag_put put = {.name = "s",
+                                .name_len = 1,
+                                .fields = TAG_FIELD_KEY,
+                                .key = LONG_KEY(KEY_A),
+                                .key_len = SHAPE_KEY_BYTES};
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    uint64_t digest;
+
+    raise_level(a, 2);
+    raise_level(a, 3);
+    raise_level(a, 4);
+    digest = id_apply_digest(a);
+    command_put(&command, COMMAND_TAGS_PUT_REKEYED, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT_REKEYED, &put);
+    command_items_end(&command);
+    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
+    assert_int_equal(id_apply_digest(a), digest);
+    buf_free(&command);
 }
 
 static void test_a_shape_before_its_level_changes_nothing(void **state)
@@ -702,6 +884,11 @@ int main(void)
         TEST(test_strict_ids_stay_below_the_max),
         TEST(test_a_name_keeps_its_shape),
         TEST(test_a_secret_shape_bounds_its_tag),
+        TEST(test_a_new_key),
+        TEST(test_the_key_of_a_dump),
+        TEST(test_what_a_new_key_is_refused_for),
+        TEST(test_a_key_before_its_level_is_what_it_was_then),
+        TEST(test_another_key_before_its_level_changes_nothing),
         TEST(test_a_shape_before_its_level_changes_nothing),
     };
 
