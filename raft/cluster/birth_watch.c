@@ -37,14 +37,13 @@ static uint64_t digest_of(const struct configuration *members, const char *clust
                           const struct snowflake_layout *layout)
 {
     const struct fields fields = FIELDS(snowflake_layout_fields);
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     uint64_t digest;
 
     put_members(members, &text);
     buf_put_str16(&text, cluster_id, strlen(cluster_id));
     fields_put(&text, &fields, layout);
     digest = hash_bytes(text.data, text.len, 0);
-    buf_free(&text);
     return digest != 0 ? digest : 1;
 }
 

@@ -72,8 +72,8 @@ static void put_member(struct buf *text, uint64_t id, const char *address)
 
 static void tell_members(const struct differences *differences, const struct configuration *conf)
 {
-    struct buf setting = BUF_INIT;
-    struct buf known = BUF_INIT;
+    BUF_LOCAL(setting);
+    BUF_LOCAL(known);
 
     for (size_t i = 0; i < differences->settings.member_count; i++) {
         const struct net_peer *peer = &differences->settings.members[i];
@@ -88,8 +88,6 @@ static void tell_members(const struct differences *differences, const struct con
         "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
         "correct the setting\"",
         (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
-    buf_free(&setting);
-    buf_free(&known);
 }
 
 static void tell_address(const struct differences *differences, const struct configuration *conf)

@@ -89,8 +89,7 @@ static void make_room(struct growth_period *period)
         return;
     }
     larger.capacity = period->capacity > 0 ? 2 * period->capacity : CAPACITY_MIN;
-    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
-    ASSERT(larger.slots != NULL);
+    larger.slots = MUST_HAVE(calloc(larger.capacity, sizeof *larger.slots));
     for (size_t i = 0; i < period->capacity; i++) {
         if (period->slots[i].hash != 0) {
             *slot_of(&larger, period->slots[i].hash) = period->slots[i];

@@ -134,8 +134,7 @@ void membership_requests_submit(struct membership_requests *all, struct id_reque
         answers_put(all->on->answers, outer, ERR_BAD_MESSAGE);
         return;
     }
-    request = calloc(1, sizeof *request);
-    ASSERT(request != NULL);
+    request = MUST_HAVE(calloc(1, sizeof *request));
     request->all = all;
     request->outer = outer;
     request->ask = ask;

@@ -17,9 +17,8 @@ static struct numbered *place_of(const struct numbers *numbers, uint64_t number)
 void numbers_init(struct numbers *numbers, uint64_t seed, uint64_t mark)
 {
     ASSERT(mark == 0 || mark == NUMBERS_MARK);
-    *numbers = (struct numbers){.places = calloc(PLACES, sizeof *numbers->places),
+    *numbers = (struct numbers){.places = MUST_HAVE(calloc(PLACES, sizeof *numbers->places)),
                                 .last = mark | seed >> 16};
-    ASSERT(numbers->places != NULL);
 }
 
 void numbers_free(struct numbers *numbers)

@@ -329,8 +329,8 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
 void peers_state(const struct peers *peers, struct buf *statement)
 {
     const struct driver *driver = peers->on->driver;
-    struct buf conf = BUF_INIT;
-    struct buf earlier = BUF_INIT;
+    BUF_LOCAL(conf);
+    BUF_LOCAL(earlier);
     struct wire_statement says = {.start = driver->start,
                                   .conf = applied_conf(peers, &conf),
                                   .birth = birth_watch_said(peers->births)};
@@ -340,8 +340,6 @@ void peers_state(const struct peers *peers, struct buf *statement)
     says.earlier = earlier.data;
     says.earlier_len = earlier.len;
     wire_statement_encode(&says, statement);
-    buf_free(&earlier);
-    buf_free(&conf);
 }
 
 /* --- nodes that join --- */
@@ -465,7 +463,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 {
     struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
     struct wire_join said;
-    struct buf conf = BUF_INIT;
+    BUF_LOCAL(conf);
     const char *why;
 
     if (wire_join_decode(request, len, &said) != 0 ||
@@ -476,6 +474,5 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         ask_for(peers, peer, said.address, &joined, &conf);
     }
     wire_joined_encode(&joined, answer);
-    buf_free(&conf);
     return true;
 }

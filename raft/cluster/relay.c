@@ -46,9 +46,9 @@ static struct relayed *remember(struct relay *relay, uint64_t from, const struct
 {
     uint64_t most_ms = 2 * (uint64_t)relay->on->driver->config.election_ms;
     uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
-    struct relayed *relayed = malloc(sizeof *relayed);
+    struct relayed *relayed = MUST_HAVE(malloc(sizeof *relayed));
 
-    ASSERT(relayed != NULL && !relay->on->stopping);
+    ASSERT(!relay->on->stopping);
     *relayed = (struct relayed){.owner = relay,
                                 .id = numbers_give(&relay->numbers, relayed),
                                 .leader = driver_leader(relay->on->driver),

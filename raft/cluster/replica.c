@@ -208,6 +208,18 @@ static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *re
     return rv;
 }
 
+static bool has_keys(void *data, const struct id_request *request, uint64_t first)
+{
+    struct allocator *allocator = data;
+    struct strict_item item;
+
+    if (!allocator_has_rekeyable(allocator)) {
+        return true; /* as nearly always: at no cost */
+    }
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    return allocator_has_keys(allocator, item.name, item.name_len, first, item.count);
+}
+
 /* What hands out ids: all but snowflake ids. */
 static void start_allocation(struct replica *replica, const struct store_loaded *loaded)
 {
@@ -221,6 +233,7 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
                                  &replica->proposer, on_strict_answer, &replica->answers);
     dates_init(&replica->dates, &replica->ground);
     strict_dates(replica->strict, dates_period, &replica->dates);
+    strict_keys(replica->strict, has_keys, replica->allocator);
     start_prefetch(replica, loaded);
 }
 
@@ -497,8 +510,7 @@ static void open_tag(struct replica *replica, struct id_request *request)
         answers_put(&replica->answers, request, open_row(replica, row));
         return;
     }
-    open = calloc(1, sizeof *open);
-    ASSERT(open != NULL);
+    open = MUST_HAVE(calloc(1, sizeof *open));
     open->outer = request;
     open->replica = replica;
     open->query.kind = ID_REQUEST_QUERY;
@@ -584,7 +596,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return way_receive(&replica->requests.way, from, payload, len);
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
-        return serving_receive_confirm(&replica->requests.serving, from, type, payload, len);
+        return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
     case FRAME_APPLIED:
         return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_BUFFERS:
@@ -657,6 +669,8 @@ static void turn_fate(struct replica *replica)
 
 static void turn_members(struct replica *replica)
 {
+    bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or before */
+
     follow_members(replica);
     /* With the log of the others: from now on an empty one is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
@@ -664,6 +678,8 @@ static void turn_members(struct replica *replica)
         replica->joiner_incarnation = 0;
     }
     replica->requests.serving.holding = membership_turn(&replica->membership) || replica->draining;
+    /* While another is to lead, what needs the log waits for it, or goes there. */
+    replica->requests.serving.no_room = disk_was_low && !replica->requests.serving.holding;
 }
 
 /* The keys that the table may hold: strict.keys, and no more than there are once the memory of the

@@ -155,9 +155,8 @@ static void on_deadline(struct timer *timer, uint64_t now_ms)
 
 static struct work *work_new(struct serving *serving, enum wire_request_kind kind)
 {
-    struct work *work = calloc(1, sizeof *work);
+    struct work *work = MUST_HAVE(calloc(1, sizeof *work));
 
-    ASSERT(work != NULL);
     work->serving = serving;
     work->kind = kind;
     timer_init(&work->deadline, on_deadline);
@@ -288,147 +287,6 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
               ground_now_ms(serving->on) + wire->time_left_ms);
 }
 
-/* --- is this node still the leader? --- */
-
-static void ask(struct serving *serving)
-{
-    struct read_rounds *rounds = &serving->round;
-    const struct ground *on = serving->on;
-    const struct configuration *conf = driver_configuration(on->driver);
-    const struct wire_confirm confirm = {driver_term(on->driver), rounds->number};
-
-    MEMBER_FOREACH (member, conf) {
-        if (member->id != on->node_id) {
-            (void)ground_send_confirm(on, member->id, FRAME_CONFIRM, &confirm);
-        }
-    }
-    timer_arm(on->timers, &rounds->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
-}
-
-/* The newest round that waits for answers, once more. */
-static void on_again(struct timer *timer, uint64_t now_ms)
-{
-    struct serving *serving = CONTAINER(timer, struct serving, round.again);
-
-    (void)now_ms;
-    if (serving->round.confirmed != serving->round.number) {
-        ask(serving);
-    }
-}
-
-/* Nobody waits for any that was begun, and answers to them count for nothing. */
-static void stop_rounds(struct serving *serving)
-{
-    struct read_rounds *rounds = &serving->round;
-
-    rounds->abandoned_count += rounds->number - rounds->confirmed;
-    rounds->confirmed = rounds->number;
-    memset(rounds->answers, 0, sizeof rounds->answers);
-    timer_cancel(serving->on->timers, &rounds->again);
-}
-
-/* R4: the answers are of this term, or there are none. */
-static void follow_term(struct serving *serving)
-{
-    uint64_t term = driver_term(serving->on->driver);
-
-    if (serving->round.term != term) {
-        stop_rounds(serving);
-        serving->round.term = term;
-    }
-}
-
-/* 0: it answered none in this term. */
-static uint64_t answered_by(const struct read_rounds *rounds, uint64_t id)
-{
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (rounds->answers[i].node_id == id) {
-            return rounds->answers[i].number;
-        }
-    }
-    return 0;
-}
-
-/* The place of a member; that of one that is none any more may be taken. */
-static struct read_answer *answer_of(struct serving *serving, uint64_t id)
-{
-    struct read_answer *answers = serving->round.answers;
-    struct read_answer *unused = NULL;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (answers[i].node_id == id) {
-            return &answers[i];
-        }
-        if (answers[i].node_id == 0 ||
-            driver_member(serving->on->driver, answers[i].node_id) == NULL) {
-            unused = &answers[i];
-        }
-    }
-    return unused;
-}
-
-static void note_answer(struct serving *serving, uint64_t from, uint64_t number)
-{
-    struct read_answer *answer;
-
-    follow_term(serving);
-    if (number > serving->round.number || driver_member(serving->on->driver, from) == NULL) {
-        return; /* it was not asked that */
-    }
-    answer = answer_of(serving, from);
-    if (answer != NULL && (answer->node_id != from || answer->number < number)) {
-        *answer = (struct read_answer){from, number};
-    }
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return x > y ? -1 : x < y;
-}
-
-/* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
- * agrees with itself. Of the newest configuration, and asked in each turn, since with one voter
- * less the answers that came may be a majority. */
-static uint64_t majority_answered(const struct serving *serving)
-{
-    const struct configuration *conf = driver_configuration(serving->on->driver);
-    uint64_t numbers[LIMIT_NODES];
-    unsigned voters = 0;
-
-    MEMBER_FOREACH (member, conf) {
-        if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
-            numbers[voters++] = member->id == serving->on->node_id
-                                    ? serving->round.number
-                                    : answered_by(&serving->round, member->id);
-        }
-    }
-    qsort(numbers, voters, sizeof *numbers, newest_first);
-    return voters > 0 ? numbers[voters / 2] : 0;
-}
-
-bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
-                             const uint8_t *payload, size_t len)
-{
-    struct wire_confirm confirm;
-
-    if (wire_confirm_decode(payload, len, &confirm) != 0 ||
-        !trust_term(&serving->on->driver->trust, from, "confirm_term", confirm.term)) {
-        return false;
-    }
-    if (confirm.term != driver_term(serving->on->driver)) {
-        return true; /* R5 */
-    }
-    if (type == FRAME_CONFIRM) {
-        (void)ground_send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
-    } else {
-        note_answer(serving, from, confirm.round);
-    }
-    return true;
-}
-
 /* --- all back --- */
 
 static void give_back_list(struct work_list *list)
@@ -451,7 +309,7 @@ void serving_reset(struct serving *serving)
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of what
      * this leader has appended for itself only the request goes back, not the entry (R9). */
     give_back_list(&serving->submitted);
-    stop_rounds(serving);
+    rounds_stop(&serving->round);
     windows_forget(serving->windows); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
@@ -565,7 +423,7 @@ static void submit_large(struct serving *serving)
 static void submit_todo(struct serving *serving)
 {
     admit_todo(serving);
-    if (driver_disk_is_low(serving->on->driver)) {
+    if (serving->no_room) {
         refuse_for_disk(&serving->todo);
         refuse_for_disk(&serving->large);
         return;
@@ -596,7 +454,7 @@ static void keyed_done(struct work *work, const void *result, size_t len)
     struct strict_result said[LIMIT_STRICT_ITEMS];
     struct command_list batch;
     struct strict_item item;
-    struct buf reply = BUF_INIT;
+    BUF_LOCAL(reply);
     size_t count = 0;
     size_t said_count = 0;
     size_t at = 0;
@@ -615,7 +473,6 @@ static void keyed_done(struct work *work, const void *result, size_t len)
     }
     results_encode(RESULT_STRICT, results, count, &reply);
     finish(work, 0, work->index, reply.data, reply.len);
-    buf_free(&reply);
 }
 
 static void applied_own(struct work *work, const void *result, size_t len)
@@ -649,44 +506,31 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 static void begin_round(struct serving *serving)
 {
-    struct read_rounds *rounds = &serving->round;
     struct work *work;
+    uint64_t round;
 
-    if (TAILQ_EMPTY(&serving->reads) || rounds->number - rounds->confirmed >= LIMIT_ROUNDS) {
+    if (TAILQ_EMPTY(&serving->reads) || rounds_are_full(&serving->round)) {
         return;
     }
-    follow_term(serving);
-    rounds->number++;
+    round = rounds_begin(&serving->round);
     while ((work = TAILQ_FIRST(&serving->reads)) != NULL) {
-        work->round = rounds->number; /* R4: it came before the round began */
-        work->term = rounds->term;
+        work->round = round; /* R4: it came before the round began */
+        work->term = serving->round.term;
         work->index = serving->on->driver->commit;
         move(work, &serving->in_round);
     }
-    ask(serving);
 }
 
 static void end_rounds(struct serving *serving)
 {
-    struct read_rounds *rounds = &serving->round;
-    uint64_t answered;
     struct work *work;
+    uint64_t number;
 
-    if (rounds->confirmed == rounds->number) {
+    if (!rounds_confirm(&serving->round, &number)) {
         return;
     }
-    follow_term(serving);
-    answered = majority_answered(serving);
-    if (answered <= rounds->confirmed) {
-        return;
-    }
-    rounds->confirmed_count += answered - rounds->confirmed;
-    rounds->confirmed = answered;
-    while ((work = TAILQ_FIRST(&serving->in_round)) != NULL && work->round <= answered) {
+    while ((work = TAILQ_FIRST(&serving->in_round)) != NULL && work->round <= number) {
         move(work, &serving->confirmed);
-    }
-    if (rounds->confirmed == rounds->number) {
-        timer_cancel(serving->on->timers, &rounds->again);
     }
 }
 
@@ -700,13 +544,13 @@ static void answer_ids(struct work *work)
     const struct window_terms terms = {.round = work->term, .now = driver_term(driver)};
     struct window_taken *taken = serving->taken;
     struct command_list batch;
-    struct buf reply = BUF_INIT;
+    BUF_LOCAL(reply);
     int rv = windows_read(payload_of(work)->data, payload_of(work)->len, &batch);
 
     rv = rv == 0 ? windows_take(serving->windows, serving->on->fsm, terms, batch, taken) : rv;
     if (rv == ERR_STALE) {
         give_back(work); /* R7 */
-    } else if (rv == ERR_EMPTY && !driver_disk_is_low(driver)) {
+    } else if (rv == ERR_EMPTY && !serving->no_room) {
         if (work->list != &serving->starved) {
             move(work, &serving->starved);
         }
@@ -720,7 +564,6 @@ static void answer_ids(struct work *work)
         results_encode(RESULT_STRICT, taken->results, taken->count, &reply);
         finish(work, 0, work->index, reply.data, reply.len);
     }
-    buf_free(&reply);
 }
 
 /* Those that waited longest first, and only if something was applied since. */
@@ -730,8 +573,7 @@ static void feed_starved(struct serving *serving)
     struct work *work;
     struct work *next;
 
-    if (TAILQ_EMPTY(&serving->starved) ||
-        (serving->starved_at == applied && !driver_disk_is_low(serving->on->driver))) {
+    if (TAILQ_EMPTY(&serving->starved) || (serving->starved_at == applied && !serving->no_room)) {
         return;
     }
     serving->starved_at = applied;
@@ -765,13 +607,12 @@ static void answer_query(struct work *work)
 {
     struct serving *serving = work->serving;
     const struct buf *query = payload_of(work);
-    struct buf reply = BUF_INIT;
+    BUF_LOCAL(reply);
     int rv = work->kind == WIRE_REQUEST_MEMBER
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : fsm_query(serving->on->fsm, query->data, query->len, &reply);
 
     finish(work, rv, work->index, reply.data, reply.len);
-    buf_free(&reply);
 }
 
 /* They stand in the order of their rounds, and so of their indexes. */
@@ -825,11 +666,8 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
     TAILQ_INIT(&serving->confirmed);
     TAILQ_INIT(&serving->starved);
     serving->windows = windows_new(on->clock);
-    serving->taken = calloc(1, sizeof *serving->taken);
-    ASSERT(serving->taken != NULL);
-    serving->round.number = seed >> 16;
-    serving->round.confirmed = serving->round.number;
-    timer_init(&serving->round.again, on_again);
+    serving->taken = MUST_HAVE(calloc(1, sizeof *serving->taken));
+    rounds_init(&serving->round, on, seed >> 16);
 }
 
 void serving_close(struct serving *serving)

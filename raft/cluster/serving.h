@@ -10,14 +10,8 @@
  * acknowledged before it came: ReadIndex (Ongaro 6.4) on our own message, since the core has no
  * such thing.
  *
- * In a round the leader asks the voters whether its term still stands (FRAME_CONFIRM), for all
- * queries that waited when it began. Why the answer of a node whose term equals ours proves it: a
- * newer leader needs a majority of votes in a newer term, and any majority that confirmed
- * afterwards would contain one of those voters. Rounds do not wait for each other: one begins in
- * each turn in which something new waits, up to LIMIT_ROUNDS of them unanswered. An answer to a
- * round is one to all before it, and to none behind it. A frame is lost: the newest round is asked
- * again after a heartbeat, answers that came stay counted. Who is no voter (any more) is not
- * counted.
+ * Rounds (rounds.h) do not wait for each other: one begins in each turn in which something new
+ * waits, for all that waits then.
  *
  * A batch of requests for monotonic ids goes the way of a query, and takes ids from the windows
  * (raft/cluster/window.h) when it is answered. If they are too short it is starved until an entry
@@ -38,6 +32,7 @@
 #define LEAFD_RAFT_CLUSTER_SERVING_H
 
 #include "raft/cluster/membership.h"
+#include "raft/cluster/rounds.h"
 #include "raft/cluster/window.h"
 #include "src/base/container.h"
 
@@ -53,32 +48,17 @@ struct serving_owner {
     void (*given_back)(struct serving_owner *owner, struct id_request *request);
 } BY_NAME;
 
-/* The newest round that a member has answered. */
-struct read_answer {
-    uint64_t node_id; /* 0: none */
-    uint64_t number;
-};
-
-struct read_rounds {
-    uint64_t number;    /* of the last one; those of an earlier incarnation are not given again */
-    uint64_t confirmed; /* the newest that has a majority, or that nobody waits for */
-    uint64_t term;      /* of the answers */
-    struct read_answer answers[LIMIT_NODES];
-    uint64_t confirmed_count; /* rounds, since the start; and those that never were */
-    uint64_t abandoned_count;
-    struct timer again;
-};
-
 struct serving {
     const struct ground *on;
     struct serving_owner *owner;
     struct membership *membership;
-    bool holding;           /* leadership is handed over, or a vote taken away: take nothing new */
-    struct work_list todo;  /* commands to append */
-    struct work_list large; /* those of many bytes: behind all others, one at a time */
-    uint64_t large_index;   /* of the last one that was appended in this leadership; 0: none */
-    uint64_t large_seen;    /* the last one that a turn has found applied */
-    bool again;             /* there is something for another turn, at once */
+    bool holding; /* leadership is handed over, or a vote taken away: take nothing new */
+    bool no_room; /* the disk is low, and nobody takes the lead over: refuse what needs it */
+    struct work_list todo;      /* commands to append */
+    struct work_list large;     /* those of many bytes: behind all others, one at a time */
+    uint64_t large_index;       /* of the last one that was appended in this leadership; 0: none */
+    uint64_t large_seen;        /* the last one that a turn has found applied */
+    bool again;                 /* there is something for another turn, at once */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
     struct work_list in_round;  /* in those under way, by round */
@@ -90,7 +70,7 @@ struct serving {
     size_t monotonic_bytes;     /* of payloads of monotonic requests from others */
     size_t count;               /* of all */
     uint64_t adds_bytes;        /* that the state grows by when all that are admitted are applied */
-    struct read_rounds round;
+    struct rounds round;
 };
 
 void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
@@ -106,10 +86,6 @@ void serving_abandon(struct serving *serving, struct id_request *request);
 
 /* What a peer has sent, for itself or for a member that does not reach this node. */
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);
-
-/* A FRAME_CONFIRM or FRAME_CONFIRM_ACK. False: malformed, or a term that cannot be. */
-bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
-                             const uint8_t *payload, size_t len);
 
 /* A command was applied (driver_observer.applied). */
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,

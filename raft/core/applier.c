@@ -156,8 +156,7 @@ void rows_coalesce(struct fsm_changes *changes)
     while (size < 2 * changes->count) {
         size *= 2;
     }
-    index = calloc(size, sizeof *index);
-    ASSERT(index != NULL);
+    index = MUST_HAVE(calloc(size, sizeof *index));
     for (size_t i = changes->count; i-- > 0;) {
         uint32_t *latest = index_find(index, size, changes, i);
         bool wanted = *latest == 0;
@@ -191,8 +190,7 @@ struct store_row *rows_of(const struct fsm_changes *changes)
     if (changes->count == 0) {
         return NULL;
     }
-    rows = calloc(changes->count, sizeof *rows);
-    ASSERT(rows != NULL);
+    rows = MUST_HAVE(calloc(changes->count, sizeof *rows));
     for (size_t i = 0; i < changes->count; i++) {
         const struct fsm_change *change = &changes->items[i];
         bool gone = change->value.len == 0;

@@ -17,10 +17,10 @@ _Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTE
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
                                 uint32_t election_ms, uint64_t seed)
 {
-    struct consensus *consensus = calloc(1, sizeof *consensus);
+    struct consensus *consensus = MUST_HAVE(calloc(1, sizeof *consensus));
     struct raft *raft;
 
-    ASSERT(consensus != NULL && node_id > 0);
+    ASSERT(node_id > 0);
     raft = &consensus->raft;
     ASSERT(raft_init(raft, NULL, NULL, node_id, address) == 0);
     raft_seed(raft, (unsigned)seed);

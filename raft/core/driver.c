@@ -100,9 +100,8 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     ASSERT(entry_log_last(&driver->log) + 1 == index);
     write->op.index = index;
     write->op.entry_count = n;
-    write->entries = calloc(n, sizeof *write->entries);
-    write->blocks = calloc(n, sizeof(struct entry_block *));
-    ASSERT(write->entries != NULL && write->blocks != NULL);
+    write->entries = MUST_HAVE(calloc(n, sizeof *write->entries));
+    write->blocks = MUST_HAVE(calloc(n, sizeof(struct entry_block *)));
     for (unsigned i = 0; i < n; i++) {
         const struct raft_entry *entry = &update->entries.batch[i];
         struct entry_block *block = entry_block_new(entry->buf.base, entry->buf.len);
@@ -143,55 +142,6 @@ static void install(struct driver *driver, struct raft_update *update)
     applier_install(&driver->applier, &position, &snapshot);
 }
 
-/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
- * of them it is to carry at most. Returns how many it carries. */
-static unsigned fill_append(struct driver *driver, struct raft_append_entries *args, unsigned n,
-                            struct raft_entry *entries)
-{
-    size_t bytes = 0;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        const struct log_entry *entry = entry_log_get(&driver->log, args->prev_log_index + 1 + i);
-
-        ASSERT(entry != NULL);
-        bytes += entry->block->len;
-        if (i > 0 && bytes > LIMIT_APPEND_BYTES) {
-            break;
-        }
-        entries[i] = (struct raft_entry){.term = entry->term,
-                                         .type = (enum raft_entry_type)entry->type,
-                                         .buf = {entry->block->data, entry->block->len}};
-    }
-    args->entries = entries;
-    args->n_entries = i;
-    return i;
-}
-
-/* The core counts entries and not bytes: what would not fit one frame goes in several messages,
- * each of which begins where the one before ended. */
-static void send_append(struct driver *driver, struct raft_message *message)
-{
-    struct raft_append_entries *args = &message->append_entries;
-    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
-    unsigned left = args->n_entries;
-
-    ASSERT(left <= LIMIT_ENTRIES_PER_FRAME);
-    do {
-        struct buf payload = BUF_INIT;
-        unsigned n = fill_append(driver, args, left, entries);
-
-        message_encode(message, 0, &payload);
-        outbox_send(&driver->outbox, message->server_id, &payload);
-        left -= n;
-        if (n > 0) {
-            args->prev_log_index += n;
-            args->prev_log_term = entries[n - 1].term;
-        }
-    } while (left > 0);
-    args->entries = NULL;
-}
-
 static void send_messages(struct driver *driver, const struct raft_update *update, bool stale)
 {
     for (unsigned i = 0; i < update->messages.n; i++) {
@@ -204,8 +154,9 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
         guard_stale_result(message, stale);
         guard_pre_vote_refusal(message, driver_term(driver));
         if (message->type == RAFT_APPEND_ENTRIES) {
-            send_append(driver, message);
+            appends_send(&driver->appends, message);
         } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
+            appends_forget(&driver->appends, message->server_id);
             snapshot_send(&driver->transfers, message->server_id,
                           message->install_snapshot.last_index, driver->applier.durable.index);
         } else {
@@ -444,8 +395,7 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     struct raft_entry *entries = NULL;
 
     if (loaded->entry_count > 0) {
-        entries = calloc(loaded->entry_count, sizeof *entries);
-        ASSERT(entries != NULL);
+        entries = MUST_HAVE(calloc(loaded->entry_count, sizeof *entries));
     }
     for (size_t i = 0; i < loaded->entry_count; i++) {
         const struct store_entry *entry = &loaded->entries[i];
@@ -485,6 +435,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     prng_seed(&prng, config->seed);
     writes_init(&driver->writes, disk);
     outbox_init(&driver->outbox, &driver->writes, driver->net, loaded->term, loaded->vote);
+    appends_init(&driver->appends, &driver->log, &driver->outbox);
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
@@ -1341,7 +1292,7 @@ static void put_first(const struct driver *driver, struct buf *payload)
 static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
-    struct buf first = BUF_INIT;
+    BUF_LOCAL(first);
     struct driver_command command;
     uint64_t index;
 
@@ -1353,7 +1304,6 @@ static void submit_first(struct driver *driver)
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
-    buf_free(&first);
 }
 
 static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
@@ -1390,7 +1340,7 @@ static void doubt_digest(struct driver *driver, uint64_t index, const struct ent
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
-    struct buf result = BUF_INIT;
+    BUF_LOCAL(result);
     int rv = applier_command(&driver->applier, index, term, block, &result);
 
     if (rv == ERR_NEWER) {
@@ -1401,7 +1351,6 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
     if (rv == ERR_DIVERGED && !driver->doubted) {
         doubt_digest(driver, index, block);
     }
-    buf_free(&result);
 }
 
 /* The next committed entry, if it may be applied now. */
@@ -1468,6 +1417,7 @@ bool driver_turn(struct driver *driver)
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
+    bool more;
 
     if (driver->failed) {
         return false;
@@ -1475,6 +1425,8 @@ bool driver_turn(struct driver *driver)
     if (driver->trying) {
         (void)try_rows(driver); /* its link stays: the alarm has said so */
     }
+    more = appends_turn(&driver->appends,
+                        raft_state(raft_of(driver)) == RAFT_LEADER ? driver_term(driver) : 0);
     submit_first(driver);
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
            has_time(driver, count, until_ms)) {
@@ -1492,7 +1444,7 @@ bool driver_turn(struct driver *driver)
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);
     }
-    return driver->trying || next_to_apply(driver) != NULL;
+    return more || driver->trying || next_to_apply(driver) != NULL;
 }
 
 /* --- the node's own records --- */
@@ -1519,11 +1471,10 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
 
 void driver_mark_joined(struct driver *driver, uint64_t incarnation)
 {
-    struct buf record = BUF_INIT;
+    BUF_LOCAL(record);
 
     prepare_member_record(incarnation, &record);
     driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
-    buf_free(&record);
 }
 
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
@@ -1693,8 +1644,7 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
 {
     struct configuration configuration;
     struct raft_entry entry;
-    struct buf conf = BUF_INIT;
-    int rv;
+    BUF_LOCAL(conf);
 
     if (!driver_leads(driver)) { /* G10 */
         return ERR_NOT_LEADER;
@@ -1709,14 +1659,11 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
     }
     configuration_encode(&configuration, &conf);
     if (configuration_check(conf.data, conf.len) != 0) {
-        buf_free(&conf);
         return ERR_INVALID;
     }
     entry = (struct raft_entry){
         .term = driver_term(driver), .type = RAFT_CHANGE, .buf = {conf.data, conf.len}};
-    rv = submit(driver, &entry, 1);
-    buf_free(&conf);
-    return rv;
+    return submit(driver, &entry, 1);
 }
 
 /* The core watches one node at a time; a second one would leave the first one's state at "running"

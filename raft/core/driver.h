@@ -31,6 +31,7 @@
 #ifndef LEAFD_RAFT_CORE_DRIVER_H
 #define LEAFD_RAFT_CORE_DRIVER_H
 
+#include "raft/core/appends.h"
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
 #include "raft/core/leader_watch.h"
@@ -115,6 +116,7 @@ struct driver {
     struct writes writes;
     struct outbox outbox;
     struct entry_log log;
+    struct appends appends; /* of the log, for followers that lack much of it */
     uint64_t commit;
     uint64_t persisted; /* highest index reported as persisted */
     struct applier applier;
@@ -163,7 +165,7 @@ void driver_take_events(struct driver *driver);
 void driver_tick(struct driver *driver);
 
 /* The end of a turn: submit a new leader's first entry, apply what is committed, write rows. True
- * if more is left to apply (call again soon). */
+ * if more is left to apply, or to send (call again soon). */
 bool driver_turn(struct driver *driver);
 
 /* A held node does not stand for election, however long it hears no leader; votes and follows it

@@ -10,9 +10,9 @@
 
 struct entry_block *entry_block_new(const void *data, size_t len)
 {
-    struct entry_block *block = malloc(sizeof *block + len);
+    struct entry_block *block = MUST_HAVE(malloc(sizeof *block + len));
 
-    ASSERT(block != NULL && len <= UINT32_MAX);
+    ASSERT(len <= UINT32_MAX);
     block->refs = 1;
     block->len = (uint32_t)len;
     if (len > 0) {
@@ -79,8 +79,7 @@ static void make_room(struct entry_log *log)
         return;
     }
     log->capacity = log->capacity ? log->capacity * 2 : 64;
-    log->items = realloc(log->items, log->capacity * sizeof *log->items);
-    ASSERT(log->items != NULL);
+    log->items = MUST_HAVE(realloc(log->items, log->capacity * sizeof *log->items));
 }
 
 void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t write,

@@ -160,13 +160,12 @@ static void encode_entries(const struct raft_append_entries *append, struct buf 
 static void encode_install(const struct raft_install_snapshot *install, uint64_t transfer,
                            struct buf *buf)
 {
-    struct buf conf = BUF_INIT;
+    BUF_LOCAL(conf);
 
     ASSERT(install->conf.n > 0 && install->conf.n <= LIMIT_NODES);
     message_conf_encode(&install->conf, &conf);
     buf_put_u64(buf, transfer);
     buf_put_str32(buf, conf.data, conf.len);
-    buf_free(&conf);
 }
 
 /* Read one entry, into zeros; its buffer points into the reader's data. */
@@ -201,8 +200,7 @@ static void read_entries(struct reader *reader, struct raft_append_entries *appe
     if (reader->bad || append->n_entries == 0) {
         return;
     }
-    append->entries = calloc(append->n_entries, sizeof *append->entries);
-    ASSERT(append->entries != NULL);
+    append->entries = MUST_HAVE(calloc(append->n_entries, sizeof *append->entries));
     term = append->prev_log_term;
     for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
         read_entry(reader, &append->entries[i]);

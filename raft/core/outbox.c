@@ -77,8 +77,7 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
         buf_free(payload);
         return;
     }
-    frame = calloc(1, sizeof *frame);
-    ASSERT(frame != NULL);
+    frame = MUST_HAVE(calloc(1, sizeof *frame));
     frame->write = outbox->submitted;
     frame->to = to;
     buf_move(&frame->payload, payload);

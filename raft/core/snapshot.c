@@ -119,7 +119,7 @@ static void drop_out(struct snapshot_out *out)
 static void send_chunk(struct snapshot_out *out, const struct buf *rows, const uint64_t *digest)
 {
     struct buf data = BUF_INIT;
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
     struct wire_chunk chunk;
 
     if (digest != NULL) {
@@ -134,7 +134,6 @@ static void send_chunk(struct snapshot_out *out, const struct buf *rows, const u
                                        &payload)) {
         drop_out(out);
     }
-    buf_free(&payload);
 }
 
 /* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
@@ -302,11 +301,10 @@ void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_messag
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
                      const struct wire_chunk_ack *ack)
 {
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
 
     wire_chunk_ack_encode(ack, &payload);
     (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload);
-    buf_free(&payload);
 }
 
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,

@@ -22,9 +22,8 @@ static void on_done(struct store_op *op)
 
 struct write *writes_new(struct writes *writes, enum store_op_kind kind)
 {
-    struct write *write = calloc(1, sizeof *write);
+    struct write *write = MUST_HAVE(calloc(1, sizeof *write));
 
-    ASSERT(write != NULL);
     write->op.kind = kind;
     write->op.done = on_done;
     write->op.data = write;

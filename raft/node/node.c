@@ -585,7 +585,7 @@ static void log_refusal(struct node *node)
 /* Whom the birth of the cluster waits for. */
 static void log_waits(const struct birth_seen *waits, size_t count, size_t members)
 {
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     bool wrong = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -597,7 +597,6 @@ static void log_waits(const struct birth_seen *waits, size_t count, size_t membe
              "the cluster is not born yet: all members of the first list have to meet",
              "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
              (const char *)text.data);
-    buf_free(&text);
 }
 
 static void log_born(const struct node *node)
@@ -934,12 +933,12 @@ static int make_keys(struct node *node, struct store_error *ret_error)
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
-    struct node *node = calloc(1, sizeof *node);
+    struct node *node = MUST_HAVE(calloc(1, sizeof *node));
     struct fsm *fsm = fsm_new();
     struct store_loaded loaded;
     int rv;
 
-    ASSERT(node != NULL && settings->peer_address != NULL);
+    ASSERT(settings->peer_address != NULL);
     node->settings = settings;
     node->process = owner;
     node->loop = loop;

@@ -330,10 +330,9 @@ static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_f
 
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
 {
-    struct sim_world *world = calloc(1, sizeof *world);
+    struct sim_world *world = MUST_HAVE(calloc(1, sizeof *world));
     uint64_t end_ms;
 
-    ASSERT(world != NULL);
     world->hooks = &hooks;
     timers_init(&world->events);
     world->seed = seed;

@@ -17,8 +17,7 @@ void sim_check_init(struct sim_world *world)
         struct sim_tag *tag = &world->tags[i];
 
         snprintf(tag->name, sizeof tag->name, "tag-%u", i);
-        tag->epochs = calloc(1, sizeof *tag->epochs);
-        ASSERT(tag->epochs != NULL);
+        tag->epochs = MUST_HAVE(calloc(1, sizeof *tag->epochs));
         tag->epoch_count = 1;
     }
 }
@@ -63,8 +62,7 @@ static void begin_epoch(struct sim_world *world, struct sim_tag *tag, uint32_t g
         return;
     }
     world->stats.forced++;
-    tag->epochs = realloc(tag->epochs, (tag->epoch_count + 1) * sizeof *tag->epochs);
-    ASSERT(tag->epochs != NULL);
+    tag->epochs = MUST_HAVE(realloc(tag->epochs, (tag->epoch_count + 1) * sizeof *tag->epochs));
     tag->epochs[tag->epoch_count++] = (struct sim_epoch){.from_generation = generation};
 }
 
@@ -110,8 +108,7 @@ void sim_check_offered(struct sim_world *world, const void *command, size_t len)
         if (t == SIM_TAGS_ALL) {
             continue;
         }
-        tag->offers = realloc(tag->offers, (tag->offer_count + 1) * sizeof *tag->offers);
-        ASSERT(tag->offers != NULL);
+        tag->offers = MUST_HAVE(realloc(tag->offers, (tag->offer_count + 1) * sizeof *tag->offers));
         tag->offers[tag->offer_count++] = (struct sim_offer){item.first, item.end, false};
     }
 }
@@ -213,8 +210,7 @@ static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
     if (want == *capacity) {
         return;
     }
-    *table = realloc(*table, want * sizeof **table);
-    ASSERT(*table != NULL);
+    *table = MUST_HAVE(realloc(*table, want * sizeof **table));
     memset(*table + *capacity, 0, (want - *capacity) * sizeof **table);
     *capacity = want;
 }
@@ -294,8 +290,7 @@ void sim_check_flakes(struct sim_node *node, unsigned layout, const struct segme
     struct sim_world *world = node->world;
 
     if (world->flakes == NULL) {
-        world->flakes = calloc(SIM_FLAKES_MAX, sizeof *world->flakes);
-        ASSERT(world->flakes != NULL);
+        world->flakes = MUST_HAVE(calloc(SIM_FLAKES_MAX, sizeof *world->flakes));
     }
     ASSERT(world->flake_count < SIM_FLAKES_MAX);
     world->flakes[world->flake_count++] = (struct sim_flakes){layout, *range};

@@ -55,9 +55,8 @@ static void request_done(struct id_request *base);
 
 static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind)
 {
-    struct sim_request *request = calloc(1, sizeof *request);
+    struct sim_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
-    ASSERT(request != NULL);
     request->node = node;
     request->kind = kind;
     request->incarnation = node->incarnation;

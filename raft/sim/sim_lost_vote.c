@@ -45,7 +45,8 @@ static bool can_be_spared(const struct sim_node *node)
     }
 
     SIM_NODE_FOREACH (other, node->world) {
-        if (other->lost_vote || (other->gone && (conf.members & BIT(other->id)))) {
+        if (other->lost_vote || other->loses_vote ||
+            (other->gone && (conf.members & BIT(other->id)))) {
             return false;
         }
         alive += (conf.voters & BIT(other->id)) != 0;

@@ -185,9 +185,8 @@ static void limit_time(uint64_t limit_s)
 _Noreturn static void run_and_exit(const struct options *options, uint64_t seed, size_t shift,
                                    const char *store_dir, struct sim_stats *ret_stats)
 {
-    volatile char *before = malloc(1 + shift);
+    volatile char *before = MUST_HAVE(malloc(1 + shift));
 
-    ASSERT(before != NULL);
     before[shift] = 1;
     if (!options->one) {
         limit_time(options->limit_s);

@@ -71,9 +71,8 @@ static void on_asked(struct id_request *base)
 static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t node_id)
 {
     struct sim_world *world = via->world;
-    struct sim_membership_request *request = calloc(1, sizeof *request);
+    struct sim_membership_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
-    ASSERT(request != NULL);
     request->world = world;
     request->ask.kind = (uint8_t)kind;
     request->ask.node_id = node_id;
@@ -136,7 +135,7 @@ void sim_member_join(struct sim_node *node)
     struct sim_world *world = node->world;
     struct sim_node *via = sim_any_running(world);
     struct buf request = BUF_INIT;
-    struct buf answer = BUF_INIT;
+    BUF_LOCAL(answer);
     struct wire_joined joined = {0};
     struct wire_join join = {"", {{0, 0}, 0}};
 
@@ -168,7 +167,6 @@ void sim_member_join(struct sim_node *node)
     } else {
         sim_happens(node, SIM_JOIN, 50 + sim_below(world, 150));
     }
-    buf_free(&answer);
 }
 
 /* --- nodes that go --- */

@@ -21,9 +21,8 @@
 static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type type,
                                    const struct buf *payload)
 {
-    struct sim_frame *frame = calloc(1, sizeof *frame);
+    struct sim_frame *frame = MUST_HAVE(calloc(1, sizeof *frame));
 
-    ASSERT(frame != NULL);
     frame->from = from->id;
     frame->from_incarnation = from->incarnation;
     frame->set_back = from->set_back;
@@ -224,9 +223,8 @@ static bool is_new_link(struct sim_node *to, const struct sim_node *from)
 /* What the handshake of this link would say. */
 static bool let_in(struct sim_node *to, struct sim_node *from)
 {
-    struct buf statement = BUF_INIT;
+    BUF_LOCAL(statement);
     int rv = peers_admit(&to->replica.peers, from->id, 1000 + from->id);
-    bool known;
 
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
@@ -243,9 +241,7 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
         return false;
     }
     peers_state(&from->replica.peers, &statement);
-    known = peers_know(&to->replica.peers, from->id, statement.data, statement.len);
-    buf_free(&statement);
-    return known;
+    return peers_know(&to->replica.peers, from->id, statement.data, statement.len);
 }
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)

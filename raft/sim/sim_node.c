@@ -174,8 +174,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
 
     sim_check_offered(node->world, request->payload.data, request->payload.len);
     if (request->payload.data[1] == COMMAND_GRANT) {
-        late = calloc(1, sizeof *late);
-        ASSERT(late != NULL);
+        late = MUST_HAVE(calloc(1, sizeof *late));
         late->node = node;
         late->request = request;
         late->done = request->done;

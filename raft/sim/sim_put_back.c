@@ -134,7 +134,7 @@ static void forget_peers(struct sim_node *node)
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
     struct store_error error = {{0}};
-    struct buf record = BUF_INIT;
+    BUF_LOCAL(record);
 
     rollback_save(&nothing, &record);
     op.local = record.data;
@@ -145,7 +145,6 @@ static void forget_peers(struct sim_node *node)
         sim_fail(node->world, "node %u: its record does not go: %s", node->id, error.text);
     }
     sim_store_close(node);
-    buf_free(&record);
 }
 
 bool sim_put_back_strike(struct sim_world *world)

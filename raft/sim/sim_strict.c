@@ -143,8 +143,7 @@ static uint32_t axis_of(struct sim_world *world, unsigned t, uint32_t generation
             return axis->history_tag;
         }
     }
-    tag->axes = realloc(tag->axes, (tag->axis_count + 1) * sizeof *tag->axes);
-    ASSERT(tag->axes != NULL);
+    tag->axes = MUST_HAVE(realloc(tag->axes, (tag->axis_count + 1) * sizeof *tag->axes));
     axis = &tag->axes[tag->axis_count++];
     len = snprintf(name, sizeof name, "%s#%u", name_of(world, t), generation);
     axis->generation = generation;
@@ -383,9 +382,8 @@ static void request_done(struct id_request *base)
 static struct strict_request *request_new(struct sim_node *node, enum id_request_kind kind,
                                           unsigned tag)
 {
-    struct strict_request *request = calloc(1, sizeof *request);
+    struct strict_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
-    ASSERT(request != NULL);
     request->node = node;
     request->incarnation = node->incarnation;
     request->tag = tag;
@@ -517,8 +515,7 @@ void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_
 
 void sim_strict_init(struct sim_world *world)
 {
-    world->strict = calloc(1, sizeof *world->strict);
-    ASSERT(world->strict != NULL);
+    world->strict = MUST_HAVE(calloc(1, sizeof *world->strict));
     world->strict->history = history_new();
     (void)history_client(world->strict->history, "sim", 3);
     world->strict->changing_has_keys = world->seed % 3 == 0;

@@ -51,9 +51,8 @@ static void ask(struct sim_node *via)
 {
     struct sim_world *world = via->world;
     struct member_ask ask = {.kind = MEMBER_ASK_LEVEL};
-    struct id_request *request = calloc(1, sizeof *request);
+    struct id_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
-    ASSERT(request != NULL);
     ask.level = (uint16_t)(fsm_level(via->replica.fsm) + 1);
     if (world->faults && sim_percent(world, 20)) {
         ask = (struct member_ask){.kind = MEMBER_ASK_LEVEL_SEE};

@@ -59,9 +59,8 @@ bool sim_percent(struct sim_world *world, unsigned percent)
 
 void sim_schedule(struct sim_world *world, uint64_t in_ms, struct sim_event event)
 {
-    struct sim_event *kept = malloc(sizeof *kept);
+    struct sim_event *kept = MUST_HAVE(malloc(sizeof *kept));
 
-    ASSERT(kept != NULL);
     *kept = event;
     kept->world = world;
     timer_init(&kept->timer, world->hooks->fire);

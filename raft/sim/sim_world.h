@@ -55,7 +55,7 @@ struct sim_flakes {
     struct segment_range range;
 };
 #define SIM_KEPT_MAX 4096 /* tags made once, which must all be there at the end */
-#define SIM_LEVELS_MAX 4  /* that there ever are */
+#define SIM_LEVELS_MAX 5  /* that there ever are */
 #define SIM_MONO_LEVEL 4  /* that brings monotonic tags */
 #define SIM_MONO_SERVED 1 /* a leader hands their ids out */
 #define SIM_KEPT_STEP 7   /* the step that half of them get once they are acknowledged */

@@ -71,6 +71,9 @@ struct ring {
 void ring_start(struct ring *ring, unsigned count);
 void ring_close(struct ring *ring);
 
+/* One that is closed at the end of its block. */
+#define RING struct ring __attribute__((cleanup(ring_close)))
+
 struct ring_node *ring_node(struct ring *ring, uint64_t id);
 
 /* Let everything happen that needs no time. */

@@ -182,7 +182,7 @@ static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAK
 /* Give up; an acceptor says why, in words only to a dialler that is known to belong here. */
 static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out)
 {
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
     char newer[HANDSHAKE_TEXT_BYTES];
     const char *text = "";
 
@@ -203,7 +203,6 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     buf_put_u16(&payload, (uint16_t)reject);
     buf_put_str16(&payload, text, strlen(text));
     frame_put(out, FRAME_REJECT, payload.data, payload.len);
-    buf_free(&payload);
 }
 
 /* --- what is sent --- */
@@ -213,7 +212,7 @@ static void introduce(const struct handshake *handshake, const uint8_t *nonce, c
                       struct buf *out)
 {
     const struct handshake_config *config = handshake->config;
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
 
     buf_put_u16(&payload, protocol_of(handshake));
     buf_put_u16(&payload, own_levels(handshake).min);
@@ -231,7 +230,6 @@ static void introduce(const struct handshake *handshake, const uint8_t *nonce, c
         buf_put_u16(&payload, level_now(handshake));
     }
     frame_put(out, handshake->dialler ? FRAME_HELLO : FRAME_CHALLENGE, payload.data, payload.len);
-    buf_free(&payload);
 }
 
 /* Without TLS: the mac over what both sides said, as the one who speaks it: the dialler, with its
@@ -270,8 +268,8 @@ static void put_proof(const struct handshake *handshake, struct buf *out)
 {
     struct net_receiver *receiver = handshake->config->receiver;
     uint8_t mac[HANDSHAKE_MAC_BYTES];
-    struct buf statement = BUF_INIT;
-    struct buf proof = BUF_INIT;
+    BUF_LOCAL(statement);
+    BUF_LOCAL(proof);
 
     if (receiver->introduce != NULL) {
         receiver->introduce(receiver, &statement);
@@ -282,8 +280,6 @@ static void put_proof(const struct handshake *handshake, struct buf *out)
     }
     buf_put(&proof, statement.data, statement.len);
     frame_put(out, FRAME_PROOF, proof.data, proof.len);
-    buf_free(&statement);
-    buf_free(&proof);
 }
 
 /* --- what is received: each answers and moves the state, or says why it is rejected --- */

@@ -20,7 +20,7 @@ static void put_levels(struct buf *buf, struct level_range levels)
 void handshake_old_mac(const struct handshake_old *old, const struct handshake_old_secret *secret,
                        const struct handshake_old_said *said, uint8_t ret_mac[HANDSHAKE_MAC_BYTES])
 {
-    struct buf transcript = BUF_INIT;
+    BUF_LOCAL(transcript);
     unsigned mac_len = 0;
 
     buf_put_str16(&transcript, said->label, strlen(said->label));
@@ -38,5 +38,4 @@ void handshake_old_mac(const struct handshake_old *old, const struct handshake_o
     ASSERT(HMAC(EVP_sha256(), secret->len > 0 ? secret->data : "", (int)secret->len,
                 transcript.data, transcript.len, ret_mac, &mac_len) != NULL);
     ASSERT(mac_len == HANDSHAKE_MAC_BYTES);
-    buf_free(&transcript);
 }

@@ -276,10 +276,10 @@ static void init(struct join *join)
 
 int join_cluster(const struct join_config *config, struct join_result *ret_result)
 {
-    struct join *join = calloc(1, sizeof *join);
+    struct join *join = MUST_HAVE(calloc(1, sizeof *join));
     int status;
 
-    ASSERT(join != NULL && config->target_count > 0);
+    ASSERT(config->target_count > 0);
     *ret_result = (struct join_result){.index = 0};
     join->config = config;
     join->result = ret_result;

@@ -59,9 +59,9 @@ static void out_failed_cb(struct net_out *out, const char *reason)
 struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner)
 {
-    struct net_conn *conn = calloc(1, sizeof *conn);
+    struct net_conn *conn = MUST_HAVE(calloc(1, sizeof *conn));
 
-    ASSERT(conn != NULL && !hub->closing && (wanted_id != 0) == (role == NET_CONN_DIALS));
+    ASSERT(!hub->closing && (wanted_id != 0) == (role == NET_CONN_DIALS));
     conn->hub = hub;
     conn->ops = ops;
     conn->owner = owner;

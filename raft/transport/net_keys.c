@@ -374,10 +374,10 @@ static int fill(struct net_keys *keys, const struct net_key_source *source,
 int net_keys_make(const struct net_key_source *source, struct net_keys **ret_keys,
                   char ret_why[NET_KEYS_WHY_BYTES])
 {
-    struct net_keys *keys = calloc(1, sizeof *keys);
+    struct net_keys *keys = MUST_HAVE(calloc(1, sizeof *keys));
     int rv;
 
-    ASSERT(keys != NULL && source->secret_count <= LIMIT_SECRETS);
+    ASSERT(source->secret_count <= LIMIT_SECRETS);
     ASSERT(source->old_secret_len <= LIMIT_SECRET_BYTES);
     ASSERT(strlen(source->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
     tls_library_init();

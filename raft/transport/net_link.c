@@ -222,9 +222,9 @@ static void detach(struct net_link *link, const char *reason)
 
 void net_links_add(struct net_links *links, const struct net_peer *peer)
 {
-    struct net_link *link = calloc(1, sizeof *link);
+    struct net_link *link = MUST_HAVE(calloc(1, sizeof *link));
 
-    ASSERT(link != NULL && peer->id > 0 && peer->id != links->hub->config.node_id);
+    ASSERT(peer->id > 0 && peer->id != links->hub->config.node_id);
     link->links = links;
     link->id = peer->id;
     link->backoff_ms = LIMIT_REDIAL_MIN_MS;

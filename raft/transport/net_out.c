@@ -39,9 +39,8 @@ static size_t piece_bytes(const struct net_piece *piece)
 /* A piece with this payload, at the end of the queue; its header is the caller's to fill. */
 static uint8_t *queue_piece(struct net_out *out, size_t header_len, struct buf *payload)
 {
-    struct net_piece *piece = calloc(1, sizeof *piece);
+    struct net_piece *piece = MUST_HAVE(calloc(1, sizeof *piece));
 
-    ASSERT(piece != NULL);
     piece->header_len = header_len;
     buf_move(&piece->payload, payload);
     STAILQ_INSERT_TAIL(&out->queue, piece, link);

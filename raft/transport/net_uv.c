@@ -4,6 +4,7 @@
  * The happy path: open binds and listens; set_peers() makes a link a peer, which dials; send()
  * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
  * before the loop would wait. So many frames of one turn share a write and none waits for a timer.
+ * Urgent ones do not wait for the turn either, and take along what stands before them.
  *
  * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
  * lets go of the hub, and the last one frees the rest and calls back.
@@ -69,8 +70,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     if (rv != 0) {
         return rv;
     }
-    net = calloc(1, sizeof *net);
-    ASSERT(net != NULL);
+    net = MUST_HAVE(calloc(1, sizeof *net));
     net->base.ops = &net_uv_ops;
     net_hub_init(&net->hub, loop, config, receiver);
     net->hub.handshake.known = is_known;
@@ -184,6 +184,9 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         return rv;
     }
     net_out_frame(out, type, payload);
+    if (frame_is_urgent(type)) {
+        net_out_flush(out); /* the link may end with that; its frames are lost then, as ever */
+    }
     return 0;
 }
 

@@ -10,7 +10,8 @@
  * (net_keys.h), and then say who they are (handshake.h): all that within LIMIT_HANDSHAKE_MS.
  *
  * The happy path of sending: send() queues; before the loop waits for events the queue of each link
- * goes out in one write; what is queued while that is under way goes with the next.
+ * goes out in one write; what is queued while that is under way goes with the next. With an urgent
+ * frame (frame.h) it goes at once.
  *
  * Failure modes: connection refused, reset, deaf: redialled (net_link.h); wrong cluster, secret,
  * version, node: REJECT with the reason, logged once a change of reason; broken frame, CRC or type:

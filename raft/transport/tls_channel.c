@@ -162,10 +162,10 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
 
 static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint64_t own_id)
 {
-    struct tls_channel *channel = calloc(1, sizeof *channel);
+    struct tls_channel *channel = MUST_HAVE(calloc(1, sizeof *channel));
     BIO *bio = BIO_new(bio_method());
 
-    ASSERT(channel != NULL && bio != NULL);
+    ASSERT(bio != NULL);
     channel->keys = net_keys_ref(keys);
     channel->own_id = own_id;
     channel->ssl = SSL_new(ctx);

@@ -70,6 +70,11 @@ bool frame_is_handshake(enum frame_type type)
     return type >= FRAME_HELLO && type <= FRAME_JOINED;
 }
 
+bool frame_is_urgent(enum frame_type type)
+{
+    return type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK;
+}
+
 void frame_decoder_init(struct frame_decoder *decoder)
 {
     *decoder = (struct frame_decoder){BUF_INIT, LIMIT_HANDSHAKE_BYTES, true, false, 0};

@@ -133,7 +133,7 @@ static void expect_figures(struct ring *ring, uint64_t id, uint64_t taken, uint6
 
 static void test_a_follower_gives_what_was_acknowledged_before(void **state)
 {
-    struct ring ring = {.rows_hold_ms = 60000};
+    RING ring = {.rows_hold_ms = 60000};
     struct taker taker = {0};
     struct backup_head head;
     uint64_t leader;
@@ -153,13 +153,12 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
     now_ms = clock_wall_ms(&ring_node(&ring, follower)->clock);
     assert_in_range(figures_of(&ring, follower)->last_ms, now_ms - 2 * RING_HEARTBEAT_MS, now_ms);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 /* A follower that has not heard yet that something was committed does not leave it out. */
 static void test_it_waits_until_the_node_has_caught_up(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     struct backup_head head;
     uint64_t leader;
@@ -180,13 +179,12 @@ static void test_it_waits_until_the_node_has_caught_up(void **state)
     expect_whole(&taker, follower, &head);
     assert_true(has_tag(&taker, "last"));
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 /* It never hears: an error, not an older state. */
 static void test_a_node_that_does_not_catch_up_in_time(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     uint64_t leader;
     uint64_t follower;
@@ -200,12 +198,11 @@ static void test_a_node_that_does_not_catch_up_in_time(void **state)
     assert_int_equal(take_part(&taker), ERR_TIMEOUT);
     assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 static void test_one_fixed_state_while_the_cluster_goes_on(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     struct backup_head head;
     uint64_t leader;
@@ -220,12 +217,11 @@ static void test_one_fixed_state_while_the_cluster_goes_on(void **state)
     expect_whole(&taker, leader, &head);
     assert_false(has_tag(&taker, "later"));
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 static void test_one_at_a_time(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker first = {0};
     struct taker second = {0};
     struct taker foreign = {.what = {.number = 4711}};
@@ -246,12 +242,11 @@ static void test_one_at_a_time(void **state)
     expect_figures(&ring, leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
-    ring_close(&ring);
 }
 
 static void test_one_that_nobody_asks_for_is_given_up(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker first = {0};
     struct taker second = {0};
     uint64_t leader;
@@ -268,12 +263,11 @@ static void test_one_that_nobody_asks_for_is_given_up(void **state)
     expect_figures(&ring, leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
-    ring_close(&ring);
 }
 
 static void test_one_that_takes_too_long_is_cut_off(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     uint64_t leader;
     uint64_t follower;
@@ -297,12 +291,11 @@ static void test_one_that_takes_too_long_is_cut_off(void **state)
     assert_int_equal(ring_node(&ring, leader)->replica.backups.state, BACKUPS_NONE);
     expect_figures(&ring, leader, 0, 1);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 static void test_without_a_majority_only_a_local_one(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     struct backup_head head;
     uint64_t leader;
@@ -320,12 +313,11 @@ static void test_without_a_majority_only_a_local_one(void **state)
     expect_whole(&taker, follower, &head);
     assert_true(head.local);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 static void test_a_row_that_cannot_be_read_ends_it(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     uint64_t leader;
     uint64_t follower;
@@ -337,13 +329,12 @@ static void test_a_row_that_cannot_be_read_ends_it(void **state)
     ring_node(&ring, leader)->disk.read_status = 0;
     take_rest(&ring, leader, &taker);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 /* Its view keeps the database from using pages again. */
 static void test_it_is_given_up_when_the_disk_becomes_nearly_full(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     struct taker late = {0};
     uint64_t leader;
@@ -358,12 +349,11 @@ static void test_it_is_given_up_when_the_disk_becomes_nearly_full(void **state)
     take_rest(&ring, leader, &late); /* one that begins then is what is needed most */
     taker_free(&taker);
     taker_free(&late);
-    ring_close(&ring);
 }
 
 static void test_a_stop_answers_who_waits(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     uint64_t leader;
     uint64_t follower;
@@ -379,13 +369,12 @@ static void test_a_stop_answers_who_waits(void **state)
     assert_int_equal(take_part(&taker), ERR_SHUTTING_DOWN);
     ring_node(&ring, leader)->disk_held = false;
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 /* What a tag grew by in the file is what it was granted. */
 static void test_it_tells_how_far_tags_grew(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct taker taker = {0};
     struct asked open;
     struct backup_reader reader;
@@ -414,7 +403,6 @@ static void test_it_tells_how_far_tags_grew(void **state)
     }
     assert_int_equal(found, 1);
     taker_free(&taker);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -62,7 +62,7 @@ static void expect_no_candidate(struct ring *ring)
 
 static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
 {
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
     struct wire_birth said;
     struct birth birth;
     uint64_t first = 0;
@@ -87,12 +87,11 @@ static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
         first = birth.uid.low;
         assert_int_equal(waits_of(&ring, id), 0);
     }
-    ring_close(&ring);
 }
 
 static void test_who_was_met_is_forgotten_with_the_run(void **state)
 {
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
 
     (void)state;
     ring_start(&ring, 3);
@@ -102,13 +101,12 @@ static void test_who_was_met_is_forgotten_with_the_run(void **state)
     assert_int_equal(ring_meet(&ring, 3, 1), 0);
     assert_int_equal(wait_for(&ring, 1, 2), BIRTH_WAIT_UNMET);
     expect_no_candidate(&ring);
-    ring_close(&ring);
 }
 
 /* A long wait does not make all of them stand at once when it ends. */
 static void test_a_node_that_is_let_go_waits_for_a_leader_first(void **state)
 {
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
 
     (void)state;
     ring_start(&ring, 3);
@@ -119,13 +117,12 @@ static void test_a_node_that_is_let_go_waits_for_a_leader_first(void **state)
     assert_int_equal(term_of(&ring, 1), 1);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
     assert_true(driver_leads(&ring_node(&ring, 1)->replica.driver));
-    ring_close(&ring);
 }
 
 static void test_another_list_keeps_a_node_waiting_until_it_is_mended(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
 
     (void)state;
     ring_start(&ring, 3);
@@ -142,7 +139,6 @@ static void test_another_list_keeps_a_node_waiting_until_it_is_mended(void **sta
     assert_int_equal(ring_meet(&ring, 2, 1), 0);
     assert_int_equal(ring_meet(&ring, 3, 1), 0);
     assert_int_equal(waits_of(&ring, 1), 0);
-    ring_close(&ring);
 }
 
 /* Somebody has the log already: it will come from there. A vote for this node could only be of one
@@ -150,7 +146,7 @@ static void test_another_list_keeps_a_node_waiting_until_it_is_mended(void **sta
 static void test_one_that_is_born_with_the_same_list_is_waited_for(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
 
     (void)state;
     ring_start(&ring, 3);
@@ -169,13 +165,12 @@ static void test_one_that_is_born_with_the_same_list_is_waited_for(void **state)
     expect_no_candidate(&ring);
     said.uid = uid_make(3, 4); /* and another birth is another cluster's */
     assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_BIRTH);
-    ring_close(&ring);
 }
 
 static void test_strangers_count_for_nothing(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {.apart = true};
+    RING ring = {.apart = true};
 
     (void)state;
     ring_start(&ring, 3);
@@ -185,13 +180,12 @@ static void test_strangers_count_for_nothing(void **state)
     }
     assert_int_equal(waits_of(&ring, 1), 2);
     expect_no_candidate(&ring);
-    ring_close(&ring);
 }
 
 static void test_born_nodes_of_two_clusters_refuse_each_other(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     ring_start(&ring, 3);
@@ -206,13 +200,12 @@ static void test_born_nodes_of_two_clusters_refuse_each_other(void **state)
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_node(&ring, 1)->failed_count, 1); /* told once */
     assert_int_equal(ring_node(&ring, 1)->failed_err, ERR_OTHER_BIRTH);
-    ring_close(&ring);
 }
 
 static void test_a_stray_node_that_was_put_right_counts_no_more(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     ring_start(&ring, 3);
@@ -223,14 +216,13 @@ static void test_a_stray_node_that_was_put_right_counts_no_more(void **state)
     birth_watch_refused(&ring_node(&ring, 1)->replica.births, 3, ERR_OTHER_BIRTH);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_node(&ring, 1)->failed_count, 0);
-    ring_close(&ring);
 }
 
 /* It was met before the birth, and its first entry has not arrived; or it joins. */
 static void test_a_born_node_lets_in_who_has_heard_of_no_birth(void **state)
 {
     struct wire_birth said;
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     ring_start(&ring, 3);
@@ -242,7 +234,6 @@ static void test_a_born_node_lets_in_who_has_heard_of_no_birth(void **state)
     assert_int_equal(judge(&ring, 1, 2, said), ERR_OTHER_LIST);
     said.list_digest = 0;
     assert_int_equal(judge(&ring, 1, 2, said), 0);
-    ring_close(&ring);
 }
 
 /* --- the digest of a list --- */

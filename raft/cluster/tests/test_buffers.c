@@ -100,7 +100,7 @@ static void expect_idle(struct ring *ring)
 
 static void test_all_answer(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
     const struct id_node_buffers *second;
 
@@ -123,13 +123,12 @@ static void test_all_answer(void **state)
     assert_int_equal(node_of(&looked, 3)->page.count, 0);
     end_look(&looked);
     expect_idle(&ring);
-    ring_close(&ring);
 }
 
 /* An older leafd would close the link for a frame that it does not know. */
 static void test_below_the_level_nobody_is_asked(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
 
     (void)state;
@@ -143,12 +142,11 @@ static void test_below_the_level_nobody_is_asked(void **state)
     assert_int_equal(ring.passed[FRAME_BUFFERS], 0);
     end_look(&looked);
     expect_idle(&ring);
-    ring_close(&ring);
 }
 
 static void test_one_without_a_link(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
 
     (void)state;
@@ -161,12 +159,11 @@ static void test_one_without_a_link(void **state)
     assert_false(node_of(&looked, 3)->asked);
     end_look(&looked);
     expect_idle(&ring);
-    ring_close(&ring);
 }
 
 static void test_silence_ends_at_the_deadline(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
 
     (void)state;
@@ -185,12 +182,11 @@ static void test_silence_ends_at_the_deadline(void **state)
     assert_false(node_of(&looked, 3)->answered);
     end_look(&looked);
     expect_idle(&ring);
-    ring_close(&ring);
 }
 
 static void test_a_link_that_breaks(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
 
     (void)state;
@@ -206,14 +202,13 @@ static void test_a_link_that_breaks(void **state)
     ring_resume(&ring, 3);
     end_look(&looked);
     expect_idle(&ring);
-    ring_close(&ring);
 }
 
 /* So many wait, and no more; and those end with the node. */
 static void test_bound_and_end(void **state)
 {
     static struct looked looked[LIMIT_BUFFERS_WAITS + 1];
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     begin(&ring, LEVEL);
@@ -234,7 +229,6 @@ static void test_bound_and_end(void **state)
         end_look(&looked[i]);
     }
     ring_resume(&ring, 3);
-    ring_close(&ring);
 }
 
 /* --- lies --- */
@@ -251,7 +245,7 @@ static void test_answers_that_nobody_asked_for(void **state)
 {
     static const uint8_t empty[] = {0, 0, 0, 0, 0};
     struct wire_buffers message = {.answer = true, .data = empty, .len = sizeof empty};
-    struct ring ring = {0};
+    RING ring = {0};
     struct looked looked;
 
     (void)state;
@@ -275,13 +269,12 @@ static void test_answers_that_nobody_asked_for(void **state)
     assert_true(node_of(&looked, 3)->answered);
     end_look(&looked);
     ring_resume(&ring, 3);
-    ring_close(&ring);
 }
 
 static void test_questions_that_are_none(void **state)
 {
     struct buf query = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     begin(&ring, LEVEL);
@@ -289,7 +282,6 @@ static void test_questions_that_are_none(void **state)
     query_get_encode(&query, "a", 1);
     assert_false(say(&ring, 2, &(struct wire_buffers){.data = query.data, .len = query.len}));
     buf_free(&query);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ static void run_until_failed(struct ring *ring, uint64_t ms)
 
 static void test_the_first_row_that_differs_is_named(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     uint64_t odd = ring_follower(&ring);
 
@@ -112,13 +112,12 @@ static void test_the_first_row_that_differs_is_named(void **state)
     /* The others go on. */
     ring_crash(&ring, odd);
     ring_make(&ring, leader, "after", 10);
-    ring_close(&ring);
 }
 
 /* The state of the leader itself went wrong: it ends, and not its followers. */
 static void test_a_leader_whose_state_is_wrong_ends_alone(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
 
     (void)state;
@@ -130,12 +129,11 @@ static void test_a_leader_whose_state_is_wrong_ends_alone(void **state)
     leader = ring_elect(&ring);
     ring_make(&ring, leader, "after", 10);
     assert_true(ring_node(&ring, leader)->failed_count == 0);
-    ring_close(&ring);
 }
 
 static void test_of_two_nodes_nobody_can_tell(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 2);
     uint64_t odd = ring_follower(&ring);
 
@@ -144,13 +142,12 @@ static void test_of_two_nodes_nobody_can_tell(void **state)
     ring_make(&ring, leader, "later", 10);
     run_until_failed(&ring, 5000);
     assert_alone_failed(&ring, odd, "is ta; here: ");
-    ring_close(&ring);
 }
 
 /* The third is away: the node ends when the time is over, and the other names the row. */
 static void test_without_a_third_it_ends_in_time(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     uint64_t odd = ring_follower(&ring);
     uint64_t began_ms;
@@ -164,13 +161,12 @@ static void test_without_a_third_it_ends_in_time(void **state)
     assert_true(ring.clock.now_ms - began_ms >= LIMIT_DOUBT_MS);
     assert_true(ring.clock.now_ms - began_ms <= LIMIT_DOUBT_MS + DIGEST_MS + 1000);
     assert_alone_failed(&ring, odd, "is ta; here: ");
-    ring_close(&ring);
 }
 
 /* Nobody answers questions about rows: it ends all the same, and says so. */
 static void test_no_row_without_an_answer(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     uint64_t odd = ring_follower(&ring);
     uint64_t began_ms;
@@ -183,13 +179,12 @@ static void test_no_row_without_an_answer(void **state)
     run_until_failed(&ring, 30000);
     assert_true(ring.clock.now_ms - began_ms <= LIMIT_COMPARE_MS + DIGEST_MS + 1000);
     assert_alone_failed(&ring, odd, "did not answer in time");
-    ring_close(&ring);
 }
 
 /* Below level 3 nobody is asked: no frame of it leaves. */
 static void test_below_level_3_it_ends_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t odd;
 
     (void)state;
@@ -200,7 +195,6 @@ static void test_below_level_3_it_ends_at_once(void **state)
     run_until_failed(&ring, 2000);
     assert_alone_failed(&ring, odd, "below level 3");
     assert_int_equal(ring.passed[FRAME_WITNESS] + ring.passed[FRAME_COMPARE], 0);
-    ring_close(&ring);
 }
 
 /* --- lies --- */
@@ -216,7 +210,7 @@ static void say(struct ring *ring, uint64_t from, uint64_t to, enum frame_type t
 /* A leader says a digest that it does not have: nobody ends, and the alarm is raised. */
 static void test_a_false_digest_ends_nobody(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     struct driver *driver = &replica_of(&ring, leader)->driver;
     struct buf bytes = BUF_INIT;
@@ -238,14 +232,13 @@ static void test_a_false_digest_ends_nobody(void **state)
         assert_true(replica_of(&ring, id)->driver.trust.alarm.count > 0);
         assert_true(driver_applied(&replica_of(&ring, id)->driver)->index >= index);
     }
-    ring_close(&ring);
 }
 
 /* One member that tells everybody of another state parts nobody; nor does it get a view of rows
  * again and again. */
 static void test_one_member_alone_convinces_nobody(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     uint64_t liar = ring_follower(&ring);
     struct driver *driver = &replica_of(&ring, leader)->driver;
@@ -268,13 +261,12 @@ static void test_one_member_alone_convinces_nobody(void **state)
     assert_int_equal(driver->trust.alarm.count, 0); /* nobody was asked for its sake */
     ring_make(&ring, leader, "after", 10);
     assert_int_equal(ring_node(&ring, leader)->failed_count, 0);
-    ring_close(&ring);
 }
 
 /* An answer that a leader invents, about a later start of a node: the others know of none. */
 static void test_a_later_start_that_nobody_knows(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
 
     (void)state;
@@ -285,13 +277,12 @@ static void test_a_later_start_that_nobody_knows(void **state)
     assert_int_equal(ring_node(&ring, follower)->superseded, 0);
     assert_int_equal(replica_of(&ring, follower)->requests.superseded, 0);
     assert_true(replica_of(&ring, follower)->driver.trust.alarm.count > 0);
-    ring_close(&ring);
 }
 
 /* And nobody can be asked: it ends. */
 static void test_a_later_start_that_nobody_denies(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
 
     (void)state;
@@ -303,7 +294,6 @@ static void test_a_later_start_that_nobody_denies(void **state)
     assert_int_equal(ring_node(&ring, follower)->superseded, 0);
     ring_run_ms(&ring, 1000);
     assert_true(ring_node(&ring, follower)->superseded == UINT64_MAX);
-    ring_close(&ring);
 }
 
 /* --- many rows --- */
@@ -311,7 +301,7 @@ static void test_a_later_start_that_nobody_denies(void **state)
 /* A row in the middle of many, one that is missing here, and one that is missing there. */
 static void test_a_row_among_many(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = begin(&ring, 3);
     uint64_t odd = ring_follower(&ring);
     char name[32];
@@ -343,7 +333,6 @@ static void test_a_row_among_many(void **state)
     run_until_failed(&ring, 5000);
     assert_alone_failed(&ring, odd, "is ttag00011900; here: no such row; on node ");
     assert_true(ring.passed[FRAME_COMPARED] >= 4); /* OPEN, two parts at least, ROWS */
-    ring_close(&ring);
 }
 
 int main(void)

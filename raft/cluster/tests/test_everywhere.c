@@ -82,7 +82,7 @@ static uint64_t third(uint64_t leader, uint64_t id)
 static void answered_by(bool by_leader)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t index;
@@ -98,7 +98,6 @@ static void answered_by(bool by_leader)
     }
     expect_idle(&ring);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_answered_once_all_have_applied_it(void **state)
@@ -111,7 +110,7 @@ static void test_answered_once_all_have_applied_it(void **state)
 static void test_a_lone_node_is_everybody(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     ring_start(&ring, 1);
@@ -121,14 +120,13 @@ static void test_a_lone_node_is_everybody(void **state)
     expect_all(&waited);
     expect_idle(&ring);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* Many waits share their questions. */
 static void test_all_waits_ask_together(void **state)
 {
     struct waited *waited = calloc(100, sizeof *waited);
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     size_t passed;
@@ -154,14 +152,13 @@ static void test_all_waits_ask_together(void **state)
     assert_int_equal(ring.passed[FRAME_APPLIED] - passed, 16);
     expect_idle(&ring);
     free(waited);
-    ring_close(&ring);
 }
 
 static void test_each_wait_ends_at_its_own_entry(void **state)
 {
     struct waited later = {0};
     struct waited first = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t applied;
@@ -182,7 +179,6 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
     expect_all(&later);
     asked_free(&first.asked);
     asked_free(&later.asked);
-    ring_close(&ring);
 }
 
 /* --- who is missing --- */
@@ -190,7 +186,7 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
 static void test_a_member_that_hangs_is_named(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -207,13 +203,12 @@ static void test_a_member_that_hangs_is_named(void **state)
     expect_idle(&ring);
     ring_resume(&ring, other);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_a_dead_member_is_named(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -233,14 +228,13 @@ static void test_a_dead_member_is_named(void **state)
     ring_run_ms(&ring, 500);
     expect_all(&waited);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* The node knows the outcome, and then hears nothing more of the leader: neither it nor its log. */
 static void test_the_node_that_waits_is_one_of_them(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t index;
@@ -259,14 +253,13 @@ static void test_the_node_that_waits_is_one_of_them(void **state)
         assert_true(waited.missing.nodes[i].reachable); /* by what this node knows */
     }
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* --- what it survives --- */
 
 static void test_a_snapshot_counts(void **state)
 {
-    struct ring ring = {.snapshot_entries = 10};
+    RING ring = {.snapshot_entries = 10};
     struct waited waited = {0};
     uint64_t leader;
     uint64_t follower;
@@ -286,13 +279,12 @@ static void test_a_snapshot_counts(void **state)
     assert_true(ring_node(&ring, other)->installed_count > 0);
     expect_all(&waited);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_lost_questions_and_answers_are_repeated(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -306,13 +298,12 @@ static void test_lost_questions_and_answers_are_repeated(void **state)
     ring_run_ms(&ring, 25);
     expect_all(&waited);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_a_change_of_leader_does_not_end_it(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -330,14 +321,13 @@ static void test_a_change_of_leader_does_not_end_it(void **state)
     ring_run_ms(&ring, 500);
     expect_all(&waited);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
 {
     struct waited waited = {0};
     struct asked removal;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -356,14 +346,13 @@ static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
     expect_all(&waited);
     expect_idle(&ring);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* A leader that loses its place loses what it has not committed: the member stays one. */
 static void test_a_removal_that_is_not_committed_is_none(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -384,14 +373,13 @@ static void test_a_removal_that_is_not_committed_is_none(void **state)
     expect_all(&waited);
     ring_resume(&ring, other);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_a_node_that_stops_says_who_is_missing(void **state)
 {
     struct waited waited = {0};
     struct waited late = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -411,7 +399,6 @@ static void test_a_node_that_stops_says_who_is_missing(void **state)
     assert_int_equal(late.asked.base.status, ERR_SHUTTING_DOWN);
     ring_resume(&ring, other);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* --- what others say --- */
@@ -430,7 +417,7 @@ static void say(struct ring *ring, uint64_t to, uint64_t from, uint64_t index)
 static void test_the_word_of_a_stranger_does_not_count(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -453,14 +440,13 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
     expect_missing(&waited, ERR_TIMEOUT, other, true);
     ring_resume(&ring, other);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* Between the last turn and the one that finds the deadline: nobody is missing then. */
 static void test_the_last_word_counts_at_the_deadline(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -481,14 +467,13 @@ static void test_the_last_word_counts_at_the_deadline(void **state)
     expect_idle(&ring);
     ring_resume(&ring, other);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 /* What it said before its link broke may have been said in an earlier incarnation. */
 static void test_the_word_of_an_incarnation_does_not_count(void **state)
 {
     struct waited waited = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -502,13 +487,12 @@ static void test_the_word_of_an_incarnation_does_not_count(void **state)
     ring_run_ms(&ring, 330);
     expect_missing(&waited, ERR_TIMEOUT, other, false);
     asked_free(&waited.asked);
-    ring_close(&ring);
 }
 
 static void test_malformed_questions_are_refused(void **state)
 {
     const uint8_t bad[9] = {2, 1};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -516,7 +500,6 @@ static void test_malformed_questions_are_refused(void **state)
     scene_start(&ring, &leader, &follower);
     assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_APPLIED, bad,
                                  sizeof bad));
-    ring_close(&ring);
 }
 
 /* --- the bound --- */
@@ -524,7 +507,7 @@ static void test_malformed_questions_are_refused(void **state)
 static void test_no_more_waits_than_the_limit(void **state)
 {
     struct waited *waited = calloc(LIMIT_EVERYWHERE_WAITS + 1, sizeof *waited);
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -551,7 +534,6 @@ static void test_no_more_waits_than_the_limit(void **state)
     }
     expect_idle(&ring);
     free(waited);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ static int meet(struct ring *ring, uint64_t id, uint64_t peer, uint64_t incarnat
 
 static void test_who_has_met_nobody_knows_a_copy_by_the_state(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     uint64_t now = replica_of(&ring, again)->config.driver.incarnation;
@@ -75,7 +75,6 @@ static void test_who_has_met_nobody_knows_a_copy_by_the_state(void **state)
     assert_int_equal(meet(&ring, third, again, now + 2 * one, bad, 2), 0);
     assert_int_equal(meet(&ring, third, again, now + one, good, 1), 0);
     assert_int_equal(meet(&ring, third, again, now + one, NULL, 0), 0); /* older than its list */
-    ring_close(&ring);
 }
 
 static void set_local(struct ring *ring, uint64_t id, uint32_t key, const void *data, uint32_t len)
@@ -96,7 +95,7 @@ static void test_a_copy_hears_of_a_start_that_it_never_had(void **state)
     const uint8_t count[9] = {1, 2};           /* version, count */
     const uint8_t starts[13] = {1, 2, 0, 0, 0, /* likewise, and the random half of the second */
                                 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     uint64_t now = replica_of(&ring, again)->config.driver.incarnation;
@@ -109,13 +108,12 @@ static void test_a_copy_hears_of_a_start_that_it_never_had(void **state)
     ring_restart(&ring, again);
     ring_run_ms(&ring, 200);
     assert_int_equal(ring_node(&ring, again)->superseded, now);
-    ring_close(&ring);
 }
 
 /* Somebody starts a clone of a node that runs: the clone is a later start, and would be let in. */
 static void test_a_later_start_is_not_believed_while_the_present_one_is_here(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     struct driver *driver = &replica_of(&ring, 6 - leader - again)->driver;
@@ -135,7 +133,6 @@ static void test_a_later_start_is_not_believed_while_the_present_one_is_here(voi
     assert_int_equal(driver_meet(driver, again, &now, true), 0);
     assert_int_equal(driver_meet(driver, again, &later, false), 0);
     assert_int_equal(driver_meet(driver, again, &now, false), ERR_STALE);
-    ring_close(&ring);
 }
 
 /* What a node says to one that dials as the peer, in its start number `start`. */
@@ -158,7 +155,7 @@ static int dial(struct replica *replica, uint64_t peer, uint64_t start,
 /* Two processes, each with data of its own, in the place of a node that has not registered. */
 static void test_of_two_in_one_place_the_one_at_the_address_is_let_in(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     struct replica *replica = replica_of(&ring, 6 - leader - again);
@@ -176,13 +173,12 @@ static void test_of_two_in_one_place_the_one_at_the_address_is_let_in(void **sta
     /* Of one directory, a clone: the one that is here stays, though the other is at the address. */
     assert_int_equal(dial(replica, 5, 3, HERE(.dials = 52, .heard = 52, .reached = 52)),
                      ERR_EXISTS);
-    ring_close(&ring);
 }
 
 /* The address gives nobody the place of one that has promised something, or has registered. */
 static void test_the_address_does_not_outweigh_what_was_promised(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     struct replica *replica = replica_of(&ring, 6 - leader - again);
@@ -210,12 +206,11 @@ static void test_the_address_does_not_outweigh_what_was_promised(void **state)
                      0);
     buf_free(&statement);
     buf_free(&earlier);
-    ring_close(&ring);
 }
 
 static void test_a_node_that_had_them_all_goes_on(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
 
@@ -226,13 +221,12 @@ static void test_a_node_that_had_them_all_goes_on(void **state)
         ring_run_ms(&ring, 300);
         assert_int_equal(ring_node(&ring, again)->superseded, 0);
     }
-    ring_close(&ring);
 }
 
 /* A node looks up what the log says of itself once for what is applied, and not in each turn. */
 static void test_a_node_looks_itself_up_only_when_more_is_applied(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t again = start(&ring, &leader);
     const struct replica *replica = replica_of(&ring, again);
@@ -251,7 +245,6 @@ static void test_a_node_looks_itself_up_only_when_more_is_applied(void **state)
     assert_int_equal(replica->fate.applied, driver_applied(&replica->driver)->index);
     assert_in_range(replica->fate.looks - looks, 1,
                     driver_applied(&replica->driver)->index - applied);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static bool has_link_to(struct ring *ring, uint64_t peer)
 
 static void test_strangers_are_judged_by_their_configuration(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct buf none = BUF_INIT;
     struct buf statement = BUF_INIT;
     uint64_t index;
@@ -95,13 +95,12 @@ static void test_strangers_are_judged_by_their_configuration(void **state)
     assert_true(has_link_to(&ring, STRANGER + 1) && has_link_to(&ring, STRANGER + 2));
     assert_true(has_link_to(&ring, 2) && has_link_to(&ring, 3)); /* in the configuration in force */
     buf_free(&statement);
-    ring_close(&ring);
 }
 
 /* The largest configuration there is, after other learned peers: there is room for all links. */
 static void test_the_largest_configuration_is_taken(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct buf statement = BUF_INIT;
 
     (void)state;
@@ -121,7 +120,6 @@ static void test_the_largest_configuration_is_taken(void **state)
     put_statement(10, STRANGER, LIMIT_NODES, true, LIMIT_ADDRESS_BYTES, &statement);
     assert_false(knows(&ring, STRANGER + 6, &statement));
     buf_free(&statement);
-    ring_close(&ring);
 }
 
 /* --- handshake frames at their bound --- */
@@ -225,7 +223,7 @@ static bool receive_from(struct ring *ring, uint64_t to, uint64_t from, enum fra
 /* What it had on its way when it was removed, or sends because it does not know it yet. */
 static void test_frames_of_a_removed_node(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     const struct driver *driver;
     struct buf payload = BUF_INIT;
     struct asked wish;
@@ -261,13 +259,12 @@ static void test_frames_of_a_removed_node(void **state)
     wire_chunk_encode(&(struct wire_chunk){.transfer = 1, .last = true}, &payload);
     assert_true(receive_from(&ring, leader, gone, FRAME_SNAPSHOT_CHUNK, &payload));
     assert_int_equal(ring_node(&ring, leader)->failed_count, 0);
-    ring_close(&ring);
 }
 
 /* A grant of its, which was on its way, is refused: nothing is given to who is gone. */
 static void test_a_grant_for_a_removed_node_is_refused(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct id_tag *tag;
     struct asked asked;
     struct asked wish;
@@ -301,7 +298,6 @@ static void test_a_grant_for_a_removed_node_is_refused(void **state)
     ring_run_ms(&ring, 5 * RING_ELECTION_MS);
     assert_true(ring.passed[FRAME_REQUEST] > requests); /* it did ask */
     assert_int_equal(ring_row(&ring, leader, "a")->max_id, before);
-    ring_close(&ring);
 }
 
 /* --- nodes that join --- */
@@ -329,7 +325,7 @@ static uint8_t mark_on_disk(struct ring *ring, uint64_t id)
 
 static void test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration(void **state)
 {
-    struct ring ring = {.joiners = 1};
+    RING ring = {.joiners = 1};
     struct asked wish;
     uint64_t leader;
 
@@ -351,7 +347,6 @@ static void test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration
     ring_restart(&ring, 3);
     ring_run_ms(&ring, 100);
     assert_int_equal(driver_leader(&ring_node(&ring, 3)->replica.driver), leader);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ static const char *address_seen(struct ring *ring, uint64_t at, uint64_t id)
 
 static void test_a_member_is_told_to_move(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -84,14 +84,13 @@ static void test_a_member_is_told_to_move(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:2"),
                      MEMBER_NO_QUORUM);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:3"), MEMBER_DONE);
-    ring_close(&ring);
 }
 
 /* It was started at the address of another one. Nobody says a configuration with one address twice:
  * that was an assertion, on every node and at each of its starts. */
 static void test_a_member_that_claims_the_address_of_another(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct node_info info = {.levels = {1, 1}};
     struct asked asked = {0};
     uint64_t leader;
@@ -122,12 +121,11 @@ static void test_a_member_that_claims_the_address_of_another(void **state)
         buf_free(&statement);
     }
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_follower_is_removed(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct rollback *seen;
     uint64_t leader;
     uint64_t follower;
@@ -150,13 +148,12 @@ static void test_follower_is_removed(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"),
                      MEMBER_WAS_REMOVED);
-    ring_close(&ring);
 }
 
 /* Asked for, it is refused with words; but an entry may say so as well, of a leader that lies. */
 static void test_an_address_that_is_there_already(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
 
     (void)state;
@@ -167,12 +164,11 @@ static void test_an_address_that_is_there_already(void **state)
         driver_change(&ring_node(&ring, leader)->replica.driver, 7, "ring:2", ROLE_STANDBY),
         ERR_INVALID);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "ring:2"), MEMBER_ADDRESS_IN_USE);
-    ring_close(&ring);
 }
 
 static void test_leader_is_removed(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t next;
@@ -185,12 +181,11 @@ static void test_leader_is_removed(void **state)
     next = driver_leader(&ring_node(&ring, follower)->replica.driver);
     assert_true(next != leader && next != 0);
     assert_int_equal(voters_of(&ring, follower), 2);
-    ring_close(&ring);
 }
 
 static void test_leadership_moves(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -202,13 +197,12 @@ static void test_leadership_moves(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, follower, ""), MEMBER_DONE);
     assert_int_equal(driver_leader(&ring_node(&ring, leader)->replica.driver), follower);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, 7, ""), MEMBER_UNKNOWN);
-    ring_close(&ring);
 }
 
 /* What is asked of a leader that hands over waits at the one that comes. */
 static void test_requests_wait_while_leadership_moves(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked lead;
     struct asked put;
     struct requests *requests;
@@ -241,12 +235,11 @@ static void test_requests_wait_while_leadership_moves(void **state)
     assert_false(requests->serving.holding);
     asked_free(&lead);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 static void test_refusals(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     const struct conf_member *server;
     uint64_t leader;
     uint64_t follower;
@@ -265,14 +258,13 @@ static void test_refusals(void **state)
     assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, leader, ""),
                      MEMBER_IN_PROGRESS);
     assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_LEAD, 7, ""), MEMBER_NOT_VOTER);
-    ring_close(&ring);
 }
 
 /* The next leader finds the change in its state, and calls it off when it is told to. */
 static void test_change_outlives_its_leader(void **state)
 {
     enum member_outcome outcome = MEMBER_PENDING;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t next;
 
@@ -293,12 +285,11 @@ static void test_change_outlives_its_leader(void **state)
     ring_restart(&ring, leader);
     ring_run_ms(&ring, 500);
     assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, 7));
-    ring_close(&ring);
 }
 
 static void test_given_up(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     const struct member_change *change;
     uint64_t leader;
 
@@ -315,7 +306,6 @@ static void test_given_up(void **state)
     /* In nobody's way. */
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, ring_follower(&ring), ""),
                      MEMBER_DONE);
-    ring_close(&ring);
 }
 
 /* Make a tag through a node; the status. */
@@ -348,7 +338,7 @@ static bool is_registered(struct ring *ring, uint64_t on, uint64_t id)
  */
 static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
 {
-    struct ring ring = {.joiners = 1};
+    RING ring = {.joiners = 1};
     struct membership *membership;
     struct asked wish;
     uint64_t leader;
@@ -386,12 +376,11 @@ static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
     ring.cut[leader][3] = false;
     ring_member_done(&ring, &wish);
     assert_int_equal(ring_role(&ring, leader, 3), ROLE_VOTER);
-    ring_close(&ring);
 }
 
 static void test_no_quorum(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t other;
@@ -406,12 +395,11 @@ static void test_no_quorum(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, other, ""), MEMBER_DONE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, leader, ""), MEMBER_LAST_VOTER);
-    ring_close(&ring);
 }
 
 static void test_leader_without_room_gives_way(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t first;
     uint64_t term;
 
@@ -437,7 +425,6 @@ static void test_leader_without_room_gives_way(void **state)
         ring_node(&ring, id)->disk.low = false;
     }
     assert_int_equal(status_of_put(&ring, first, "d"), 0);
-    ring_close(&ring);
 }
 
 int main(void)

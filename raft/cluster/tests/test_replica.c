@@ -87,7 +87,7 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
 
 static void test_open_asks_the_leader_about_an_unknown_tag(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -97,12 +97,11 @@ static void test_open_asks_the_leader_about_an_unknown_tag(void **state)
     assert_int_equal(open_tag(&ring, leader, "none"), ERR_UNKNOWN_TAG);
     assert_null(entry_of_tag(&ring, follower, "none"));
     assert_int_equal(ring_node(&ring, follower)->replica.requests.count, 0);
-    ring_close(&ring);
 }
 
 static void test_open_without_a_leader_is_told_so(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
 
     (void)state;
@@ -114,13 +113,12 @@ static void test_open_without_a_leader_is_told_so(void **state)
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, ERR_NO_LEADER);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* Made on one node, used on another that has not applied it yet. */
 static void test_a_new_tag_is_usable_everywhere_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t here;
@@ -135,12 +133,11 @@ static void test_a_new_tag_is_usable_everywhere_at_once(void **state)
     there = ring_take(&ring, follower, "a", 3);
     here = ring_take(&ring, leader, "a", 3);
     assert_true(here >= there + 3 || there >= here + 3);
-    ring_close(&ring);
 }
 
 static void test_ids_go_on_while_there_is_no_leader(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct segment_range range;
     struct segment_view view;
     uint64_t leader;
@@ -161,13 +158,12 @@ static void test_ids_go_on_while_there_is_no_leader(void **state)
                      0);
     assert_int_equal(range.first, first + 1);
     assert_int_equal(range.count, 500);
-    ring_close(&ring);
 }
 
 /* Deleted: nothing of what a node still holds is handed out; made again: it goes on above. */
 static void test_a_tag_made_again_burns_the_old_segments(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct segment_range range;
     struct segment_view view;
     uint64_t leader;
@@ -192,14 +188,13 @@ static void test_a_tag_made_again_burns_the_old_segments(void **state)
     assert_int_equal(open_tag(&ring, follower, "a"), 0);
     assert_true(ring_take(&ring, follower, "a", 1) >= max_id);
     assert_true(max_id > before);
-    ring_close(&ring);
 }
 
 /* An operator forces max_id down: what a node holds from above is not handed out any more, or it
  * would come twice. */
 static void test_a_forced_max_id_burns_the_old_segments(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t first;
@@ -213,14 +208,13 @@ static void test_a_forced_max_id_burns_the_old_segments(void **state)
     ring_run_ms(&ring, 100);
     first = ring_take(&ring, follower, "a", 1);
     assert_int_equal(first, 5);
-    ring_close(&ring);
 }
 
 /* An operator raises max_id, because ids below it are in use elsewhere: what a node holds from
  * below is not handed out any more. */
 static void test_a_raised_max_id_burns_the_old_segments(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -232,14 +226,13 @@ static void test_a_raised_max_id_burns_the_old_segments(void **state)
     put_max_id(&ring, leader, "a", 5000, false);
     ring_run_ms(&ring, 100);
     assert_true(ring_take(&ring, follower, "a", 1) >= 5000);
-    ring_close(&ring);
 }
 
 /* --- the registry of nodes --- */
 
 static void test_nodes_register_themselves(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct node_info info;
     uint64_t leader;
     uint64_t follower;
@@ -254,12 +247,11 @@ static void test_nodes_register_themselves(void **state)
             assert_string_equal(info.version, "ring");
         }
     }
-    ring_close(&ring);
 }
 
 static void test_a_node_with_a_new_address_registers_again(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct node_info info;
     uint64_t leader;
     uint64_t follower;
@@ -279,7 +271,6 @@ static void test_a_node_with_a_new_address_registers_again(void **state)
     ring_run_ms(&ring, 500);
     assert_true(fsm_node(ring_node(&ring, leader)->replica.fsm, follower, &info));
     assert_string_equal(info.http_address, "elsewhere:80");
-    ring_close(&ring);
 }
 
 static void test_a_wiped_store_is_not_admitted(void **state)
@@ -311,7 +302,7 @@ static void test_a_wiped_store_is_not_admitted(void **state)
  * made to lead at once. */
 static void test_a_snapshot_on_the_node_that_leads_next(void **state)
 {
-    struct ring ring = {.snapshot_entries = 20};
+    RING ring = {.snapshot_entries = 20};
     uint64_t leader;
     uint64_t behind;
     uint64_t other;
@@ -348,12 +339,11 @@ static void test_a_snapshot_on_the_node_that_leads_next(void **state)
     assert_true(ring_take(&ring, behind, "a", 1) > highest);
     assert_int_equal(open_tag(&ring, behind, "b"), 0);
     (void)ring_take(&ring, behind, "b", 1);
-    ring_close(&ring);
 }
 
 static void test_digests_are_compared(void **state)
 {
-    struct ring ring = {.digest_ms = 100, .rows_hold_ms = 60000}; /* the store would notice */
+    RING ring = {.digest_ms = 100, .rows_hold_ms = 60000}; /* the store would notice */
     uint64_t leader;
     uint64_t follower;
     uint64_t last;
@@ -383,7 +373,6 @@ static void test_digests_are_compared(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(ring_node(&ring, id)->failed_count, id == follower);
     }
-    ring_close(&ring);
 }
 
 /* Thousands of entries stand between the index that is compared and the entry that says so, and
@@ -391,7 +380,7 @@ static void test_digests_are_compared(void **state)
 static void test_digests_are_compared_under_load(void **state)
 {
     struct driver_command commands[250];
-    struct ring ring = {.digest_ms = 1000, .rows_hold_ms = 60000};
+    RING ring = {.digest_ms = 1000, .rows_hold_ms = 60000};
     uint64_t leader;
     uint64_t follower;
     uint64_t index;
@@ -425,7 +414,6 @@ static void test_digests_are_compared_under_load(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(ring_node(&ring, id)->failed_count, id == follower);
     }
-    ring_close(&ring);
 }
 
 /* --- what people see --- */
@@ -433,7 +421,7 @@ static void test_digests_are_compared_under_load(void **state)
 static void test_status_of_a_cluster(void **state)
 {
     struct id_cluster_status status;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -461,7 +449,6 @@ static void test_status_of_a_cluster(void **state)
     assert_int_equal(status.leader_id, leader);
     assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
     assert_int_equal(ring_node(&ring, follower)->net.peer_count, 2);
-    ring_close(&ring);
 }
 
 static int segments(struct ring *ring, uint64_t id, const struct buf *query,
@@ -485,7 +472,7 @@ static int segments(struct ring *ring, uint64_t id, const struct buf *query,
 static void test_segments_of_a_node(void **state)
 {
     struct id_segments_page page = {0};
-    struct ring ring = {0};
+    RING ring = {0};
     struct buf query = BUF_INIT;
     uint64_t leader;
     uint64_t follower;
@@ -507,12 +494,11 @@ static void test_segments_of_a_node(void **state)
     query.len = 1;
     assert_int_equal(segments(&ring, leader, &query, &page), ERR_BAD_MESSAGE);
     buf_free(&query);
-    ring_close(&ring);
 }
 
 static void test_health_follows_the_node(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct id_health *health;
 
     (void)state;
@@ -529,7 +515,6 @@ static void test_health_follows_the_node(void **state)
     ring_run_ms(&ring, 3000);
     assert_false(atomic_load(&health->leader_known));
     assert_true(atomic_load(&health->applied_once));
-    ring_close(&ring);
 }
 
 /* Requests of every kind that can be answered at once, of which most are refused. */
@@ -590,7 +575,7 @@ static void submit_at_once(struct ring *ring, int status_of_all)
 
 static void test_no_answer_comes_from_inside_submit(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
 
     (void)state;
     ring_start(&ring, 1);
@@ -599,14 +584,13 @@ static void test_no_answer_comes_from_inside_submit(void **state)
     submit_at_once(&ring, 0);
     replica_stop(&ring_node(&ring, 1)->replica);
     submit_at_once(&ring, ERR_SHUTTING_DOWN);
-    ring_close(&ring);
 }
 
 static void test_a_stopping_replica_takes_nothing(void **state)
 {
     struct id_cluster_status status;
     struct asked asked[3];
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -628,7 +612,6 @@ static void test_a_stopping_replica_takes_nothing(void **state)
     }
     health_status(&ring_node(&ring, follower)->replica.health, &status);
     assert_int_equal(status.state, ID_NODE_STOPPING);
-    ring_close(&ring);
 }
 
 /* Let time go by until a node serves snowflake ids; false if it does not within so long. */
@@ -647,7 +630,7 @@ static bool serves_snowflakes(struct ring *ring, uint64_t id, uint64_t within_ms
  * rows that its grant stands in are durable with its own record, however long rows may wait. */
 static void test_a_worker_id_is_known_after_a_crash_without_a_leader(void **state)
 {
-    struct ring ring = {.keeps_time = true, .workers = 1, .rows_hold_ms = 60000};
+    RING ring = {.keeps_time = true, .workers = 1, .rows_hold_ms = 60000};
 
     (void)state;
     ring_start(&ring, 3);
@@ -663,14 +646,13 @@ static void test_a_worker_id_is_known_after_a_crash_without_a_leader(void **stat
         assert_true(serves_snowflakes(&ring, id, 1000));
         ring_crash(&ring, id);
     }
-    ring_close(&ring);
 }
 
 /* A layout that the log refuses is not proposed in each turn, which would fill the log as fast as
  * the disk can write. */
 static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **state)
 {
-    struct ring ring = {.keeps_time = true, .workers = 1};
+    RING ring = {.keeps_time = true, .workers = 1};
     uint64_t last;
 
     (void)state;
@@ -683,7 +665,6 @@ static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **st
     last = entry_log_last(&ring_node(&ring, 1)->replica.driver.log);
     ring_run_ms(&ring, 1000);
     assert_in_range(entry_log_last(&ring_node(&ring, 1)->replica.driver.log) - last, 1, 20);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static void expect_made(const struct asked *asked)
 
 static void test_the_leader_answers_what_was_applied(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -51,12 +51,11 @@ static void test_the_leader_answers_what_was_applied(void **state)
     assert_int_equal(ring.passed[FRAME_REQUEST], 0);
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_follower_forwards_and_passes_the_answer_on(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -71,13 +70,12 @@ static void test_a_follower_forwards_and_passes_the_answer_on(void **state)
     assert_int_equal(ring.passed[FRAME_REPLY], 1);
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_many_commands_of_one_turn(void **state)
 {
     struct asked asked[300];
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t first;
@@ -100,7 +98,6 @@ static void test_many_commands_of_one_turn(void **state)
     }
     assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), first + 299);
     scene_expect_idle(&ring, true);
-    ring_close(&ring);
 }
 
 /* --- the leader is not the leader (any more) --- */
@@ -118,7 +115,7 @@ static void reply_not_leader(struct ring *ring, uint64_t to, uint64_t from, uint
 
 static void test_not_leader_is_tried_again_after_a_pause(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -136,7 +133,6 @@ static void test_not_leader_is_tried_again_after_a_pause(void **state)
     expect_made(&asked);
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_node_that_does_not_lead_says_so(void **state)
@@ -144,7 +140,7 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
     struct wire_request request = {77,   0,          WIRE_REQUEST_COMMAND,
                                    1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct buf frame = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     struct fake_frame *sent;
     struct wire_reply reply;
     uint64_t leader;
@@ -164,14 +160,13 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
     fake_frame_free(sent);
     buf_free(&frame);
     scene_expect_idle(&ring, true);
-    ring_close(&ring);
 }
 
 /* The leader appended it, and then was alone: what became of it nobody knows. It is repeated with
  * the next leader and answered once. */
 static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked local;
     struct asked remote;
     uint64_t old;
@@ -200,13 +195,12 @@ static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **stat
     scene_expect_idle(&ring, true);
     asked_free(&local);
     asked_free(&remote);
-    ring_close(&ring);
 }
 
 /* Should ever another leader's entry be applied in its place, it is no answer. */
 static void test_another_entry_in_its_place_is_no_answer(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     struct driver *driver;
     uint64_t leader;
@@ -231,12 +225,11 @@ static void test_another_entry_in_its_place_is_no_answer(void **state)
     assert_non_null(ring_row(&ring, leader, "a"));
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_requests_wait_while_leadership_is_handed_over(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked local;
     struct asked remote;
     uint64_t leader;
@@ -259,14 +252,13 @@ static void test_requests_wait_while_leadership_is_handed_over(void **state)
     scene_expect_idle(&ring, true);
     asked_free(&local);
     asked_free(&remote);
-    ring_close(&ring);
 }
 
 /* --- lost frames --- */
 
 static void lost_once(enum frame_type type, size_t arrived)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -284,7 +276,6 @@ static void lost_once(enum frame_type type, size_t arrived)
     assert_int_equal(ring.passed[FRAME_REQUEST], arrived + 1);
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_lost_request_is_repeated_after_an_election_timeout(void **state)
@@ -301,7 +292,7 @@ static void test_a_lost_reply_is_asked_for_again(void **state)
 
 static void test_a_broken_link_repeats_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -317,12 +308,11 @@ static void test_a_broken_link_repeats_at_once(void **state)
     ring_settle(&ring); /* no time goes by */
     expect_made(&asked);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_an_answer_that_comes_twice_counts_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -338,14 +328,13 @@ static void test_an_answer_that_comes_twice_counts_once(void **state)
     assert_int_equal(asked.done, 1);
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* --- deadlines --- */
 
 static void test_deadline_without_a_leader(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
 
     (void)state;
@@ -361,12 +350,11 @@ static void test_deadline_without_a_leader(void **state)
     assert_int_equal(asked.base.status, ERR_NO_LEADER);
     assert_int_equal(requests_of(&ring, 1)->count, 0);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_deadline_with_a_leader_that_does_not_answer(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -384,13 +372,12 @@ static void test_deadline_with_a_leader_that_does_not_answer(void **state)
     assert_non_null(ring_row(&ring, leader, "a")); /* it did happen: that is what TIMEOUT means */
     scene_expect_idle(&ring, true);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* A leader whose entry does not get through answers its own client, and keeps the entry's place. */
 static void test_deadline_of_what_was_appended(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked late;
     struct asked next;
     uint64_t leader;
@@ -419,7 +406,6 @@ static void test_deadline_of_what_was_appended(void **state)
     scene_expect_idle(&ring, true);
     asked_free(&late);
     asked_free(&next);
-    ring_close(&ring);
 }
 
 /* Its sender has given up: it is not answered any more when it gets through. */
@@ -429,7 +415,7 @@ static void test_deadline_of_what_another_node_sent(void **state)
     struct buf command = BUF_INIT;
     size_t before;
     struct buf frame = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -455,7 +441,6 @@ static void test_deadline_of_what_another_node_sent(void **state)
     assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
     assert_int_equal(ring.passed[FRAME_REPLY], 0);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 int main(void)

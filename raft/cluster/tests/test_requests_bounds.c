@@ -22,7 +22,7 @@
 static void test_pending_requests_up_to_the_limit(void **state)
 {
     struct asked *asked = calloc(LIMIT_REQUESTS_PENDING + 1, sizeof *asked);
-    struct ring ring = {0};
+    RING ring = {0};
     unsigned refused = 0;
 
     (void)state;
@@ -50,13 +50,12 @@ static void test_pending_requests_up_to_the_limit(void **state)
     asked_free(&asked[LIMIT_REQUESTS_PENDING]);
     free(asked);
     assert_int_equal(requests_of(&ring, 1)->count, 0);
-    ring_close(&ring);
 }
 
 static void test_work_at_the_leader_up_to_the_limit(void **state)
 {
     struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
-    struct ring ring = {0};
+    RING ring = {0};
     struct replica *replica;
     struct fake_frame *sent;
     struct wire_reply reply;
@@ -82,12 +81,11 @@ static void test_work_at_the_leader_up_to_the_limit(void **state)
     fake_frame_free(sent);
     ring_settle(&ring);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 static void test_a_payload_up_to_the_limit(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked fits;
     struct asked large;
     uint64_t leader;
@@ -114,7 +112,6 @@ static void test_a_payload_up_to_the_limit(void **state)
     scene_expect_idle(&ring, false);
     asked_free(&fits);
     asked_free(&large);
-    ring_close(&ring);
 }
 
 /* Of a tag with lengths as these. */
@@ -144,7 +141,7 @@ static int put_on(struct ring *ring, uint64_t node, const char *tag)
 static void test_a_full_state_takes_no_new_tags(void **state)
 {
     enum { ROOM = 20, ASKED = 30 };
-    struct ring ring = {.memory_bytes = ROOM * tag_bytes(3, 0, false) + 4096};
+    RING ring = {.memory_bytes = ROOM * tag_bytes(3, 0, false) + 4096};
     struct asked many[ASKED];
     unsigned full = 0;
     uint64_t leader;
@@ -176,12 +173,11 @@ static void test_a_full_state_takes_no_new_tags(void **state)
     assert_int_equal(put_on(&ring, follower, "t00"), 0);
     assert_int_equal(ring_node(&ring, leader)->replica.requests.serving.adds_bytes, 0);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 static void test_low_disks_refuse_commands(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked local;
     struct asked remote;
     struct asked query;
@@ -211,14 +207,13 @@ static void test_low_disks_refuse_commands(void **state)
     asked_free(&local);
     asked_free(&remote);
     asked_free(&query);
-    ring_close(&ring);
 }
 
 static void test_stop_answers_everything(void **state)
 {
     struct asked asked[3];
     struct asked after;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -247,7 +242,6 @@ static void test_stop_answers_everything(void **state)
     assert_int_equal(after.base.status, ERR_SHUTTING_DOWN);
     asked_free(&after);
     assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
-    ring_close(&ring);
 }
 
 static void test_malformed_frames_are_told(void **state)
@@ -255,7 +249,7 @@ static void test_malformed_frames_are_told(void **state)
     static const enum frame_type types[] = {FRAME_REQUEST, FRAME_REPLY, FRAME_CONFIRM,
                                             FRAME_CONFIRM_ACK};
     static const uint8_t bytes[3] = {1, 2, 3};
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -268,7 +262,6 @@ static void test_malformed_frames_are_told(void **state)
     assert_false(
         replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_PING, bytes, 3));
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 /* --- large commands --- */
@@ -315,7 +308,7 @@ static void test_large_commands_go_one_at_a_time(void **state)
 {
     struct asked bulks[4];
     struct asked small;
-    struct ring ring = {0};
+    RING ring = {0};
     struct driver *driver;
     uint64_t leader;
 
@@ -348,14 +341,13 @@ static void test_large_commands_go_one_at_a_time(void **state)
     }
     assert_int_equal(large_entries(driver), 4);
     asked_free(&small);
-    ring_close(&ring);
 }
 
 /* Those that wait go to the next leader. */
 static void test_large_commands_outlive_their_leader(void **state)
 {
     struct asked bulks[3];
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
 
     (void)state;
@@ -380,7 +372,6 @@ static void test_large_commands_outlive_their_leader(void **state)
         assert_int_equal(bulks[i].base.status, 0);
         asked_free(&bulks[i]);
     }
-    ring_close(&ring);
 }
 
 int main(void)

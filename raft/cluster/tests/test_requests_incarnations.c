@@ -41,7 +41,7 @@ static void test_answers_to_an_incarnation_answer_nothing(void **state)
     struct put_result stale = {.made = 1, .first = {.name = "stale", .name_len = 5, .step = 1}};
     struct asked asked[EARLIER];
     struct buf payload = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked get;
     uint64_t leader;
     uint64_t follower;
@@ -82,13 +82,12 @@ static void test_answers_to_an_incarnation_answer_nothing(void **state)
     }
     asked_free(&get);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* A question is answered by the node that was asked, and by nobody else. */
 static void test_an_answer_of_another_node_is_none(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct buf payload = BUF_INIT;
     struct asked asked;
     uint64_t leader;
@@ -110,13 +109,12 @@ static void test_an_answer_of_another_node_is_none(void **state)
     assert_int_equal(asked.base.status, 0);
     assert_non_null(ring_row(&ring, leader, "a"));
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* What only a leader knows is not taken from others: one false digest would end every node. */
 static void test_commands_of_leaders_alone_are_refused(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
     uint64_t last;
@@ -152,7 +150,6 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(ring_node(&ring, id)->failed_count, 0);
     }
-    ring_close(&ring);
 }
 
 int main(void)

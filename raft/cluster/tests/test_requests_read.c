@@ -55,7 +55,7 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
 
 static void test_a_query_through_any_node(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked local;
     struct asked remote;
     struct asked unknown;
@@ -79,13 +79,12 @@ static void test_a_query_through_any_node(void **state)
     asked_free(&local);
     asked_free(&remote);
     asked_free(&unknown);
-    ring_close(&ring);
 }
 
 /* So a node can wait until it has applied as much itself. */
 static void test_an_answer_says_which_entries_it_has_seen(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked local;
     struct asked remote;
     uint64_t committed;
@@ -107,12 +106,11 @@ static void test_an_answer_says_which_entries_it_has_seen(void **state)
     assert_true(remote.base.index >= committed);
     asked_free(&local);
     asked_free(&remote);
-    ring_close(&ring);
 }
 
 static void test_a_sole_node_is_its_own_majority(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
 
     (void)state;
@@ -123,12 +121,11 @@ static void test_a_sole_node_is_its_own_majority(void **state)
     ask(&ring, 1, &asked, PATIENCE_MS);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_nothing_is_answered_without_a_majority(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -149,13 +146,12 @@ static void test_nothing_is_answered_without_a_majority(void **state)
     acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* Of five voters two others are needed: the same one twice is one. */
 static void test_one_voter_counts_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -179,12 +175,11 @@ static void test_one_voter_counts_once(void **state)
                 requests_of(&ring, leader)->serving.round.number);
     assert_int_equal(asked.done, 1);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_lost_confirmation_is_asked_for_again(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -200,13 +195,12 @@ static void test_a_lost_confirmation_is_asked_for_again(void **state)
     ring_run_ms(&ring, RING_HEARTBEAT_MS + 20);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_one_round_serves_all_that_wait(void **state)
 {
     struct asked asked[20];
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t follower;
 
@@ -223,13 +217,12 @@ static void test_one_round_serves_all_that_wait(void **state)
         asked_free(&asked[i]);
     }
     assert_int_equal(ring.passed[FRAME_CONFIRM], 2); /* one to each of the others */
-    ring_close(&ring);
 }
 
 /* A query that comes while a round is under way may not use it: its index is noted too early. */
 static void test_a_query_during_a_round_waits_for_the_next(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked first;
     struct asked second;
     uint64_t leader;
@@ -254,13 +247,12 @@ static void test_a_query_during_a_round_waits_for_the_next(void **state)
     assert_int_equal(second.done, 1);
     asked_free(&first);
     asked_free(&second);
-    ring_close(&ring);
 }
 
 /* Committed, but not applied here yet, when the query came: it has to be seen. */
 static void test_a_read_waits_for_the_applied_index(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct requests *requests;
     struct replica *replica;
     struct asked put;
@@ -298,13 +290,12 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     buf_free(&frame);
     asked_free(&put);
     asked_free(&get);
-    ring_close(&ring);
 }
 
 /* Alone, but not aware of it yet: meanwhile the others go on. */
 static void test_a_deposed_leader_does_not_answer(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked lone;
     struct asked kept;
     uint64_t old;
@@ -333,13 +324,12 @@ static void test_a_deposed_leader_does_not_answer(void **state)
     assert_int_equal(step_of(&kept), 30); /* and never what the old leader still had */
     asked_free(&lone);
     asked_free(&kept);
-    ring_close(&ring);
 }
 
 /* A follower of a newer term does not confirm an older one, and tells nothing about itself. */
 static void test_a_confirmation_is_for_the_own_term_only(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct wire_confirm confirm;
     struct buf frame = BUF_INIT;
     struct replica *replica;
@@ -360,14 +350,13 @@ static void test_a_confirmation_is_for_the_own_term_only(void **state)
             term >= term_of(&ring, follower));
     }
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 /* A node's word came while it was not enough; then a voter goes, and it is. The other words of that
  * node are no news. */
 static void test_a_round_under_way_counts_the_voters_of_now(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
 
@@ -387,12 +376,11 @@ static void test_a_round_under_way_counts_the_voters_of_now(void **state)
     ring_run_ms(&ring, RING_HEARTBEAT_MS);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_local_query_needs_nobody(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -412,7 +400,6 @@ static void test_a_local_query_needs_nobody(void **state)
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, ERR_UNKNOWN_TAG);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 int main(void)

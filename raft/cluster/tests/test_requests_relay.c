@@ -100,7 +100,7 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
     struct wire_reply reply = {.status = ERR_UNKNOWN_TAG};
     struct wire_request passed;
     struct buf frame = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct fake_frame *sent;
 
@@ -127,14 +127,13 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 static void test_whoever_leads_serves_what_it_was_to_pass_on(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -147,7 +146,6 @@ static void test_whoever_leads_serves_what_it_was_to_pass_on(void **state)
     assert_int_equal(ring.passed[FRAME_REPLY], 1);
     assert_int_equal(ring.passed[FRAME_REQUEST], 0);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* --- no further --- */
@@ -156,7 +154,7 @@ static void test_a_request_that_was_passed_on_is_not_passed_on_again(void **stat
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -170,14 +168,13 @@ static void test_a_request_that_was_passed_on_is_not_passed_on_again(void **stat
     assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 static void test_a_member_without_a_leader_says_so_at_once(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -190,7 +187,6 @@ static void test_a_member_without_a_leader_says_so_at_once(void **state)
     expect_probe(&ring, roles.relay, roles.far, WIRE_PROBE_NO);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* The leader is known, but the link to it is down at this moment. */
@@ -198,7 +194,7 @@ static void test_a_member_without_a_link_says_so_at_once(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -208,7 +204,6 @@ static void test_a_member_without_a_link_says_so_at_once(void **state)
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* The one that asks is taken for the leader here: it would get its own request. */
@@ -216,7 +211,7 @@ static void test_nothing_goes_back_to_where_it_came_from(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -226,7 +221,6 @@ static void test_nothing_goes_back_to_where_it_came_from(void **state)
     expect_probe(&ring, roles.relay, roles.leader, WIRE_PROBE_NO);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* --- for whom --- */
@@ -235,7 +229,7 @@ static void test_the_leader_serves_members_alone(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -249,7 +243,6 @@ static void test_the_leader_serves_members_alone(void **state)
     assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 1);
     ring_settle(&ring);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 /* Only the node that has a request may answer it, here and at its origin. */
@@ -259,7 +252,7 @@ static void test_an_answer_of_another_node_is_none(void **state)
     struct wire_request query = query_of(77, &payload);
     struct wire_reply reply = {.status = ERR_UNKNOWN_TAG};
     struct buf frame = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked asked;
 
@@ -283,7 +276,6 @@ static void test_an_answer_of_another_node_is_none(void **state)
     asked_free(&asked);
     buf_free(&payload);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 /* Nor may anybody but the leader say through this node that it leads. */
@@ -291,7 +283,7 @@ static void test_a_yes_of_another_node_is_not_passed_on(void **state)
 {
     struct wire_probe told = {WIRE_PROBE_YES, 0, 5};
     struct buf frame = BUF_INIT;
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -306,7 +298,6 @@ static void test_a_yes_of_another_node_is_not_passed_on(void **state)
     assert_int_equal(fake_net_count(&ring_node(&ring, roles.relay)->net, roles.far, FRAME_PROBE),
                      1);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 /* --- bounds --- */
@@ -317,7 +308,7 @@ static void test_requests_passed_on_up_to_the_limit(void **state)
                                    .time_left_ms = LEFT_MS,
                                    .payload = NOOP_BYTES,
                                    .payload_len = 2};
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -339,7 +330,6 @@ static void test_requests_passed_on_up_to_the_limit(void **state)
     assert_int_equal(requests_of(&ring, roles.relay)->relay.count, LIMIT_RELAYED);
     ring_run_ms(&ring, 40); /* by then each was sent again, or its origin has given up */
     expect_nothing_kept(&ring, roles.relay);
-    ring_close(&ring);
 }
 
 static void test_bytes_passed_on_up_to_the_limit(void **state)
@@ -349,7 +339,7 @@ static void test_bytes_passed_on_up_to_the_limit(void **state)
                                    .time_left_ms = 100,
                                    .payload = data,
                                    .payload_len = LIMIT_ENTRY_BYTES};
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     unsigned fit = LIMIT_RELAYED_BYTES / LIMIT_ENTRY_BYTES;
 
@@ -370,7 +360,6 @@ static void test_bytes_passed_on_up_to_the_limit(void **state)
     ring_run_ms(&ring, 30); /* the origin's time is over */
     expect_nothing_kept(&ring, roles.relay);
     free(data);
-    ring_close(&ring);
 }
 
 /* --- what ends before its answer --- */
@@ -390,7 +379,7 @@ static void begin(struct ring *ring, struct roles *ret_roles)
 
 static void test_a_leader_that_is_lost_gives_requests_back(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -398,12 +387,11 @@ static void test_a_leader_that_is_lost_gives_requests_back(void **state)
     replica_link_changed(replica_of(&ring, roles.relay), roles.leader, false);
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
     expect_nothing_kept(&ring, roles.relay);
-    ring_close(&ring);
 }
 
 static void test_a_new_leader_gives_requests_back(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct driver *driver;
     struct buf frame = BUF_INIT;
@@ -418,12 +406,11 @@ static void test_a_new_leader_gives_requests_back(void **state)
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 static void test_an_origin_that_is_lost_gets_nothing(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -431,14 +418,13 @@ static void test_an_origin_that_is_lost_gets_nothing(void **state)
     replica_link_changed(replica_of(&ring, roles.relay), roles.far, false);
     assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
     expect_nothing_kept(&ring, roles.relay);
-    ring_close(&ring);
 }
 
 static void test_a_node_that_stops_gives_requests_back(void **state)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(78, &payload);
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -449,13 +435,12 @@ static void test_a_node_that_stops_gives_requests_back(void **state)
     expect_reply(&ring, roles.relay, roles.far, 78, ERR_NOT_LEADER);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
-    ring_close(&ring);
 }
 
 static void test_malformed_frames_are_told(void **state)
 {
     static const uint8_t bytes[3] = {1, 2, 3};
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -463,7 +448,6 @@ static void test_malformed_frames_are_told(void **state)
     assert_false(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_RELAY, bytes, 3));
     assert_false(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_PROBE, bytes, 3));
     expect_nothing_kept(&ring, roles.relay);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -74,7 +74,7 @@ static void change(struct ring *ring, uint64_t id, uint32_t step)
 /* A change, a linearizable read and a strict id, asked for at once, just when the link was cut. */
 static void answered_round_a_cut(unsigned cut)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked put;
     struct asked get;
@@ -110,7 +110,6 @@ static void answered_round_a_cut(unsigned cut)
     asked_free(&put);
     asked_free(&get);
     asked_free(&strict);
-    ring_close(&ring);
 }
 
 static void test_requests_that_do_not_get_there_go_round(void **state)
@@ -134,7 +133,7 @@ static void test_requests_go_round_a_link_that_is_cut_both_ways(void **state)
 /* A node that never heard of this leader asks at once: nothing has to time out first. */
 static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -145,14 +144,13 @@ static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **s
     assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 /* --- and the direct way --- */
 
 static void test_nothing_is_probed_while_answers_come(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -167,13 +165,12 @@ static void test_nothing_is_probed_while_answers_come(void **state)
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 /* The leader says at once that it is there, whatever its disk does: no detour, no second copy. */
 static void test_a_slow_leader_is_not_taken_for_one_that_is_cut_off(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked put;
 
@@ -195,12 +192,11 @@ static void test_a_slow_leader_is_not_taken_for_one_that_is_cut_off(void **state
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     scene_expect_idle(&ring, false);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 static void heals(unsigned cut)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     start(&ring, 3, &roles);
@@ -221,7 +217,6 @@ static void heals(unsigned cut)
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 static void test_the_direct_way_is_taken_again_when_it_works(void **state)
@@ -235,7 +230,7 @@ static void test_the_direct_way_is_taken_again_when_it_works(void **state)
 /* Nothing waits for the next round of questions when a link comes up. */
 static void test_a_link_that_comes_up_is_tried_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked get;
 
@@ -256,13 +251,12 @@ static void test_a_link_that_comes_up_is_tried_at_once(void **state)
     assert_int_equal(get.done, 1);
     assert_int_equal(get.base.status, 0);
     asked_free(&get);
-    ring_close(&ring);
 }
 
 /* A request that was under way when the link was cut, and one whose member dies under it. */
 static void test_a_member_that_goes_is_replaced_by_another(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked put;
     uint64_t relay;
@@ -284,13 +278,12 @@ static void test_a_member_that_goes_is_replaced_by_another(void **state)
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
     scene_expect_idle(&ring, false);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 /* The link tells, and nothing has to time out. */
 static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     uint64_t relay;
 
@@ -304,7 +297,6 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
     replica_link_changed(&ring_node(&ring, roles.far)->replica, relay, false);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
-    ring_close(&ring);
 }
 
 /* --- a leader that is none any more --- */
@@ -326,7 +318,7 @@ static void depose(struct ring *ring, const struct roles *roles)
 /* It says so, and that is no sign that requests get to a leader this way. */
 static void test_who_says_that_it_does_not_lead_is_left_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked put;
     uint64_t relay;
@@ -344,13 +336,12 @@ static void test_who_says_that_it_does_not_lead_is_left_at_once(void **state)
     assert_int_equal(relay, 10 - roles.leader - roles.far - roles.relay);
     scene_expect_idle(&ring, false);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 /* A node without a vote has no election to remind it; the old leader may be its only way. */
 static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
 
     (void)state;
@@ -368,7 +359,6 @@ static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state
     }
     assert_int_equal(requests_of(&ring, roles.far)->way.relay, roles.leader);
     scene_expect_idle(&ring, false);
-    ring_close(&ring);
 }
 
 /* --- what a node says of its own accord --- */
@@ -377,7 +367,7 @@ static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state
  * never tell it that this was heard: it says so again, but not all the time. */
 static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked open;
     uint64_t last;
@@ -408,7 +398,6 @@ static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
     assert_in_range(entry_log_last(&ring_node(&ring, roles.leader)->replica.driver.log), last,
                     last + 12);
     asked_free(&open);
-    ring_close(&ring);
 }
 
 /* --- answers that are late --- */
@@ -417,7 +406,7 @@ static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
  * that: round a cut link it may. The node must not go back to it. */
 static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked deleted;
     struct asked open;
@@ -468,7 +457,6 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
     buf_free(&query);
     buf_free(&rows);
     buf_free(&frame);
-    ring_close(&ring);
 }
 
 /* --- no way --- */
@@ -477,7 +465,7 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
  * one. */
 static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct asked put;
 
@@ -498,7 +486,6 @@ static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
     assert_in_range(ring.passed[FRAME_PROBE], 2 * 10, 2 * (1000 / RING_HEARTBEAT_MS + 6));
     scene_expect_idle(&ring, false);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 static void receive_probe(struct ring *ring, uint64_t to, uint64_t from, uint8_t kind,
@@ -516,7 +503,7 @@ static void receive_probe(struct ring *ring, uint64_t to, uint64_t from, uint8_t
 /* An answer to an earlier search, or to none, says nothing of now. */
 static void test_a_late_yes_is_not_believed(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct way *way;
 
@@ -536,13 +523,12 @@ static void test_a_late_yes_is_not_believed(void **state)
     assert_int_equal(way->state, WAY_RELAYED);
     receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_NO, way->round);
     assert_int_equal(way->state, WAY_SOUGHT);
-    ring_close(&ring);
 }
 
 /* Nor a no to what was asked before the leader was heard. */
 static void test_a_late_no_is_not_believed(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct roles roles;
     struct way *way;
 
@@ -557,7 +543,6 @@ static void test_a_late_no_is_not_believed(void **state)
     assert_int_equal(way->state, WAY_DIRECT);
     receive_probe(&ring, roles.far, roles.leader, WIRE_PROBE_NO, way->round);
     assert_int_equal(way->state, WAY_DIRECT);
-    ring_close(&ring);
 }
 
 int main(void)

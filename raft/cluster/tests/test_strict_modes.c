@@ -69,7 +69,7 @@ static uint64_t left_at(struct ring *ring, uint64_t id, const char *tag)
 
 static void test_a_tag_becomes_strict(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t highest = hold_everywhere(&ring, leader, "a");
     uint64_t end = ring_row(&ring, leader, "a")->max_id;
@@ -91,13 +91,12 @@ static void test_a_tag_becomes_strict(void **state)
         assert_false(
             ring_node(&ring, id)->replica.announce.recalled.look); /* nothing is left to say */
     }
-    ring_close(&ring);
 }
 
 /* One that cannot be reached may hand out what it holds, and so nothing is handed out above. */
 static void test_a_node_that_is_cut_off_is_waited_for(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t alone = ring_follower(&ring);
     struct asked asked;
@@ -120,12 +119,11 @@ static void test_a_node_that_is_cut_off_is_waited_for(void **state)
     assert_true(strict_first(&asked) > highest);
     assert_int_equal(left_at(&ring, alone, "a"), 0);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_node_that_is_down_is_waited_for(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t down = ring_follower(&ring);
     struct asked asked;
@@ -143,13 +141,12 @@ static void test_a_node_that_is_down_is_waited_for(void **state)
     asked_free(&asked);
     ring_restart(&ring, down); /* with nothing in memory, and that is what it says */
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end);
-    ring_close(&ring);
 }
 
 /* More than one command takes. */
 static void test_many_tags_become_strict_at_once(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     struct tag_put put = {.fields = TAG_FIELD_MODE};
     struct asked asked;
@@ -181,12 +178,11 @@ static void test_many_tags_become_strict_at_once(void **state)
     }
     assert_int_equal(strict_take(&ring, leader, "tag-0", 1, NULL), 1);
     assert_int_equal(strict_take(&ring, leader, "tag-1024", 1, NULL), 1);
-    ring_close(&ring);
 }
 
 static void test_a_strict_tag_goes_back(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t follower = ring_follower(&ring);
     struct asked asked;
@@ -207,13 +203,12 @@ static void test_a_strict_tag_goes_back(void **state)
     assert_int_equal(taken, 10);
     strict_mode(&ring, leader, "a", TAG_MODE_STRICT);
     assert_true(strict_take(&ring, leader, "a", 1, NULL) > taken);
-    ring_close(&ring);
 }
 
 /* The node has not applied the change when it is asked: what the leader knows counts. */
 static void test_a_strict_tag_goes_back_on_a_node_that_is_behind(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t behind = ring_follower(&ring);
 
@@ -232,14 +227,13 @@ static void test_a_strict_tag_goes_back_on_a_node_that_is_behind(void **state)
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_row(&ring, behind, "a")->mode, TAG_MODE_TREND);
     assert_int_equal(ring_take(&ring, behind, "a", 1), 2);
-    ring_close(&ring);
 }
 
 /* --- keys --- */
 
 static void test_keys_need_time_and_room(void **state)
 {
-    struct ring ring = {.strict_keys = 2};
+    RING ring = {.strict_keys = 2};
     struct ring timeless = {0};
     uint64_t leader = start(&timeless);
     struct asked asked;
@@ -270,7 +264,6 @@ static void test_keys_need_time_and_room(void **state)
     asked_free(&asked);
     assert_int_equal(strict_take(&ring, ring_follower(&ring), "a", 2, "one"), 1);
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), 5);
-    ring_close(&ring);
 }
 
 /* --- turns --- */
@@ -279,7 +272,7 @@ static void test_keys_need_time_and_room(void **state)
  * follower. */
 static void test_one_submit_a_turn(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     struct ring_node *node = ring_node(&ring, leader);
     struct asked asked[4];
@@ -318,14 +311,13 @@ static void test_one_submit_a_turn(void **state)
         assert_int_equal(strict_first(&asked[i]), i + 1);
         asked_free(&asked[i]);
     }
-    ring_close(&ring);
 }
 
 /* --- the end --- */
 
 static void test_a_stop_answers_strict_requests(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     struct asked sent;
     struct asked late;
@@ -344,14 +336,13 @@ static void test_a_stop_answers_strict_requests(void **state)
     assert_int_equal(late.base.status, ERR_SHUTTING_DOWN);
     asked_free(&sent);
     asked_free(&late);
-    ring_close(&ring);
 }
 
 /* The data directory of a node comes from a backup, and with it an older count of starts: what the
  * cluster remembers of its incarnations must not be taken for answers to what it asks now. */
 static void test_a_node_whose_data_was_set_back(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t back = ring_follower(&ring);
     const uint8_t incarnation[9] = {1, 1};   /* version, and a count of 1 */
@@ -392,7 +383,6 @@ static void test_a_node_whose_data_was_set_back(void **state)
     assert_int_equal(asked.base.status, ERR_TIMEOUT);
     asked_free(&asked);
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), 4);
-    ring_close(&ring);
 }
 
 int main(void)

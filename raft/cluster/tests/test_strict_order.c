@@ -68,7 +68,7 @@ static void wait_all(struct ring *ring, struct asked asked[NODES], struct strict
 static void test_strict_a_b_a_leadership(void **state)
 {
     static struct strict_ranges ranges;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t first = start(&ring);
     uint64_t leader = first;
     uint64_t highest = 0;
@@ -101,7 +101,6 @@ static void test_strict_a_b_a_leadership(void **state)
     }
     strict_expect_dense(&ranges, 1);
     expect_end(&ring, highest + 1);
-    ring_close(&ring);
 }
 
 /* --- proposals of an old term --- */
@@ -110,7 +109,7 @@ static void test_strict_a_b_a_leadership(void **state)
  * next leader, to which the node that asked has sent its batch again. */
 static void test_strict_proposal_of_old_term_commits_late(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old = start(&ring);
     uint64_t asking = ring_follower(&ring);
     uint64_t next = 6 - old - asking;
@@ -137,14 +136,13 @@ static void test_strict_proposal_of_old_term_commits_late(void **state)
     asked_free(&asked);
     expect_end(&ring, 9); /* applied once, though it is in the log twice */
     assert_int_equal(strict_take(&ring, old, "a", 1, NULL), 9);
-    ring_close(&ring);
 }
 
 /* The old leader's entry is on no other disk: what the next leader was sent again is the one that
  * counts, and the old one goes. */
 static void test_strict_proposal_of_old_term_is_lost(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old = start(&ring);
     uint64_t asking = ring_follower(&ring);
     struct asked asked;
@@ -167,13 +165,12 @@ static void test_strict_proposal_of_old_term_is_lost(void **state)
     asked_free(&asked);
     asked_free(&own);
     expect_end(&ring, 8);
-    ring_close(&ring);
 }
 
 /* The frame with a batch lies in the net until long after the batch was sent again and answered. */
 static void late_frame(unsigned batches_between)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader = start(&ring);
     uint64_t asking = ring_follower(&ring);
     struct fake_frame *late;
@@ -200,7 +197,6 @@ static void late_frame(unsigned batches_between)
     assert_int_equal(ring.refused, 0);
     expect_end(&ring, end);
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end);
-    ring_close(&ring);
 }
 
 static void test_strict_proposal_that_arrives_late(void **state)
@@ -243,7 +239,7 @@ static void hand_over(struct ring *ring, uint64_t from, uint64_t to)
  * applied before it heard of it. */
 static void test_strict_snapshot_installed_on_node_that_leads_at_once(void **state)
 {
-    struct ring ring = {.snapshot_entries = 20, .keeps_time = true};
+    RING ring = {.snapshot_entries = 20, .keeps_time = true};
     uint64_t leader = start(&ring);
     uint64_t behind = ring_follower(&ring);
     uint64_t asking = 6 - leader - behind;
@@ -283,7 +279,6 @@ static void test_strict_snapshot_installed_on_node_that_leads_at_once(void **sta
     ring_run_ms(&ring, 500);
     assert_int_equal(strict_take(&ring, leader, "a", 4, "second"), 11);
     expect_end(&ring, 16);
-    ring_close(&ring);
 }
 
 /* --- a leader that is stopped, or cut off --- */
@@ -291,7 +286,7 @@ static void test_strict_snapshot_installed_on_node_that_leads_at_once(void **sta
 static void test_strict_leader_stopped_and_resumed(void **state)
 {
     static struct strict_ranges ranges;
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old = start(&ring);
     uint64_t other = ring_follower(&ring);
     struct asked hasty;
@@ -330,14 +325,13 @@ static void test_strict_leader_stopped_and_resumed(void **state)
     assert_int_equal(strict_burnt(ring_node(&ring, old)->replica.strict), 50);
     assert_int_equal(ring_node(&ring, old)->replica.health.seen.burnt[ID_BURN_STRICT], 50);
     expect_end(&ring, 1 + 4 + 50 + 2);
-    ring_close(&ring);
 }
 
 /* Clients reach the leader, but it reaches nobody. What they ask then is answered when the links
  * are back, above all that was known before they asked, or not at all. */
 static void test_strict_leader_cut_off_from_its_peers(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old = start(&ring);
     uint64_t other = ring_follower(&ring);
     struct asked before;
@@ -373,7 +367,6 @@ static void test_strict_leader_cut_off_from_its_peers(void **state)
     known = ring_row(&ring, other, "a")->max_id;
     assert_true(known == 5 || known == 6); /* the hasty one's may be burnt */
     assert_int_equal(strict_take(&ring, other, "a", 1, NULL), known);
-    ring_close(&ring);
 }
 
 int main(void)

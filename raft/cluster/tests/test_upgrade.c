@@ -70,7 +70,7 @@ static void assert_in_the_way(struct ring *ring, const char *who)
 
 static void test_it_rises_by_itself_after_the_hold_and_not_before(void **state)
 {
-    struct ring ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
+    RING ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
 
     (void)state;
     start(&ring, 1);
@@ -87,12 +87,11 @@ static void test_it_rises_by_itself_after_the_hold_and_not_before(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(level_of(&ring, id), 2);
     }
-    ring_close(&ring);
 }
 
 static void test_never_by_itself_if_told_so_and_at_once_if_asked(void **state)
 {
-    struct ring ring = {.upgrade = {.hold_ms = 0, .automatic = false}};
+    RING ring = {.upgrade = {.hold_ms = 0, .automatic = false}};
 
     (void)state;
     start(&ring, 2);
@@ -108,12 +107,11 @@ static void test_never_by_itself_if_told_so_and_at_once_if_asked(void **state)
     /* Nobody is in the way of a level that nobody speaks. */
     assert_int_equal(asks(&ring, 1, 0).outcome, MEMBER_NOT_NEXT);
     assert_string_equal(asks(&ring, 1, 0).why, "the level is 2, and no member speaks a newer one");
-    ring_close(&ring);
 }
 
 static void test_whoever_is_in_the_way_is_named(void **state)
 {
-    struct ring ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
+    RING ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
     uint64_t other;
     char name[32];
 
@@ -130,13 +128,12 @@ static void test_whoever_is_in_the_way_is_named(void **state)
     snprintf(name, sizeof name, "node %u cannot be reached", (unsigned)other);
     ring_run_ms(&ring, 2000);
     assert_int_equal(asks(&ring, ring_elect(&ring), 2).outcome, MEMBER_IN_THE_WAY);
-    ring_close(&ring);
 }
 
 /* It said what it speaks, and was started anew since: then that counts for nothing. */
 static void test_what_an_earlier_start_said_does_not_count(void **state)
 {
-    struct ring ring = {.upgrade = {.automatic = false}};
+    RING ring = {.upgrade = {.automatic = false}};
     uint64_t follower;
     struct member_answer answer;
 
@@ -150,14 +147,13 @@ static void test_what_an_earlier_start_said_does_not_count(void **state)
     assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
     assert_non_null(strstr(answer.why, "was started anew"));
     assert_int_equal(level_of(&ring, 1), 1);
-    ring_close(&ring);
 }
 
 /* It went back after the entry was on its way: it stops before it, keeps its data and its vote, and
  * goes on with a newer leafd. */
 static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
 {
-    struct ring ring = {.upgrade = {.automatic = false}};
+    RING ring = {.upgrade = {.automatic = false}};
     struct ring_node *node;
     uint64_t follower;
     uint64_t term;
@@ -213,14 +209,13 @@ static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
     assert_int_equal(level_of(&ring, follower), 3);
     assert_int_equal(node->failed_count, 1);
     assert_non_null(ring_row(&ring, follower, "a"));
-    ring_close(&ring);
 }
 
 /* Nobody raises the level above what a member has said that it speaks, so nothing of the entry goes
  * to its disk, and it does not end. */
 static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
 {
-    struct ring ring = {.upgrade = {.automatic = false}};
+    RING ring = {.upgrade = {.automatic = false}};
     struct buf command = BUF_INIT;
     const struct log_entry *entry_there;
     struct driver_command entry;
@@ -248,7 +243,6 @@ static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
     ring_crash(&ring, follower);
     ring_restart(&ring, follower);
     assert_int_equal(node->failed_count, 0);
-    ring_close(&ring);
 }
 
 /* --- a raise that waits --- */
@@ -280,7 +274,7 @@ static void assert_not_raised(struct ring *ring)
  * node leads again: what it once wanted to raise may not be. */
 static void test_a_raise_ends_with_the_lead(void **state)
 {
-    struct ring ring = {.upgrade = {.automatic = false}};
+    RING ring = {.upgrade = {.automatic = false}};
     struct replica *first;
     uint64_t leader;
     uint64_t next;
@@ -304,13 +298,12 @@ static void test_a_raise_ends_with_the_lead(void **state)
     ring_run_ms(&ring, 500);
     assert_true(driver_leads(&first->driver));
     assert_not_raised(&ring);
-    ring_close(&ring);
 }
 
 /* The leader takes nothing new for a while; meanwhile a member comes to be in the way. */
 static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **state)
 {
-    struct ring ring = {.upgrade = {.automatic = false}};
+    RING ring = {.upgrade = {.automatic = false}};
     struct replica *leader;
     uint64_t follower;
 
@@ -328,13 +321,12 @@ static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **stat
     assert_false(leader->upgrade.command.in_flight);
     replica_transfer_end(leader);
     assert_not_raised(&ring);
-    ring_close(&ring);
 }
 
 /* The leader takes nothing from others that it does not know, or that the level does not have. */
 static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked = {0};
     uint64_t leader;
 
@@ -349,7 +341,6 @@ static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
     assert_int_equal(asked.base.status, ERR_REFUSED);
     assert_int_equal(fsm_tag_count(ring_node(&ring, leader)->replica.fsm), 0);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 int main(void)

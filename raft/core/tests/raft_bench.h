@@ -48,6 +48,9 @@ void bench_restart(struct bench *bench);
 /* Write everything, close, free. */
 void bench_close(struct bench *bench);
 
+/* One that is closed at the end of its block. */
+#define BENCH struct bench __attribute__((cleanup(bench_close)))
+
 /* A message arrives over the wire, and a turn is taken. Asserts that it was well-formed. */
 void bench_receive(struct bench *bench, const struct raft_message *message);
 

@@ -76,7 +76,7 @@ static void ask_at_once(struct ring *ring, uint64_t id, struct asked *asked)
 
 static void test_a_raise_is_not_acknowledged_before_lower_ids_are_burnt(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -93,12 +93,11 @@ static void test_a_raise_is_not_acknowledged_before_lower_ids_are_burnt(void **s
     ring_run_ms(&ring, 200); /* and it applies the entry */
     assert_true(left(&ring, follower, "a") > 0);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_the_leader_has_burnt_them_too(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     struct asked open;
     uint64_t leader;
@@ -119,12 +118,11 @@ static void test_the_leader_has_burnt_them_too(void **state)
     assert_int_equal(left(&ring, leader, "a"), 0);
     asked_free(&open);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_lowering_is_not_acknowledged_before_higher_ids_are_burnt(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -140,12 +138,11 @@ static void test_a_lowering_is_not_acknowledged_before_higher_ids_are_burnt(void
     assert_int_equal(left(&ring, follower, "a"), 0);
     assert_true(ring_take(&ring, follower, "a", 1) == 3);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 static void test_a_deletion_is_not_acknowledged_before_the_ids_are_burnt(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -157,13 +154,12 @@ static void test_a_deletion_is_not_acknowledged_before_the_ids_are_burnt(void **
     assert_int_equal(left(&ring, follower, "a"), 0);
     assert_int_equal(left(&ring, follower, "b"), 9);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* What the client hears may be the answer to a repetition: also then. */
 static void test_also_when_the_first_answer_is_lost(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
@@ -193,13 +189,12 @@ static void test_also_when_the_first_answer_is_lost(void **state)
     assert_int_equal(asked.base.status, 0);
     assert_int_equal(left(&ring, follower, "a"), 0);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* Marks that do not belong to the command: the link is closed, the request is asked anew. */
 static void test_an_answer_with_strange_marks_is_refused(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct wire_reply reply = {.marks = (const uint8_t *)"12345678", .marks_len = 7};
     struct buf frame = BUF_INIT;
     struct asked asked;
@@ -221,7 +216,6 @@ static void test_an_answer_with_strange_marks_is_refused(void **state)
     assert_int_equal(left(&ring, follower, "a"), 0);
     buf_free(&frame);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 int main(void)

@@ -41,7 +41,7 @@ static void test_a_vote_leaves_after_it_is_durable(void **state)
 {
     struct raft_message vote = vote_of(1, 3, 9, 2, false);
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -52,14 +52,13 @@ static void test_a_vote_leaves_after_it_is_durable(void **state)
     bench_disk_run(&bench);
     assert_true(bench_sent(&bench, 1, RAFT_REQUEST_VOTE_RESULT, &reply));
     assert_true(reply.request_vote_result.vote_granted);
-    bench_close(&bench);
 }
 
 static void test_a_vote_that_was_not_durable_was_never_sent(void **state)
 {
     struct raft_message vote = vote_of(1, 3, 9, 2, false);
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -74,14 +73,13 @@ static void test_a_vote_that_was_not_durable_was_never_sent(void **state)
     bench_run(&bench);
     assert_true(bench_sent(&bench, 3, RAFT_REQUEST_VOTE_RESULT, &reply));
     assert_true(reply.request_vote_result.vote_granted);
-    bench_close(&bench);
 }
 
 static void test_a_vote_that_was_sent_outlives_a_crash(void **state)
 {
     struct raft_message vote = vote_of(1, 3, 9, 2, false);
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -97,7 +95,6 @@ static void test_a_vote_that_was_sent_outlives_a_crash(void **state)
     bench_run(&bench);
     assert_true(bench_sent(&bench, 3, RAFT_REQUEST_VOTE_RESULT, &reply));
     assert_false(reply.request_vote_result.vote_granted);
-    bench_close(&bench);
 }
 
 /* Frames of later steps wait too, and leave in order; each waits only for the write before it. */
@@ -107,7 +104,7 @@ static void test_later_frames_wait_behind_the_write(void **state)
     struct raft_message pre_vote = vote_of(3, 4, 9, 2, true);
     struct raft_message next = vote_of(3, 5, 9, 2, false);
     struct fake_frame *frame;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -126,13 +123,12 @@ static void test_later_frames_wait_behind_the_write(void **state)
     fake_frame_free(frame);
     bench_disk_run(&bench);
     assert_int_equal(bench.net.frame_count, 1);
-    bench_close(&bench);
 }
 
 static void test_a_candidate_asks_after_its_own_vote_is_durable(void **state)
 {
     struct raft_message result = vote_result_of(2, 2, true, true);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FIRST);
@@ -147,7 +143,6 @@ static void test_a_candidate_asks_after_its_own_vote_is_durable(void **state)
     bench_disk_run(&bench);
     assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 1);
     assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 1);
-    bench_close(&bench);
 }
 
 /* --- entries count as persisted when their own write is done --- */
@@ -177,7 +172,7 @@ static void finish_append(struct bench *bench)
 static void test_a_follower_acknowledges_what_is_durable(void **state)
 {
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -189,14 +184,13 @@ static void test_a_follower_acknowledges_what_is_durable(void **state)
     assert_int_equal(bench.driver.persisted, 6);
     assert_true(bench_sent(&bench, 1, RAFT_APPEND_ENTRIES_RESULT, &reply));
     assert_int_equal(reply.append_entries_result.last_log_index, 6);
-    bench_close(&bench);
 }
 
 /* 4..6 are written; before that ends 5 is replaced by another leader, and then replaced again by
  * the very same index and term: the first write does not make those durable. */
 static void test_an_old_write_does_not_count_for_what_was_appended_again(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -212,12 +206,11 @@ static void test_an_old_write_does_not_count_for_what_was_appended_again(void **
     finish_append(&bench);
     assert_int_equal(bench.driver.persisted, 6);
     assert_int_equal(bench.driver.consensus->raft.last_stored, 6);
-    bench_close(&bench);
 }
 
 static void test_cutting_durable_entries_takes_them_back(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -228,13 +221,12 @@ static void test_cutting_durable_entries_takes_them_back(void **state)
     assert_int_equal(bench.driver.persisted, 4);
     bench_run(&bench);
     assert_int_equal(bench.driver.persisted, 5);
-    bench_close(&bench);
 }
 
 /* The leader need not wait for its own disk when the others have it. */
 static void test_two_others_commit_without_the_leaders_disk(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -248,26 +240,24 @@ static void test_two_others_commit_without_the_leaders_disk(void **state)
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 1);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     bench_run(&bench); /* the store would refuse a state ahead of its log */
-    bench_close(&bench);
 }
 
 /* --- submit --- */
 
 static void test_followers_take_no_commands(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
     assert_int_equal(bench_submit(&bench, 1), ERR_NOT_LEADER);
     assert_int_equal(entry_log_last(&bench.driver.log), 3);
-    bench_close(&bench);
 }
 
 static void test_uncommitted_entries_up_to_the_limit(void **state)
 {
     unsigned left = LIMIT_UNCOMMITTED_ENTRIES;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -283,7 +273,6 @@ static void test_uncommitted_entries_up_to_the_limit(void **state)
     bench_run(&bench);
     bench_ack(&bench, 2); /* all is committed: there is room again */
     assert_int_equal(bench_submit(&bench, LIMIT_ENTRIES_PER_FRAME), 0);
-    bench_close(&bench);
 }
 
 static int submit_bytes(struct bench *bench, const uint8_t *data, size_t len)
@@ -298,7 +287,7 @@ static int submit_bytes(struct bench *bench, const uint8_t *data, size_t len)
 static void test_uncommitted_bytes_up_to_the_limit(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     assert_non_null(data);
@@ -311,51 +300,144 @@ static void test_uncommitted_bytes_up_to_the_limit(void **state)
     assert_int_equal(submit_bytes(&bench, data, 1), 0);
     assert_int_equal(submit_bytes(&bench, data, 1), ERR_OVERLOADED);
     free(data);
-    bench_close(&bench);
 }
 
 /* --- apply and compaction --- */
 
 /* The core counts entries only: what does not fit one frame goes in several messages, without a
  * gap. */
-static void test_large_entries_go_in_several_messages(void **state)
+/* Server 3 says how much it has, and a turn is taken. */
+static void has_up_to(struct bench *bench, uint64_t index)
+{
+    struct raft_message ack = append_result_of(3, bench_term(bench), 0, index);
+
+    bench_receive(bench, &ack);
+}
+
+/* The one message to server 3 that this turn has sent, all of whose entries follow *next; how many
+ * it has. 0: there was none. */
+static unsigned sent_to_3(struct bench *bench, uint64_t *next)
+{
+    struct raft_message message;
+    unsigned n;
+
+    assert_true(fake_net_count(&bench->net, 3, FRAME_RAFT) <= 1);
+    if (!bench_sent(bench, 3, RAFT_APPEND_ENTRIES, &message)) {
+        return 0;
+    }
+    assert_int_equal(message.append_entries.prev_log_index, *next - 1);
+    n = message.append_entries.n_entries;
+    assert_true(n >= 1); /* no heartbeat comes in between */
+    *next += n;
+    message_release(&message);
+    return n;
+}
+
+/* The same in each turn, until none has more. How many messages. */
+static unsigned all_to_3(struct bench *bench, uint64_t *next)
+{
+    unsigned parts = 0;
+    bool more = true;
+
+    while (more) {
+        parts += sent_to_3(bench, next) > 0;
+        more = driver_turn(&bench->driver);
+    }
+    parts += sent_to_3(bench, next) > 0;
+    return parts;
+}
+
+/* A leader with so many entries of the largest size, and a small one, that server 3 lacks. */
+static void lead_with_large_ones(struct bench *bench, unsigned n, uint64_t *ret_next)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
-    struct raft_message ack = {.type = RAFT_APPEND_ENTRIES_RESULT, .server_id = 3};
-    struct raft_message message;
-    struct bench bench = {0};
+
+    assert_non_null(data);
+    lead(bench);
+    *ret_next = entry_log_last(&bench->driver.log) + 1;
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(submit_bytes(bench, data, LIMIT_ENTRY_BYTES), 0);
+    }
+    assert_int_equal(submit_bytes(bench, data, 1), 0);
+    free(data);
+    bench_disk_run(bench);
+    fake_net_clear(&bench->net);
+}
+
+static void test_large_entries_go_a_message_a_turn(void **state)
+{
+    BENCH bench = {0};
     uint64_t next;
-    unsigned parts = 0;
 
     (void)state;
-    assert_non_null(data);
-    lead(&bench);
-    next = entry_log_last(&bench.driver.log) + 1;
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(submit_bytes(&bench, data, LIMIT_ENTRY_BYTES), 0);
-    }
-    assert_int_equal(submit_bytes(&bench, data, 1), 0);
-    fake_net_clear(&bench.net);
-    ack.append_entries_result.version = 2;
-    ack.append_entries_result.term = bench_term(&bench);
-    ack.append_entries_result.last_log_index = next - 1;
-    bench_receive(&bench, &ack); /* server 3 is there, and has none of them */
-    while (bench_sent(&bench, 3, RAFT_APPEND_ENTRIES, &message)) {
-        assert_int_equal(message.append_entries.prev_log_index, next - 1);
-        assert_true(message.append_entries.n_entries >= 1);
-        next += message.append_entries.n_entries;
-        parts++;
-        message_release(&message);
-    }
+    lead_with_large_ones(&bench, 3, &next);
+    has_up_to(&bench, next - 1); /* it is there, and has none of them */
+    assert_int_equal(all_to_3(&bench, &next), 4);
     assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
-    assert_int_equal(parts, 4);
-    free(data);
-    bench_close(&bench);
+}
+
+/* What is submitted meanwhile, and heartbeats, do not overtake what is left. */
+static void test_what_comes_meanwhile_goes_behind_large_entries(void **state)
+{
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    has_up_to(&bench, next - 1);
+    assert_int_equal(sent_to_3(&bench, &next), 1);
+    assert_int_equal(bench_submit(&bench, 3), 0);
+    assert_int_equal(sent_to_3(&bench, &next), 0);
+    bench_timeout(&bench); /* a heartbeat is due */
+    assert_int_equal(sent_to_3(&bench, &next), 1);
+    assert_int_equal(all_to_3(&bench, &next), 3);
+    assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
+}
+
+/* A follower that refuses is sent what it asks for, and nothing more of before. */
+static void test_a_refusal_ends_what_is_left(void **state)
+{
+    struct raft_message refusal;
+    BENCH bench = {0};
+    uint64_t next;
+    uint64_t first;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    first = next;
+    has_up_to(&bench, next - 1);
+    assert_int_equal(sent_to_3(&bench, &next), 1);
+    assert_true(driver_turn(&bench.driver));
+    assert_int_equal(sent_to_3(&bench, &next), 1);
+    refusal = append_result_of(3, bench_term(&bench), next - 1, first - 1);
+    bench_receive(&bench, &refusal); /* the first message was lost */
+    next = first;
+    assert_int_equal(all_to_3(&bench, &next), 5);
+    assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
+}
+
+/* Who leads no more sends no more. */
+static void test_the_end_of_the_term_ends_what_is_left(void **state)
+{
+    struct raft_message heartbeat;
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    has_up_to(&bench, next - 1);
+    assert_int_equal(sent_to_3(&bench, &next), 1);
+    heartbeat = append_of(2, bench_term(&bench) + 1, 2, 2, 2, NULL, 0);
+    bench_receive(&bench, &heartbeat);
+    bench_run(&bench);
+    assert_int_equal(driver_leader(&bench.driver), 2);
+    assert_false(driver_turn(&bench.driver));
+    assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 0);
 }
 
 static void test_apply_goes_on_in_turns(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     unsigned turns = 1;
 
     (void)state;
@@ -375,7 +457,6 @@ static void test_apply_goes_on_in_turns(void **state)
     assert_int_equal(bench.observer.applied_index, 3002);
     assert_int_equal(bench.observer.applied_count, 3001);
     assert_int_equal(turns, 1);
-    bench_close(&bench);
 }
 
 static void test_the_log_is_compacted_behind_the_durable_state(void **state)
@@ -480,7 +561,7 @@ static void test_a_short_log_is_kept_whole(void **state)
 static void test_transfer_waits_until_the_successor_has_everything(void **state)
 {
     struct raft_message sent;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -495,13 +576,12 @@ static void test_transfer_waits_until_the_successor_has_everything(void **state)
     assert_true(bench_sent(&bench, 2, RAFT_TIMEOUT_NOW, &sent));
     assert_int_equal(sent.timeout_now.last_log_index, 6);
     assert_int_equal(bench_submit(&bench, 1), ERR_NOT_LEADER);
-    bench_close(&bench);
 }
 
 static void test_transfer_takes_the_furthest_that_is_connected(void **state)
 {
     struct raft_message ack;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -516,12 +596,11 @@ static void test_transfer_takes_the_furthest_that_is_connected(void **state)
     bench.net.down[3] = false;
     assert_false(driver_transfer(&bench.driver, 0));
     assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 3);
-    bench_close(&bench);
 }
 
 static void test_transfer_without_a_successor_is_over(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -529,13 +608,12 @@ static void test_transfer_without_a_successor_is_over(void **state)
     bench.net.down[3] = true;
     assert_true(driver_transfer(&bench.driver, 0));
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
-    bench_close(&bench);
 }
 
 static void test_transfer_is_over_when_another_leads(void **state)
 {
     struct raft_message heartbeat;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     lead(&bench);
@@ -544,14 +622,13 @@ static void test_transfer_is_over_when_another_leads(void **state)
     bench_receive(&bench, &heartbeat);
     assert_true(driver_transfer(&bench.driver, 0));
     assert_int_equal(driver_leader(&bench.driver), 2);
-    bench_close(&bench);
 }
 
 /* The successor does nothing: after an election timeout this leader goes on, and tries again. */
 static void test_transfer_is_tried_again(void **state)
 {
     struct raft_message sent;
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t end;
 
     (void)state;
@@ -569,7 +646,6 @@ static void test_transfer_is_tried_again(void **state)
     bench_ack(&bench, 2);
     assert_false(driver_transfer(&bench.driver, 0));
     assert_int_not_equal(raft_transferee(&bench.driver.consensus->raft), 0);
-    bench_close(&bench);
 }
 
 int main(void)
@@ -587,7 +663,10 @@ int main(void)
         cmocka_unit_test(test_followers_take_no_commands),
         cmocka_unit_test(test_uncommitted_entries_up_to_the_limit),
         cmocka_unit_test(test_uncommitted_bytes_up_to_the_limit),
-        cmocka_unit_test(test_large_entries_go_in_several_messages),
+        cmocka_unit_test(test_large_entries_go_a_message_a_turn),
+        cmocka_unit_test(test_what_comes_meanwhile_goes_behind_large_entries),
+        cmocka_unit_test(test_a_refusal_ends_what_is_left),
+        cmocka_unit_test(test_the_end_of_the_term_ends_what_is_left),
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),

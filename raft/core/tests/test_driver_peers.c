@@ -59,7 +59,7 @@ static uint64_t start(struct ring *ring, uint64_t *ret_follower)
 
 static void test_the_leader_knows_what_was_acknowledged(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     struct peer_standing good = next_start(&ring, follower);
@@ -72,14 +72,13 @@ static void test_the_leader_knows_what_was_acknowledged(void **state)
     bad.term--;
     assert_int_equal(meet(&ring, leader, follower, bad), ERR_STALE);
     assert_int_equal(meet(&ring, leader, follower, good), 0);
-    ring_close(&ring);
 }
 
 /* Entries that were acknowledged and are not committed bind only as long as their leader leads:
  * the next one may take them back. */
 static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked asked;
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
@@ -102,13 +101,12 @@ static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
     ring_node(&ring, leader)->disk_held = false;
     ring_run_ms(&ring, 2000);
     asked_free(&asked);
-    ring_close(&ring);
 }
 
 /* Who does not lead knows as much: each node tells all what its disk has. */
 static void test_a_follower_knows_what_the_leader_has(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
@@ -132,13 +130,12 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
         assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
         assert_int_equal(meet(&ring, follower, peers[i], good), 0);
     }
-    ring_close(&ring);
 }
 
 /* And so does one that was restarted, also by a kill. */
 static void test_what_is_known_outlives_the_one_who_knows(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
@@ -167,13 +164,12 @@ static void test_what_is_known_outlives_the_one_who_knows(void **state)
         assert_int_equal(meet(&ring, id, third, bad), ERR_STALE);
         assert_int_equal(meet(&ring, id, third, good), 0);
     }
-    ring_close(&ring);
 }
 
 /* What is known is written with other writes, or by itself; and nothing where nothing happens. */
 static void test_an_idle_node_writes_nothing(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
     uint64_t written[3];
 
@@ -188,13 +184,12 @@ static void test_an_idle_node_writes_nothing(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(driver_of(&ring, id)->writes.last_number, written[id - 1]);
     }
-    ring_close(&ring);
 }
 
 /* Incarnations are known after a restart, too. */
 static void test_incarnations_outlive_the_one_who_met_them(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     struct peer_standing same = driver_of(&ring, leader)->start;
@@ -206,7 +201,6 @@ static void test_incarnations_outlive_the_one_who_met_them(void **state)
     ring_restart(&ring, follower);
     assert_int_equal(meet(&ring, follower, leader, copy), ERR_STALE);
     assert_int_equal(meet(&ring, follower, leader, same), 0);
-    ring_close(&ring);
 }
 
 static void marked(void *data)
@@ -217,7 +211,7 @@ static void marked(void *data)
 /* What was found to be an older copy does not start again, however often that is tried. */
 static void test_an_older_copy_is_marked_for_good(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct store_loaded loaded;
     struct store_error error = {{0}};
     uint64_t follower;
@@ -238,7 +232,6 @@ static void test_an_older_copy_is_marked_for_good(void **state)
         assert_non_null(strstr(error.text, "an older copy"));
         fsm_free(fsm);
     }
-    ring_close(&ring);
 }
 
 int main(void)

@@ -183,7 +183,7 @@ static void apply_some(struct bench *bench, unsigned n)
 
 static void test_rows_wait_for_entries_to_be_written_with(void **state)
 {
-    struct bench bench = {.rows_hold_ms = 50};
+    BENCH bench = {.rows_hold_ms = 50};
     uint64_t durable;
 
     (void)state;
@@ -213,13 +213,12 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     bench_disk_run(&bench);
     assert_int_equal(bench.driver.applier.durable.index, durable + 4);
-    bench_close(&bench);
 }
 
 /* Of many entries in quick succession few carry rows. */
 static void test_rows_that_are_young_let_entries_go_without_them(void **state)
 {
-    struct bench bench = {.rows_join_ms = 10, .rows_hold_ms = 50};
+    BENCH bench = {.rows_join_ms = 10, .rows_hold_ms = 50};
 
     (void)state;
     bench_start(&bench, &FIRST);
@@ -243,12 +242,11 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     assert_true(STAILQ_FIRST(&bench.disk.queue)->more);
     bench_disk_run(&bench);
     assert_int_equal(bench.driver.applier.durable.index, entry_log_last(&bench.driver.log) - 1);
-    bench_close(&bench);
 }
 
 static void test_rows_that_are_held_are_not_lost(void **state)
 {
-    struct bench bench = {.rows_hold_ms = 50};
+    BENCH bench = {.rows_hold_ms = 50};
     uint64_t applied;
     uint64_t digest;
 
@@ -270,7 +268,6 @@ static void test_rows_that_are_held_are_not_lost(void **state)
     assert_true(bench.driver.applier.rows_since_ms != UINT64_MAX);
     driver_quiesce(&bench.driver);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
-    bench_close(&bench);
 }
 
 static void test_driver_rows_of_no_changes(void **state)

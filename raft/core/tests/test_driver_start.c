@@ -507,7 +507,7 @@ static void test_start_goes_on_from_the_middle_of_the_log(void **state)
                               .servers = 3,
                               .roles = THREE_VOTERS};
     struct raft_message heartbeat = append_of(1, 5, 60, 2, 50, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &boot);
@@ -519,14 +519,13 @@ static void test_start_goes_on_from_the_middle_of_the_log(void **state)
     bench_run(&bench);
     assert_int_equal(driver_applied(&bench.driver)->index, 50);
     assert_int_equal(bench.observer.applied_count, 10);
-    bench_close(&bench);
 }
 
 static void test_a_restart_has_what_was_acknowledged(void **state)
 {
     struct raft_entry entries[2] = {entry_of(2, NULL), entry_of(2, NULL)};
     struct raft_message append = append_of(1, 2, 3, 2, 5, entries, 2);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -540,7 +539,6 @@ static void test_a_restart_has_what_was_acknowledged(void **state)
     assert_int_equal(entry_log_last(&bench.driver.log), 5);
     assert_int_equal(driver_applied(&bench.driver)->index, 5);
     assert_int_equal(bench_term(&bench), 2);
-    bench_close(&bench);
 }
 
 /* --- what comes over the wire --- */
@@ -550,7 +548,7 @@ static void test_malformed_frames_are_told(void **state)
     struct raft_message vote = vote_of(1, 3, 9, 2, false);
     struct raft_message heartbeat = append_of(1, 2, 3, 2, 3, NULL, 0);
     struct buf payload = BUF_INIT;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -568,7 +566,6 @@ static void test_malformed_frames_are_told(void **state)
     assert_false(bench_frame(&bench, 1, FRAME_SNAPSHOT_ACK, payload.data, payload.len));
     assert_int_equal(bench.observer.failed_count, 0);
     buf_free(&payload);
-    bench_close(&bench);
 }
 
 /* --- the end --- */
@@ -578,7 +575,7 @@ static void test_a_driver_that_was_quieted_only_frees(void **state)
     struct raft_message vote = vote_of(1, 3, 9, 2, false);
     struct raft_entry entry = entry_of(2, NULL);
     struct raft_message append = append_of(1, 3, 3, 2, 3, &entry, 1);
-    struct bench bench = {0};
+    BENCH bench = {0};
     unsigned roles;
 
     (void)state;
@@ -605,7 +602,6 @@ static void test_a_driver_that_was_quieted_only_frees(void **state)
     assert_int_equal(bench.disk.queued, 0);
     assert_int_equal(bench.observer.role_count, roles);
     assert_int_equal(bench.observer.failed_count, 0); /* it did not fail */
-    bench_close(&bench);
 }
 
 static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
@@ -626,7 +622,7 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
 
 static void test_a_state_that_differs_ends_the_node(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FIRST);
@@ -650,7 +646,6 @@ static void test_a_state_that_differs_ends_the_node(void **state)
     bench_timeout(&bench);
     bench_run(&bench);
     assert_int_equal(bench.observer.failed_count, 1); /* once */
-    bench_close(&bench);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ static void expect_disbelieved(struct bench *bench, struct raft_message message)
 /* As it was injected: from here on every node fired an assertion at each start. */
 static void test_a_vote_request_at_the_end_of_the_numbers(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     struct store_loaded loaded;
     struct store_error error;
 
@@ -71,13 +71,12 @@ static void test_a_vote_request_at_the_end_of_the_numbers(void **state)
     store_loaded_release(&loaded);
     bench_restart(&bench);
     bench_elect(&bench); /* and it goes on */
-    bench_close(&bench);
 }
 
 static void test_no_message_makes_the_term_jump(void **state)
 {
     const raft_term beyond = 5 + JUMP + 1;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -88,13 +87,12 @@ static void test_no_message_makes_the_term_jump(void **state)
     expect_disbelieved(&bench, vote_result_of(2, beyond, false, false));
     expect_disbelieved(&bench, head_of(2, beyond, 11, 5));
     expect_disbelieved(&bench, timeout_now_of(2, beyond, 10, 4));
-    bench_close(&bench);
 }
 
 static void test_no_index_jumps(void **state)
 {
     const raft_index beyond = 10 + JUMP + 1;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -105,13 +103,12 @@ static void test_no_index_jumps(void **state)
     expect_disbelieved(&bench, vote_of(2, 6, beyond, 4, false));
     expect_disbelieved(&bench, head_of(2, 5, beyond, 5));
     expect_disbelieved(&bench, timeout_now_of(2, 5, beyond, 4));
-    bench_close(&bench);
 }
 
 static void test_what_is_at_the_bound_is_taken(void **state)
 {
     struct raft_message vote = vote_of(2, 5 + JUMP, 10 + JUMP, 4, false);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -126,14 +123,13 @@ static void test_what_is_at_the_bound_is_taken(void **state)
     assert_int_equal(bench.driver.trust.alarm.count, 1);
     bench.clock.now_ms += 2 * BOOT_ELECTION_MS;
     assert_true(bench_takes(&bench, &vote)); /* and some of it is back */
-    bench_close(&bench);
 }
 
 /* A peer that goes on saying so is believed in the end: it may be honest, and moved by a liar. */
 static void test_a_term_that_is_told_for_long_is_believed(void **state)
 {
     struct raft_message vote = vote_of(2, 5 + JUMP + 100, 10, 4, false);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -144,14 +140,13 @@ static void test_a_term_that_is_told_for_long_is_believed(void **state)
     assert_true(bench_takes(&bench, &vote));
     bench_run(&bench);
     assert_int_equal(bench_term(&bench), 5 + JUMP + 100);
-    bench_close(&bench);
 }
 
 /* Its own candidacies cost nothing: a node that is alone for long may stand as often as it
  * likes. */
 static void test_own_candidacies_do_not_count(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -159,12 +154,11 @@ static void test_own_candidacies_do_not_count(void **state)
         bench_timeout(&bench);
     }
     assert_int_equal(bench.driver.trust.plausible.left, JUMP);
-    bench_close(&bench);
 }
 
 static void test_a_statement_that_jumps_is_refused(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct driver *driver;
     struct wire_statement said = {.start = {1ULL << 40, 1, 1, 0, 1}};
 
@@ -182,13 +176,12 @@ static void test_a_statement_that_jumps_is_refused(void **state)
     assert_int_equal(driver->trust.alarm.count, 3);
     said.start.index--;
     assert_int_equal(driver_meet(driver, 2, &said, false), 0);
-    ring_close(&ring);
 }
 
 static void test_a_confirmation_that_jumps_is_refused(void **state)
 {
     struct wire_confirm confirm = {0, 7};
-    struct ring ring = {0};
+    RING ring = {0};
     struct replica *replica;
 
     (void)state;
@@ -207,7 +200,6 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
     assert_int_equal(replica->driver.trust.alarm.count, 2);
     (void)replica_turn(replica);
     assert_int_equal(atomic_load(&replica->health.seen.implausible), 2); /* what the metric shows */
-    ring_close(&ring);
 }
 
 /* --- votes and leaders --- */
@@ -215,7 +207,7 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
 static void test_votes_that_nobody_asked_for(void **state)
 {
     struct raft_message vote = vote_of(2, 6, 10, 4, false);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -223,13 +215,12 @@ static void test_votes_that_nobody_asked_for(void **state)
     expect_disbelieved(&bench, vote);
     expect_disbelieved(&bench, vote_result_of(2, 6, true, false));
     expect_disbelieved(&bench, vote_result_of(2, 7, true, true));
-    bench_close(&bench);
 }
 
 static void test_a_term_has_one_leader(void **state)
 {
     struct raft_message first = append_of(2, 6, 10, 4, 0, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -241,14 +232,13 @@ static void test_a_term_has_one_leader(void **state)
     first = append_of(3, 7, 10, 4, 0, NULL, 0); /* the next term may be another's */
     bench_receive(&bench, &first);
     assert_int_equal(driver_leader(&bench.driver), 3);
-    bench_close(&bench);
 }
 
 /* The core takes entries, and snapshots, of its own term while it leads, and loses its memory. */
 static void test_nobody_else_leads_the_term_that_this_node_leads(void **state)
 {
     struct raft_entry entry = entry_of(6, NULL);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -257,7 +247,6 @@ static void test_nobody_else_leads_the_term_that_this_node_leads(void **state)
     expect_disbelieved(&bench, append_of(2, entry.term, 10, 4, 11, &entry, 1));
     expect_disbelieved(&bench, head_of(2, entry.term, 20, entry.term));
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
-    bench_close(&bench);
 }
 
 /* A head comes while this node follows, and its last chunk when it leads that very term. */
@@ -267,7 +256,7 @@ static void test_a_snapshot_whose_term_this_node_leads_meanwhile(void **state)
     struct raft_message head = head_of(2, 6, 20, 5);
     const struct wire_chunk chunk = {1, 0, true, rows, sizeof rows};
     struct buf payload = BUF_INIT;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -282,7 +271,6 @@ static void test_a_snapshot_whose_term_this_node_leads_meanwhile(void **state)
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench.driver.trust.alarm.count, 1);
     buf_free(&payload);
-    bench_close(&bench);
 }
 
 /* Whatever else stood first in a log, its node could not start again. */
@@ -292,7 +280,7 @@ static void test_a_log_begins_with_a_configuration(void **state)
     struct raft_entry entry = entry_of(1, NULL);
     struct buf conf = BUF_INIT;
     struct raft_message append;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &joiner);
@@ -304,7 +292,6 @@ static void test_a_log_begins_with_a_configuration(void **state)
     bench_run(&bench);
     assert_int_equal(driver_applied(&bench.driver)->index, 1);
     buf_free(&conf);
-    bench_close(&bench);
 }
 
 /* Rows with a right digest that make no state: nothing of them gets to the disk. */
@@ -314,7 +301,7 @@ static void test_rows_that_make_no_state_are_not_installed(void **state)
     struct buf stream = BUF_INIT;
     struct buf payload = BUF_INIT;
     struct wire_chunk chunk;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -332,7 +319,6 @@ static void test_rows_that_make_no_state_are_not_installed(void **state)
     assert_int_equal(bench.observer.failed_count, 0);
     buf_free(&stream);
     buf_free(&payload);
-    bench_close(&bench);
 }
 
 int main(void)

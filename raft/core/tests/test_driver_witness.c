@@ -139,7 +139,7 @@ static void test_a_snapshot_without_a_committed_configuration(void **state)
     struct raft_entry entry;
     struct raft_message append;
     struct raft_message head = head_of(3, 6, 20, 6);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     conf_of_roles(THREE_VOTERS, 3, &conf);
@@ -155,7 +155,6 @@ static void test_a_snapshot_without_a_committed_configuration(void **state)
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
     raft_configuration_close(&head.install_snapshot.conf);
     buf_free(&conf);
-    bench_close(&bench);
 }
 
 /* While a snapshot is being installed its end is all the log that there is. Another term there made
@@ -168,7 +167,7 @@ static void test_a_heartbeat_that_parts_from_the_install(void **state)
     struct raft_message fits = append_of(3, 6, 20, 6, 20, NULL, 0);
     struct raft_message parts = append_of(3, 6, 20, 5, 20, NULL, 0);
     struct buf payload = BUF_INIT;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -186,7 +185,6 @@ static void test_a_heartbeat_that_parts_from_the_install(void **state)
     assert_false(bench_takes(&bench, &parts));
     bench_run(&bench);
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
-    bench_close(&bench);
 }
 
 /* While others are asked nothing is taken of such a leader, applied, or served; once they have
@@ -197,7 +195,7 @@ static void test_a_witness_that_others_confirm_goes_on(void **state)
     struct raft_entry other = entry_of(6, NULL);
     struct raft_message lie = append_of(3, 6, 8, 4, 11, &other, 1);
     struct raft_message next = append_of(2, 5, 10, 4, 11, &entry, 1);
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t alarms;
 
     (void)state;
@@ -219,7 +217,6 @@ static void test_a_witness_that_others_confirm_goes_on(void **state)
     assert_int_equal(bench.observer.doubt_count, 1);
     assert_int_equal(bench.observer.failed_count, 0);
     assert_true(bench.driver.trust.alarm.count == alarms + 1);
-    bench_close(&bench);
 }
 
 /* Where the entries themselves are compacted away, terms may not fall. */
@@ -270,13 +267,12 @@ static void test_an_older_term_is_no_contradiction(void **state)
 {
     struct raft_entry entry = entry_of(4, NULL);
     struct raft_message append = append_of(3, 4, 6, 3, 6, &entry, 1);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     commit_all(&bench);
     bench_receive(&bench, &append);
     assert_int_equal(bench.observer.failed_count, 0);
-    bench_close(&bench);
 }
 
 int main(void)

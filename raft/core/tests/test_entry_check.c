@@ -47,7 +47,7 @@ static void test_a_command_that_does_not_decode(void **state)
 {
     static const uint8_t longer[sizeof NOOP_BYTES + 1] = {COMMAND_VERSION, COMMAND_NOOP};
     uint8_t unsound[sizeof NOOP_BYTES] = {COMMAND_VERSION, COMMAND_NOOP};
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -58,7 +58,6 @@ static void test_a_command_that_does_not_decode(void **state)
     expect_lie(&bench, entry_with(RAFT_COMMAND, longer, sizeof longer));
     unsound[SESSION_STAMP_AT] = 1; /* somebody's, with the sequence 0 */
     expect_lie(&bench, entry_with(RAFT_COMMAND, unsound, sizeof unsound));
-    bench_close(&bench);
 }
 
 static void test_a_barrier_is_small(void **state)
@@ -66,7 +65,7 @@ static void test_a_barrier_is_small(void **state)
     static const uint8_t zeros[BARRIER_BYTES_MAX + 1];
     struct raft_entry fine = entry_with(RAFT_BARRIER, zeros, BARRIER_BYTES_MAX);
     struct raft_message message;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
@@ -74,7 +73,6 @@ static void test_a_barrier_is_small(void **state)
     message = append_of(2, 5, 10, 4, 1, &fine, 1);
     bench_receive(&bench, &message);
     assert_int_equal(last_of(&bench), 11);
-    bench_close(&bench);
 }
 
 /* --- configurations --- */
@@ -110,7 +108,7 @@ static void test_members_change_one_at_a_time(void **state)
     struct buf one = BUF_INIT;
     struct buf two = BUF_INIT;
     struct raft_message message;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     conf_of_roles(one_fewer, 2, &one);
@@ -131,7 +129,6 @@ static void test_members_change_one_at_a_time(void **state)
     assert_int_equal(last_of(&bench), 11);
     buf_free(&one);
     buf_free(&two);
-    bench_close(&bench);
 }
 
 /* What is here is of a leader that lost: one change, where the log of the next leader has another.
@@ -144,7 +141,7 @@ static void test_what_follows_another_log_is_not_judged_by_this_one(void **state
     struct buf lost = BUF_INIT;
     struct buf held = BUF_INIT;
     struct raft_message message;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     conf_of_roles(one_fewer, 2, &lost);
@@ -166,7 +163,6 @@ static void test_what_follows_another_log_is_not_judged_by_this_one(void **state
     assert_int_equal(bench.driver.trust.alarm.count, 0);
     buf_free(&lost);
     buf_free(&held);
-    bench_close(&bench);
 }
 
 /* --- what a later leafd knows --- */
@@ -185,7 +181,7 @@ static void test_what_no_leafd_here_ever_spoke_is_a_lie(void **state)
     struct raft_message message;
     struct buf raise = BUF_INIT;
     struct raft_entry entry;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     put_raise(&raise, (uint16_t)(LEVEL_NEWEST + 1));
@@ -211,7 +207,6 @@ static void test_what_no_leafd_here_ever_spoke_is_a_lie(void **state)
         assert_int_equal(bench.observer.failed_count, 0);
     }
     buf_free(&raise);
-    bench_close(&bench);
 }
 
 /* It once spoke the level, and went back: it stops before the entry, which is not on its disk. */
@@ -226,7 +221,7 @@ static void test_a_leafd_that_went_back_stops(void **state)
     struct raft_entry entries[2];
     struct buf raise = BUF_INIT;
     struct buf said = BUF_INIT;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     put_raise(&raise, (uint16_t)(LEVEL_NEWEST + 1));
@@ -250,7 +245,6 @@ static void test_a_leafd_that_went_back_stops(void **state)
     assert_int_equal(last_of(&bench), 11);
     buf_free(&raise);
     buf_free(&said);
-    bench_close(&bench);
 }
 
 int main(void)

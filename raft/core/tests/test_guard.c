@@ -219,7 +219,7 @@ static void expect_harmless_reply(struct bench *bench, uint64_t to)
 static void test_g2_driver_claims_nothing_for_an_old_term(void **state)
 {
     struct raft_message stale = append_of(1, 3, 0, 0, 0, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G2_BOOT);
@@ -228,7 +228,6 @@ static void test_g2_driver_claims_nothing_for_an_old_term(void **state)
     stale = append_of(1, 4, 7, 3, 0, NULL, 0);
     bench_receive(&bench, &stale);
     expect_harmless_reply(&bench, 1);
-    bench_close(&bench);
 }
 
 /* The head of a snapshot of an old term, and its only chunk. */
@@ -332,7 +331,7 @@ static void test_g3_core_goes_below_what_matches(void **state)
 static void test_g3_driver_drops_the_late_rejection(void **state)
 {
     struct raft_message late;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &LEADER_BOOT);
@@ -351,7 +350,6 @@ static void test_g3_driver_drops_the_late_rejection(void **state)
     late = append_result_of(2, bench_term(&bench), 7, 6); /* a real one is heard */
     bench_receive(&bench, &late);
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
-    bench_close(&bench);
 }
 
 /* --- G4: prev = 0 on a compacted log --- */
@@ -504,7 +502,7 @@ static void test_g5_driver_commit_index_stays(void **state)
 {
     struct raft_message ahead = append_of(1, 5, 20, 5, 18, NULL, 0);
     struct raft_message behind = append_of(1, 5, 10, 5, 30, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G2_BOOT);
@@ -515,7 +513,6 @@ static void test_g5_driver_commit_index_stays(void **state)
     assert_int_equal(raft_commit_index(&bench.driver.consensus->raft), 18);
     bench_run(&bench);
     assert_int_equal(driver_applied(&bench.driver)->index, 18);
-    bench_close(&bench);
 }
 
 /* Entries 16..21 with commit at 18: 19 and 20 are there already, 21 is new. */
@@ -524,7 +521,7 @@ static void test_g5_driver_takes_the_rest_of_an_overlapping_message(void **state
     struct raft_message ahead = append_of(1, 5, 20, 5, 18, NULL, 0);
     struct raft_entry entries[6];
     struct raft_message overlap = append_of(1, 5, 15, 5, 18, entries, 6);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     for (size_t i = 0; i < 6; i++) {
@@ -536,7 +533,6 @@ static void test_g5_driver_takes_the_rest_of_an_overlapping_message(void **state
     assert_int_equal(entry_log_last(&bench.driver.log), 21);
     assert_int_equal(entry_log_get(&bench.driver.log, 20)->write, 0); /* not written again */
     assert_int_equal(bench.driver.commit, 18);
-    bench_close(&bench);
 }
 
 int main(void)

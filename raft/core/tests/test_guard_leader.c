@@ -65,7 +65,7 @@ static void start_with_leader(struct bench *bench)
 
 static void test_g13_driver_votes_once_the_leader_is_silent(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -75,14 +75,13 @@ static void test_g13_driver_votes_once_the_leader_is_silent(void **state)
     assert_true(asks_for_vote(&bench));
     assert_int_equal(bench_term(&bench), 3);
     assert_int_equal(raft_voted_for(&bench.driver.consensus->raft), 2);
-    bench_close(&bench);
 }
 
 /* --- a leader whose address refuses connections --- */
 
 static void test_refused_and_two_heartbeats_missed_is_enough_for_a_vote(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint32_t heartbeat_ms;
 
     (void)state;
@@ -93,13 +92,12 @@ static void test_refused_and_two_heartbeats_missed_is_enough_for_a_vote(void **s
     assert_false(asks_for_vote(&bench));
     bench.clock.now_ms += 1;
     assert_true(asks_for_vote(&bench));
-    bench_close(&bench);
 }
 
 static void test_refused_but_heard_again_is_as_if_never_refused(void **state)
 {
     struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -109,13 +107,12 @@ static void test_refused_but_heard_again_is_as_if_never_refused(void **state)
     assert_true(driver_next_ms(&bench.driver) >= bench.clock.now_ms + BOOT_ELECTION_MS);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(asks_for_vote(&bench));
-    bench_close(&bench);
 }
 
 /* Of the voters 2 and 3 that are left, 2 comes first: 3 gives it a heartbeat's time. */
 static void test_refused_brings_the_own_timeout_forward_in_turn(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t heard_ms;
     uint32_t heartbeat_ms;
 
@@ -128,12 +125,11 @@ static void test_refused_brings_the_own_timeout_forward_in_turn(void **state)
     assert_int_equal(driver_next_ms(&bench.driver), heard_ms + 3 * (uint64_t)heartbeat_ms);
     bench_timeout(&bench);
     assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
-    bench_close(&bench);
 }
 
 static void test_refused_of_another_than_the_leader_means_nothing(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t next_ms;
 
     (void)state;
@@ -143,7 +139,6 @@ static void test_refused_of_another_than_the_leader_means_nothing(void **state)
     assert_int_equal(driver_next_ms(&bench.driver), next_ms);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(asks_for_vote(&bench));
-    bench_close(&bench);
 }
 
 /* A standby may vote for others then, but has no timeout that matters. */
@@ -153,7 +148,7 @@ static void test_refused_does_not_hurry_a_standby(void **state)
     static const struct boot boot = {
         .id = 3, .term = 2, .last = 10, .last_term = 2, .servers = 3, .roles = roles};
     struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t next_ms;
 
     (void)state;
@@ -165,20 +160,18 @@ static void test_refused_does_not_hurry_a_standby(void **state)
     assert_int_equal(driver_next_ms(&bench.driver), next_ms);
     bench.clock.now_ms += 2 * (uint64_t)bench.driver.config.heartbeat_ms;
     assert_true(asks_for_vote(&bench));
-    bench_close(&bench);
 }
 
 /* A dial that is refused long after the last heartbeat: at once, never in the past. */
 static void test_refused_late_is_due_now(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     driver_peer_refused(&bench.driver, 1);
     assert_in_range(driver_next_ms(&bench.driver), bench.clock.now_ms, bench.clock.now_ms + 1);
-    bench_close(&bench);
 }
 
 /* --- whole replicas --- */
@@ -195,7 +188,7 @@ static uint64_t term_of(struct ring *ring, uint64_t id)
 
 static void test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeats(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t next;
 
@@ -212,12 +205,11 @@ static void test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeat
     ring_run_ms(&ring, 3 * RING_HEARTBEAT_MS);
     assert_true(driver_leads(&ring_node(&ring, next)->replica.driver));
     assert_int_equal(leader_of(&ring, next % 3 + 1), next);
-    ring_close(&ring);
 }
 
 static void test_who_is_refused_alone_troubles_nobody(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t leader;
     uint64_t other;
     uint64_t term;
@@ -237,7 +229,6 @@ static void test_who_is_refused_alone_troubles_nobody(void **state)
         assert_int_equal(leader_of(&ring, id), leader);
         assert_int_equal(term_of(&ring, id), term);
     }
-    ring_close(&ring);
 }
 
 /* --- G14: a follower that has become the sole voter leads its old term --- */
@@ -281,7 +272,7 @@ static void test_g14_driver_begins_a_new_term(void **state)
     struct raft_message sent;
     struct store_loaded loaded;
     struct store_error error;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &PAIR);
@@ -303,7 +294,6 @@ static void test_g14_driver_begins_a_new_term(void **state)
     assert_int_equal(loaded.vote, 1);
     store_loaded_release(&loaded);
     buf_free(&conf);
-    bench_close(&bench);
 }
 
 /* Nor when it is told to take over: its own timer fires soon. */
@@ -313,7 +303,7 @@ static void test_g14_a_sole_voter_is_not_told_to_take_over(void **state)
     struct buf conf = BUF_INIT;
     struct raft_entry entry;
     struct raft_message append = demotion_of_2(&entry, &conf);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     take_over.timeout_now = (struct raft_timeout_now){0, 5, 11, 5};
@@ -327,7 +317,6 @@ static void test_g14_a_sole_voter_is_not_told_to_take_over(void **state)
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench_term(&bench), 6);
     buf_free(&conf);
-    bench_close(&bench);
 }
 
 int main(void)

@@ -28,7 +28,7 @@
  */
 static void test_g6_a_promoted_node_that_does_not_know_it_yet_votes(void **state)
 {
-    struct ring ring = {.joiners = 1};
+    RING ring = {.joiners = 1};
     struct membership *membership;
     struct asked wish;
     uint64_t leader;
@@ -62,7 +62,6 @@ static void test_g6_a_promoted_node_that_does_not_know_it_yet_votes(void **state
     }
     assert_true(driver_leads(&ring_node(&ring, other)->replica.driver));
     assert_int_equal(ring_role(&ring, 3, 3), RAFT_VOTER); /* now it has been told */
-    ring_close(&ring);
 }
 
 static void expect_timer_ahead(struct ring *ring, const struct driver *driver, unsigned ms)
@@ -80,7 +79,7 @@ static void expect_timer_ahead(struct ring *ring, const struct driver *driver, u
  */
 static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct driver *driver;
     struct asked wish;
     uint64_t leader;
@@ -103,7 +102,6 @@ static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void
     ring_member_done(&ring, &wish);
     assert_int_equal(ring_role(&ring, leader, dead), ROLE_GONE);
     assert_true(driver_leads(driver));
-    ring_close(&ring);
 }
 
 /*
@@ -112,7 +110,7 @@ static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void
  */
 static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(void **state)
 {
-    struct ring ring = {.joiners = 1};
+    RING ring = {.joiners = 1};
     const struct driver *driver;
     struct asked wish;
     struct asked lost;
@@ -147,7 +145,6 @@ static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(v
     assert_non_null(ring_row(&ring, 2, "kept"));
     assert_true(fsm_digest(ring_node(&ring, 1)->replica.fsm) ==
                 fsm_digest(ring_node(&ring, 2)->replica.fsm));
-    ring_close(&ring);
 }
 
 /* --- G12: who is on its way out refuses its vote to those who do not know it --- */
@@ -232,7 +229,7 @@ static void test_g12_driver_votes_for_a_log_without_its_demotion(void **state)
  */
 static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked wish;
     uint64_t leader;
     uint64_t other;
@@ -255,13 +252,12 @@ static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state
     asked_member(&wish, MEMBER_ASK_REMOVE, other, "");
     ask(&ring, leader, &wish, PATIENCE_MS);
     ring_member_done(&ring, &wish);
-    ring_close(&ring);
 }
 
 /* And so the leader takes no vote away while anything before that is not committed. */
 static void test_g12_no_vote_is_taken_away_before_all_is_committed(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct driver *driver;
     struct asked put;
     uint64_t leader;
@@ -284,7 +280,6 @@ static void test_g12_no_vote_is_taken_away_before_all_is_committed(void **state)
     assert_true(driver_all_committed(driver));
     assert_int_equal(driver_change(driver, other, NULL, ROLE_STANDBY), 0);
     asked_free(&put);
-    ring_close(&ring);
 }
 
 int main(void)

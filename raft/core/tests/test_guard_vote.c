@@ -90,7 +90,7 @@ static bool asks_for_vote(struct bench *bench, raft_term term)
 static void test_g6_driver_votes_once_the_leader_is_silent(void **state)
 {
     struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G6_BOOT);
@@ -105,7 +105,6 @@ static void test_g6_driver_votes_once_the_leader_is_silent(void **state)
     /* Its own view is what it was. */
     assert_int_equal(driver_configuration(&bench.driver)->count, 3);
     assert_int_equal(raft_role(&bench.driver.consensus->raft), RAFT_STANDBY);
-    bench_close(&bench);
 }
 
 /* The vote of a standby binds like any other: one a term, and only for a log that is as long. */
@@ -114,7 +113,7 @@ static void test_g6_driver_standby_votes_by_the_rules(void **state)
     struct raft_message other = vote_of(1, 3, 99, 2, false);
     struct raft_message shorter = vote_of(1, 4, 9, 2, false);
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G6_BOOT);
@@ -128,7 +127,6 @@ static void test_g6_driver_standby_votes_by_the_rules(void **state)
     bench_run(&bench);
     assert_true(bench_sent(&bench, 1, RAFT_REQUEST_VOTE_RESULT, &reply));
     assert_false(reply.request_vote_result.vote_granted);
-    bench_close(&bench);
 }
 
 /* Who stands for no election follows nobody after a timeout of silence, and whoever is heard. */
@@ -136,7 +134,7 @@ static void gives_a_silent_leader_up(const struct boot *boot, bool held)
 {
     struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
     struct raft_message vote;
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t heard_ms;
 
     bench_start(&bench, boot);
@@ -155,7 +153,6 @@ static void gives_a_silent_leader_up(const struct boot *boot, bool held)
     assert_false(bench_sent(&bench, 2, RAFT_REQUEST_VOTE, &vote));
     bench_receive(&bench, &heartbeat);
     assert_int_equal(driver_leader(&bench.driver), 1);
-    bench_close(&bench);
 }
 
 static void test_g6_driver_gives_a_silent_leader_up(void **state)
@@ -219,7 +216,7 @@ static void test_g7_driver_tells_its_term(void **state)
 {
     struct raft_message vote = vote_of(2, 4, 20, 3, true);
     struct raft_message reply;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G7_BOOT);
@@ -229,7 +226,6 @@ static void test_g7_driver_tells_its_term(void **state)
     assert_true(reply.request_vote_result.pre_vote);
     assert_int_equal(reply.request_vote_result.term, 6);
     assert_int_equal(bench_term(&bench), 6);
-    bench_close(&bench);
 }
 
 /* --- G8: a leader's timer that is due in the past for ever --- */
@@ -278,7 +274,7 @@ static void test_g8_core_timer_is_due_in_the_past(void **state)
 
 static void test_g8_driver_timer_is_always_ahead(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G8_BOOT);
@@ -297,7 +293,6 @@ static void test_g8_driver_timer_is_always_ahead(void **state)
         fake_net_clear(&bench.net);
     }
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
-    bench_close(&bench);
 }
 
 /* --- G9: a vote result outside of a candidacy reads another state's memory --- */
@@ -345,7 +340,7 @@ static void test_g9_core_decides_by_memory_of_another_state(void **state)
 static void test_g9_driver_ignores_late_vote_results(void **state)
 {
     struct raft_message late = vote_result_of(2, 3, true, true);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G9_BOOT);
@@ -358,7 +353,6 @@ static void test_g9_driver_ignores_late_vote_results(void **state)
     assert_int_equal(bench_term(&bench), 3);
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench.disk.queued, 0);
-    bench_close(&bench);
 }
 
 /* --- G10: a clean election leaves no entry of the new term --- */
@@ -391,7 +385,7 @@ static void test_g10_core_changes_members_before_its_term_is_settled(void **stat
 
 static void test_g10_driver_appends_its_own_first_entry(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G10_BOOT);
@@ -407,7 +401,6 @@ static void test_g10_driver_appends_its_own_first_entry(void **state)
     assert_true(driver_leads(&bench.driver));
     bench_run(&bench);
     assert_int_equal(entry_log_last(&bench.driver.log), 2); /* one a term */
-    bench_close(&bench);
 }
 
 /* --- G11: a sole voter restarts in the same term --- */
@@ -484,7 +477,7 @@ static void test_g11_each_start_of_a_sole_voter_has_a_term_of_its_own(void **sta
     struct store_loaded loaded;
     struct store_loaded again;
     struct store_error error;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     bench_start(&bench, &G11_BOOT);
@@ -500,14 +493,13 @@ static void test_g11_each_start_of_a_sole_voter_has_a_term_of_its_own(void **sta
     bench_restart(&bench);
     assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench_term(&bench), 2);
-    bench_close(&bench);
 }
 
 static void test_g11_others_keep_their_term(void **state)
 {
     struct boot boot = G11_BOOT;
     struct store_loaded loaded;
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     boot.id = 2; /* the standby of the same cluster */
@@ -520,7 +512,6 @@ static void test_g11_others_keep_their_term(void **state)
     assert_int_equal(loaded.vote, 1);
     store_loaded_release(&loaded);
     bench_restart(&bench);
-    bench_close(&bench);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ static bool grants_vote(struct bench *bench)
 
 static void test_a_leader_that_resigned_is_no_reason_to_refuse_a_vote(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -62,14 +62,13 @@ static void test_a_leader_that_resigned_is_no_reason_to_refuse_a_vote(void **sta
     assert_true(resigns(&bench, 1, 2));
     driver_peer_refused(&bench.driver, 1); /* a weaker sign that comes later takes nothing back */
     assert_true(grants_vote(&bench));
-    bench_close(&bench);
 }
 
 /* Server 2 comes first in the ring behind server 1: 3 gives it a heartbeat's time from now on,
  * however long the last heartbeat is ago. */
 static void test_a_resignation_brings_the_own_timeout_forward_in_turn(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -78,12 +77,11 @@ static void test_a_resignation_brings_the_own_timeout_forward_in_turn(void **sta
                      bench.clock.now_ms + bench.driver.config.heartbeat_ms);
     bench_timeout(&bench);
     assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
-    bench_close(&bench);
 }
 
 static void test_a_resignation_of_another_node_or_term_means_nothing(void **state)
 {
-    struct bench bench = {0};
+    BENCH bench = {0};
     uint64_t next_ms;
 
     (void)state;
@@ -94,13 +92,12 @@ static void test_a_resignation_of_another_node_or_term_means_nothing(void **stat
     assert_true(resigns(&bench, 1, 3));
     assert_int_equal(driver_next_ms(&bench.driver), next_ms);
     assert_false(grants_vote(&bench));
-    bench_close(&bench);
 }
 
 static void test_a_malformed_resignation_is_told(void **state)
 {
     static const uint8_t zero[9] = {0};
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -108,13 +105,12 @@ static void test_a_malformed_resignation_is_told(void **state)
     assert_false(bench_frame(&bench, 1, FRAME_RESIGN, "\2\0\0\0\0\0\0\0\0", 9));
     assert_false(bench_frame(&bench, 1, FRAME_RESIGN, "\2\0\0\0\0\0\0", 7));
     assert_false(grants_vote(&bench));
-    bench_close(&bench);
 }
 
 static void test_a_leader_heard_after_its_resignation_is_followed_again(void **state)
 {
     struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
-    struct bench bench = {0};
+    BENCH bench = {0};
 
     (void)state;
     start_with_leader(&bench);
@@ -123,7 +119,6 @@ static void test_a_leader_heard_after_its_resignation_is_followed_again(void **s
     assert_true(driver_next_ms(&bench.driver) >= bench.clock.now_ms + BOOT_ELECTION_MS);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(grants_vote(&bench));
-    bench_close(&bench);
 }
 
 /* --- whole replicas --- */
@@ -145,7 +140,7 @@ static void make_deaf(struct ring *ring, uint64_t id, bool deaf)
  * would wait for another one to two timeouts from its last heartbeat on. */
 static void test_a_deaf_leader_is_replaced_after_one_election_timeout(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old;
     uint64_t next;
 
@@ -164,14 +159,13 @@ static void test_a_deaf_leader_is_replaced_after_one_election_timeout(void **sta
     assert_true(driver_leads(driver_of(&ring, next)));
     assert_int_equal(driver_leader(driver_of(&ring, next % 3 + 1)), next);
     assert_int_not_equal(driver_state(driver_of(&ring, old)), DRIVER_LEADER);
-    ring_close(&ring);
 }
 
 /* Nobody can confirm that it leads, and nothing it appends is committed: it says neither yes nor
  * how things stand, before it steps down and after it. */
 static void test_a_deaf_leader_answers_nothing_as_a_leader(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     struct asked put;
     struct asked get;
     struct asked late;
@@ -207,13 +201,12 @@ static void test_a_deaf_leader_answers_nothing_as_a_leader(void **state)
     asked_free(&put);
     asked_free(&get);
     asked_free(&late);
-    ring_close(&ring);
 }
 
 /* A newer term has ended the old one, and whoever leads it is heard: there is nothing to say. */
 static void test_a_leader_deposed_by_a_newer_term_does_not_resign(void **state)
 {
-    struct ring ring = {0};
+    RING ring = {0};
     uint64_t old;
 
     (void)state;
@@ -228,7 +221,6 @@ static void test_a_leader_deposed_by_a_newer_term_does_not_resign(void **state)
     ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
     assert_int_not_equal(ring_elect(&ring), old);
     assert_int_equal(ring.passed[FRAME_RESIGN], 0);
-    ring_close(&ring);
 }
 
 int main(void)

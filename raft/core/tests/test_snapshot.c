@@ -22,7 +22,7 @@
 
 static void test_a_follower_gets_the_whole_state(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
     struct bench follower = {0};
     uint64_t match;
 
@@ -49,12 +49,11 @@ static void test_a_follower_gets_the_whole_state(void **state)
     bench_restart(&follower);
     assert_int_equal(fsm_tag_count(follower.fsm), PAIR_ROWS);
     bench_close(&follower);
-    bench_close(&leader);
 }
 
 static void test_an_empty_state_is_a_digest_alone(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
     struct bench follower = {0};
 
     (void)state;
@@ -65,13 +64,12 @@ static void test_an_empty_state_is_a_digest_alone(void **state)
     assert_int_equal(fsm_tag_count(follower.fsm), 0);
     expect_dropped(&leader);
     bench_close(&follower);
-    bench_close(&leader);
 }
 
 static void test_no_more_than_the_window_is_unacknowledged(void **state)
 {
     const struct snapshot_out *out;
-    struct bench leader = {0};
+    BENCH leader = {0};
     size_t chunks;
     uint64_t sent;
 
@@ -91,7 +89,6 @@ static void test_no_more_than_the_window_is_unacknowledged(void **state)
     pair_send_ack(&leader, 2, out->transfer, sent - WINDOW_BYTES + 1, false);
     bench_disk_run(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), chunks + 1);
-    bench_close(&leader);
 }
 
 static void append_many(struct bench *leader, unsigned count)
@@ -108,7 +105,7 @@ static void append_many(struct bench *leader, unsigned count)
  * what comes behind it, and so with the next snapshot, for ever. */
 static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
 {
-    struct bench leader = {.snapshot_entries = 10, .trailing_entries = 2};
+    BENCH leader = {.snapshot_entries = 10, .trailing_entries = 2};
     uint64_t behind;
 
     (void)state;
@@ -125,14 +122,13 @@ static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
     leader.clock.now_ms += 2 * BOOT_ELECTION_MS;
     append_many(&leader, 20);
     assert_true(leader.driver.log.first > behind + 80);
-    bench_close(&leader);
 }
 
 /* --- what ends a transfer at the sender --- */
 
 static void test_an_abort_ends_it(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -143,7 +139,6 @@ static void test_an_abort_ends_it(void **state)
     assert_non_null(transfer_out(&leader));
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, 0, true);
     expect_dropped(&leader);
-    bench_close(&leader);
 }
 
 static void test_an_acknowledgement_of_what_was_not_sent_ends_it(void **state)
@@ -167,7 +162,7 @@ static void test_an_acknowledgement_of_what_was_not_sent_ends_it(void **state)
 
 static void test_a_broken_link_ends_it(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -179,19 +174,17 @@ static void test_a_broken_link_ends_it(void **state)
     driver_link_changed(&leader.driver, 2, false);
     expect_dropped(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), 1);
-    bench_close(&leader);
 }
 
 static void test_a_send_that_fails_ends_it(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
     leader.net.down[2] = true; /* not told yet */
     bench_disk_run(&leader);
     expect_dropped(&leader);
-    bench_close(&leader);
 }
 
 static void test_a_read_that_fails_ends_it(void **state)
@@ -219,7 +212,7 @@ static void test_a_read_that_fails_ends_it(void **state)
 static void test_a_leader_that_lost_its_place_sends_nothing(void **state)
 {
     struct raft_message heartbeat;
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -228,12 +221,11 @@ static void test_a_leader_that_lost_its_place_sends_nothing(void **state)
     bench_disk_run(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), 0);
     expect_dropped(&leader);
-    bench_close(&leader);
 }
 
 static void test_no_progress_for_long_ends_it(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -244,14 +236,13 @@ static void test_no_progress_for_long_ends_it(void **state)
     leader.clock.now_ms += 1;
     driver_take_events(&leader.driver);
     expect_dropped(&leader);
-    bench_close(&leader);
 }
 
 /* --- the core asks again --- */
 
 static void test_a_moving_transfer_is_not_begun_again(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
     uint64_t transfer;
 
     (void)state;
@@ -269,12 +260,11 @@ static void test_a_moving_transfer_is_not_begun_again(void **state)
     leader.clock.now_ms += 1; /* and now it stands still for too long */
     snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
     assert_int_equal(transfer_out(&leader)->transfer, transfer + 1);
-    bench_close(&leader);
 }
 
 static void test_each_peer_has_a_transfer_of_its_own(void **state)
 {
-    struct bench leader = {0};
+    BENCH leader = {0};
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -286,7 +276,6 @@ static void test_each_peer_has_a_transfer_of_its_own(void **state)
     driver_link_changed(&leader.driver, 2, false);
     driver_take_events(&leader.driver);
     assert_int_equal(transfer_out(&leader)->peer, 3);
-    bench_close(&leader);
 }
 
 int main(void)

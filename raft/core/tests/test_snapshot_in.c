@@ -204,7 +204,7 @@ static void test_a_newer_head_replaces_the_older(void **state)
 static void test_a_first_chunk_without_a_digest_is_refused(void **state)
 {
     const struct wire_chunk chunk = {99, 0, true, (const uint8_t[7]){0}, 7};
-    struct bench follower = {0};
+    BENCH follower = {0};
 
     (void)state;
     bench_start(&follower, &PAIR_FOLLOWER);
@@ -212,13 +212,12 @@ static void test_a_first_chunk_without_a_digest_is_refused(void **state)
     assert_true(receive_chunk(&follower, 1, &chunk));
     assert_true(pair_next_ack(&follower).abort);
     assert_false(follower.driver.applier.installing);
-    bench_close(&follower);
 }
 
 static void test_more_than_a_snapshot_may_have_is_malformed(void **state)
 {
     struct wire_chunk chunk = {99, LIMIT_SNAPSHOT_BYTES - 8, false, (const uint8_t[9]){0}, 8};
-    struct bench follower = {0};
+    BENCH follower = {0};
     struct buf payload = BUF_INIT;
 
     (void)state;
@@ -230,7 +229,6 @@ static void test_more_than_a_snapshot_may_have_is_malformed(void **state)
     buf_put_u8(&payload, 0); /* one byte beyond */
     assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
     buf_free(&payload);
-    bench_close(&follower);
 }
 
 static void test_a_stream_that_stands_still_is_forgotten(void **state)
@@ -337,13 +335,12 @@ static void test_damaged_rows_are_not_installed(void **state)
 static void test_malformed_parts_are_told(void **state)
 {
     static const uint8_t bytes[3] = {1, 2, 3};
-    struct bench follower = {0};
+    BENCH follower = {0};
 
     (void)state;
     bench_start(&follower, &PAIR_FOLLOWER);
     assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_CHUNK, bytes, 3));
     assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_ACK, bytes, 3));
-    bench_close(&follower);
 }
 
 /* A leader that lies may name other members under an index that is known: those of the snapshot

@@ -89,7 +89,7 @@ static bool gets_vote(struct bench *bench, raft_term term, bool pre_vote)
 
 static void test_a_node_that_was_started_again_gives_no_vote_in_the_next_term(void **state)
 {
-    struct bench bench = {.incarnation = incarnation(2)};
+    BENCH bench = {.incarnation = incarnation(2)};
 
     (void)state;
     bench_start(&bench, &BOOT);
@@ -99,7 +99,6 @@ static void test_a_node_that_was_started_again_gives_no_vote_in_the_next_term(vo
     assert_true(gets_vote(&bench, 4, true));
     assert_true(gets_vote(&bench, 4, false));
     assert_int_equal(bench_term(&bench), 4);
-    bench_close(&bench);
 }
 
 /* Its timer fires, server 2 is for it, and it asks for votes in the term that is returned. */
@@ -129,7 +128,7 @@ static void meet(struct bench *bench, uint64_t peer, uint64_t count, uint64_t te
 
 static void test_a_candidate_takes_the_term_after_the_one_without_votes(void **state)
 {
-    struct bench bench = {.incarnation = incarnation(1)};
+    BENCH bench = {.incarnation = incarnation(1)};
     struct raft_message yes = vote_result_of(3, 4, true, false);
 
     (void)state;
@@ -139,41 +138,37 @@ static void test_a_candidate_takes_the_term_after_the_one_without_votes(void **s
     bench_receive(&bench, &yes);
     assert_true(driver_is_leader(&bench.driver));
     assert_int_equal(bench_term(&bench), 4);
-    bench_close(&bench);
 }
 
 static void
 test_a_candidate_takes_the_next_term_where_nobody_was_started_again_in_this_one(void **state)
 {
-    struct bench bench = {.incarnation = incarnation(1)};
+    BENCH bench = {.incarnation = incarnation(1)};
 
     (void)state;
     bench_start(&bench, &BOOT);
     meet(&bench, 2, 1, 2); /* its first start */
     meet(&bench, 3, 5, 1); /* in an earlier term */
     assert_int_equal(campaigns(&bench), 3);
-    bench_close(&bench);
 }
 
 static void test_who_was_started_again_stands_in_the_term_after_the_next_itself(void **state)
 {
-    struct bench bench = {.incarnation = incarnation(2)};
+    BENCH bench = {.incarnation = incarnation(2)};
 
     (void)state;
     bench_start(&bench, &BOOT);
     assert_int_equal(campaigns(&bench), 4);
-    bench_close(&bench);
 }
 
 static void test_a_lie_about_a_start_costs_a_term_and_no_more(void **state)
 {
-    struct bench bench = {.incarnation = incarnation(1)};
+    BENCH bench = {.incarnation = incarnation(1)};
 
     (void)state;
     bench_start(&bench, &BOOT);
     meet(&bench, 3, 2, 1000000);
     assert_int_equal(campaigns(&bench), 4);
-    bench_close(&bench);
 }
 
 int main(void)

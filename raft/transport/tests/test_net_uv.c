@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -144,6 +145,52 @@ static void test_every_type_arrives(void **state)
         assert_int_equal(pair->b.last_type, type);
         assert_int_equal(pair->b.last_len, 0);
     }
+}
+
+/* What waits for the end of the turn, and what does not, with all that stands before it. */
+static void test_urgent_frames_leave_at_once(void **state)
+{
+    static const enum frame_type urgent[] = {FRAME_CONFIRM, FRAME_CONFIRM_ACK};
+    struct pair *pair = *state;
+    const struct net_out *out;
+    struct net *net;
+
+    connect_both(pair);
+    net = net_uv_net(pair->a.net);
+    out = &net_uv_link(pair->a.net, 2)->conn->out;
+    for (unsigned i = 0; i < 2; i++) {
+        struct buf empty = BUF_INIT;
+
+        RUN_UNTIL(&pair->world, out->queue_bytes == 0);
+        assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
+        assert_true(out->queue_bytes > 0);
+        assert_int_equal(net->ops->send(net, 2, urgent[i], &empty), 0);
+        assert_int_equal(out->queue_bytes, 0);
+        RUN_UNTIL(&pair->world, pair->b.received == 2 * (i + 1));
+        assert_int_equal(pair->b.last_type, urgent[i]); /* the other one came before it */
+    }
+}
+
+/* The socket takes nothing any more: that is told later, and not from inside the call. */
+static void test_an_urgent_frame_finds_the_link_broken(void **state)
+{
+    struct pair *pair = *state;
+    struct buf empty = BUF_INIT;
+    struct net *net;
+    uv_os_fd_t fd;
+
+    connect_both(pair);
+    net = net_uv_net(pair->a.net);
+    assert_int_equal(uv_fileno((uv_handle_t *)&net_uv_link(pair->a.net, 2)->conn->tcp, &fd), 0);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), 0);
+    assert_false(net_node_connected(&pair->a, 2));
+    assert_true(pair->a.up[2]);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), ERR_IO);
+    RUN_UNTIL(&pair->world, !pair->a.up[2]);
+    RUN_UNTIL(&pair->world, pair->a.up[2]);
+    assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
+    RUN_UNTIL(&pair->world, pair->b.received == 1);
 }
 
 static void test_send_errors(void **state)
@@ -445,6 +492,8 @@ int main(void)
         T(test_burst_larger_than_the_sockets_take),
         T(test_largest_frame),
         T(test_every_type_arrives),
+        T(test_urgent_frames_leave_at_once),
+        T(test_an_urgent_frame_finds_the_link_broken),
         T(test_send_errors),
         T(test_wrong_secret),
         T(test_wrong_cluster),
