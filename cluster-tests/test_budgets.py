@@ -11,9 +11,10 @@ import statistics
 import subprocess
 import time
 
-from client import Connection, get_bytes
+from client import Connection, get_bytes, once
 from cluster import FAST
 from node import ROOT
+from ports import take_port
 from wait import wait_until
 
 MIB = 1 << 20
@@ -220,3 +221,28 @@ def test_quotas(make_cluster, tag):
         assert (response.status, response.code) == (429, "quota")
         held[0].send(get_bytes("/livez"))
         assert held[0].read_response().status in (200, 429)
+
+
+def test_quotas_are_those_of_a_door(make_cluster):
+    """Ids by HTTP and by RESP have one quota; the door for operators has its own, so whoever takes
+    too many ids can still be seen to."""
+    admin, resp = ("127.0.0.1", take_port()), ("127.0.0.1", take_port())
+    cluster = make_cluster(1, {**ONE_LOOP, "quota-requests-per-s": 30,
+                               "admin-listen": f"127.0.0.1:{admin[1]}",
+                               "resp-listen": f"127.0.0.1:{resp[1]}"})
+    node = cluster.nodes[0]
+
+    def over_quota(address):
+        with Connection(address) as connection:
+            return [connection.request("GET", "/version").status for _ in range(200)].count(429)
+
+    def ping():
+        with socket.create_connection(resp, timeout=15) as sock:
+            sock.sendall(b"PING\r\n")
+            return sock.recv(1000)
+
+    wait_until(lambda: ping() == b"+PONG\r\n", 10, "a second's worth")
+    assert over_quota(node.address) > 0
+    assert ping().startswith(b"-BUSY quota: ")
+    assert once(admin, "GET", "/version").status == 200
+    assert over_quota(admin) > 0

@@ -12,6 +12,7 @@ import re
 import pytest
 
 from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from test_max import wait_level
 from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -199,16 +200,15 @@ def test_answers_are_as_the_schemas_say(shared, tag):
         validator.check(path, method, answer)
         return answer
 
-    level = node.get_json("/version")["level"]
+    wait_level(shared, 5)
     one = "/api/tags/{tag}"
     decode = "/api/segment/decode/{tag}"
     assert ask(decode, "get", "?text=x", tag="no" + tag).code == "unknown_tag"
-    if level >= 3:  # the cluster may not have risen yet
-        assert ask(one, "put", "", {"shape": "I-{id:6}{luhn}"}, tag=tag + ".s").status == 201
-        text = ask("/api/segment/get/{tag}", "get", tag=tag + ".s").text
-        assert ask(decode, "get", f"?text={text}", tag=tag + ".s").json()["id"] == "1"
-        assert ask(decode, "get", "?text=x", tag=tag + ".s").code == "bad_id"
-    fields = {"step": 1000, "description": "ä", **({"max": 10**9} if level >= 2 else {})}
+    assert ask(one, "put", "", {"shape": "I-{id:6}{luhn}"}, tag=tag + ".s").status == 201
+    text = ask("/api/segment/get/{tag}", "get", tag=tag + ".s").text
+    assert ask(decode, "get", f"?text={text}", tag=tag + ".s").json()["id"] == "1"
+    assert ask(decode, "get", "?text=x", tag=tag + ".s").code == "bad_id"
+    fields = {"step": 1000, "description": "ä", "max": 10**9}
     assert ask(one, "put", "?wait=all", fields, tag=tag).status == 201
     assert ask(one, "put", "", {"max_id": "77"}, tag=tag).status == 200
     assert ask(one, "put", "", {"max_id": 1}, tag=tag).code == "would_repeat"
@@ -241,16 +241,14 @@ def test_answers_are_as_the_schemas_say(shared, tag):
     assert ask(path, "delete", f"?epoch={epoch}", id=worker).status == 204
     path = "/api/layouts/{name}"
     assert ask(path, "get", name="none").code == "unknown_layout"
-    made = ask(path, "put", "", {"preset": "sonyflake"}, name="openapi")
-    assert made.status == (200 if level >= 4 else 409), made
-    if level >= 4:
-        wait_until(lambda: ask(path, "get", name="openapi").status == 200, 10, "it is known")
-        ident = ask("/api/snowflake/get/{key}", "get", "?layout=openapi", key="k").text
-        assert ask("/api/snowflake/decode/{id}", "get", "?layout=openapi", id=ident).status == 200
-    assert ask(path, "delete", name="openapi").status == (204 if level >= 4 else 409)
+    assert ask(path, "put", "", {"preset": "sonyflake"}, name="openapi").status == 200
+    wait_until(lambda: ask(path, "get", name="openapi").status == 200, 10, "it is known")
+    ident = ask("/api/snowflake/get/{key}", "get", "?layout=openapi", key="k").text
+    assert ask("/api/snowflake/decode/{id}", "get", "?layout=openapi", id=ident).status == 200
+    assert ask(path, "delete", name="openapi").status == 204
     leader = node.cluster_status()["leader_id"]
     assert ask("/api/cluster/leader", "post", body={"id": leader}).status == 200
-    assert ask("/api/cluster/level", "post", body={"level": level}).status in (200, 409)
+    assert ask("/api/cluster/level", "post", body={"level": 5}).status in (200, 409)
     assert ask("/api/cluster/members/{id}", "delete", id=999).code == "unknown_member"
     assert ask(one, "delete", tag=tag + ".x").status == 204
     wanted = {(path, method) for path, method in OPERATIONS if path not in (

@@ -28,6 +28,7 @@ TAGS = {
     "payment.intent": {"step": 1000, "description": ""},
     "user": {"step": 5000, "description": "users of all shops"},
     "ledger": {"mode": "strict", "description": "without gaps"},
+    "invoice/text": {"shape": "I{key}-{secret36:8}", "description": ""},
     "js-safe": {"max": "9007199254740991", "description": ""},
     HOSTILE: {"description": HOSTILE_TEXT},
 }
@@ -67,9 +68,11 @@ def world_fixture(binary, tmp_path_factory):  # pylint: disable=unused-argument
     cluster = Cluster(tmp_path_factory.mktemp("page"), 3, FAST).start()
     takers = None
     try:
-        wait_level(cluster, 4)
+        wait_level(cluster, 5)
         for tag, fields in TAGS.items():
             cluster.create_tag(tag, **fields)
+        layout = cluster.leader().http("PUT", "/api/layouts/sony", {"preset": "sonyflake"})
+        assert layout.status == 200, layout
         cluster.watched = cluster.followers()[0]
         cluster.other = cluster.followers()[1]
         assert cluster.other.http("GET", "/api/segment/get/order%2Finvoice").status == 200
@@ -131,6 +134,12 @@ def test_tags_with_their_buffers(browser, world):
     browser.find("button.tag")[0].click()
     browser.until(lambda: "buffers of each node" in browser.one("main").text.lower(), "one tag")
     shows_all_nodes(browser, world)
+
+
+def test_a_shape_and_its_key(browser, world):
+    browser.open(world.watched, "/#tags/invoice%2Ftext")
+    browser.says("texts: I{key}-{secret36:8}, by key 0 now")
+    whole(browser)
 
 
 def shows_all_nodes(browser, world):
@@ -236,6 +245,10 @@ def test_workers_and_decoder(browser, world):
     assert "619" in text and "18" in text
     browser.one("#id").send_keys("0")
     browser.says("An id is")
+    browser.until(lambda: browser.find("tbody tr"), "layouts by name")
+    cells = [cell.text for cell in browser.find("tbody td")]
+    assert cells[:4] == ["sony", "39 time, 8 sequence, 16 worker", "10 ms", "2014-09-01"], cells
+    assert cells[5] == "in use", cells
     whole(browser)
 
 

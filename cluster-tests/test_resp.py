@@ -75,7 +75,7 @@ def test_redis_cli(start, tag):
     assert cli(node, "GET", tag) == "1001"
     assert cli(node, "GET", "no-such-tag") == ""
     assert cli(node, "INCR", "no-such-tag").startswith("ERR unknown_tag: there is no tag")
-    assert cli(node, "SET", tag, 1).startswith('ERR unknown_command: unknown command "SET"; here')
+    assert cli(node, "SET", tag, 1).startswith('ERR unknown_command: unknown command "SET": a')
     first = int(cli(node, "LEAFD.SNOWFLAKE"))
     assert f"id {first}\n" in cli(node, "LEAFD.DECODE", first, options=["-3"])
     # Commands as a file, with what redis-cli asks by itself before them.
@@ -157,8 +157,13 @@ def test_redis_py(start, tag):
         client.incr(tag, 0)
     with pytest.raises(redis.ResponseError, match="unknown_command"):
         client.set(tag, 1)
-    with pytest.raises(redis.ResponseError, match="unknown_command"):
+    with pytest.raises(redis.ResponseError, match="there are no transactions"):
         client.pipeline(transaction=True).incr(tag).execute()
+    mixed = client.pipeline(transaction=False).incr(tag).expire(tag, 60).incr(tag)
+    first, refused, last = mixed.execute(raise_on_error=False)
+    assert last == first + 1 and "no tag expires" in str(refused)
+    with pytest.raises(redis.ResponseError, match="there are no scripts"):
+        client.register_script("return redis.call('INCR', KEYS[1])")(keys=[tag])
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/include/hiredis/hiredis.h"),

@@ -134,10 +134,9 @@ static void *loop_begin(void *data, unsigned index, struct conns *conns, struct 
 {
     struct api_door *door = data;
     struct api *api = door->api;
-    struct api_loop *loop = calloc(1, sizeof *loop);
+    struct api_loop *loop = MUST_HAVE(calloc(1, sizeof *loop));
 
     index += door->first_index;
-    ASSERT(loop != NULL);
     ASSERT(index == api->loop_count && api->loops[index] == NULL);
     loop->api = api;
     loop->doors = door->doors;
@@ -197,8 +196,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
         if ((loops >> i & 1) == 0) {
             continue;
         }
-        wake = malloc(sizeof *wake);
-        ASSERT(wake != NULL);
+        wake = MUST_HAVE(malloc(sizeof *wake));
         *wake = (struct wake){.item.run = wake_cb, .loop = api->loops[i], .tag = tag};
         if (mailbox_post_always(&wake->loop->port->mailbox, &wake->item) != 0) {
             free(wake);
@@ -230,9 +228,8 @@ static void door_init(struct api *api, struct api_door *door, unsigned doors, un
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend)
 {
-    struct api *api = calloc(1, sizeof *api);
+    struct api *api = MUST_HAVE(calloc(1, sizeof *api));
 
-    ASSERT(api != NULL);
     api->settings = settings;
     api->build = build;
     api->backend = backend;

@@ -202,7 +202,7 @@ static void tell(struct api_loop *loop, const struct note *note, const struct ou
                  uint64_t over)
 {
     uint64_t wall_ms = clock_wall_ms(loop->backend->clock);
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
     uint64_t number;
 
     put_entry(note, outcome, wall_ms, &json);
@@ -218,7 +218,6 @@ static void tell(struct api_loop *loop, const struct note *note, const struct ou
     if (over > 0) {
         log_warn("audit", "more requests were refused than are told of", "more=%" PRIu64, over);
     }
-    buf_free(&json);
 }
 
 static const char *outcome_of(int status)
@@ -358,13 +357,12 @@ int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
 
 static bool list_fits(const void *first, size_t first_len, const void *second, size_t second_len)
 {
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
     size_t len;
 
     text_put_json(&json, first, first_len);
     text_put_json(&json, second, second_len);
     len = json.len;
-    buf_free(&json);
     return len <= LIST_BYTES;
 }
 
@@ -470,9 +468,9 @@ static int look_at_layout(struct conn *conn)
 int audited_serve(struct conn *conn)
 {
     const struct route *route = conn->request.route;
-    struct note *note = malloc(sizeof *note);
+    struct note *note = MUST_HAVE(malloc(sizeof *note));
 
-    ASSERT(note != NULL && conn->note == NULL && route->takes_options);
+    ASSERT(conn->note == NULL && route->takes_options);
     note_make(conn, note);
     conn->note = note;
     if (route->names_tag) {
@@ -501,7 +499,7 @@ static int look_on(struct conn *conn, struct call *change,
 /* A tag as it was, in a list; false: it has no room. */
 static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
 {
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
     bool fits;
 
     buf_printf(&json, "%s{\"tag\":", note->before_len > 0 ? "," : "[");
@@ -517,7 +515,6 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
         memcpy(note->before + note->before_len, json.data, json.len);
         note->before_len += json.len;
     }
-    buf_free(&json);
     return fits;
 }
 

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/container.h" /* COUNT_OF() of its fields */
 #include "src/base/err.h"
 
 #define BODY_SHOWN_BYTES 80
@@ -82,7 +83,5 @@ int param_take(struct param *field, const char *text, size_t len,
  * fields"). 0, or ERR_INVALID with *ret_fault. */
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault) MUST_CHECK;
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -140,19 +140,16 @@ void call_free_kept(struct api_loop *loop)
 struct call *call_new(enum id_request_kind kind,
                       int (*finish)(struct conn *conn, struct call *call))
 {
-    struct call *call = calloc(1, sizeof *call);
+    struct call *call = MUST_HAVE(calloc(1, sizeof *call));
 
-    ASSERT(call != NULL);
     begin(call, kind, finish);
     if (kind == ID_REQUEST_STATUS) {
-        call->cluster = calloc(1, sizeof *call->cluster);
-        ASSERT(call->cluster != NULL);
+        call->cluster = MUST_HAVE(calloc(1, sizeof *call->cluster));
         call->request.out = call->cluster;
     } else if (kind == ID_REQUEST_SEGMENTS) {
         call->request.out = &call->segments;
     } else if (kind == ID_REQUEST_BUFFERS) {
-        call->buffers = calloc(1, sizeof *call->buffers);
-        ASSERT(call->buffers != NULL);
+        call->buffers = MUST_HAVE(calloc(1, sizeof *call->buffers));
         call->request.out = call->buffers;
     } else if (kind == ID_REQUEST_BACKUP) {
         call->request.out = &call->backup;

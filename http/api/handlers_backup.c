@@ -86,8 +86,7 @@ static void send_part(struct conn *conn, const struct call *call)
         conn_stream_end(conn);
         return;
     }
-    stream = calloc(1, sizeof *stream);
-    ASSERT(stream != NULL);
+    stream = MUST_HAVE(calloc(1, sizeof *stream));
     *stream = (struct backup_stream){.wait = {.cancel = cancel, .sent = sent},
                                      .loop = api_loop(conn),
                                      .number = call->backup.number};

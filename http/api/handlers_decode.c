@@ -88,7 +88,6 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
                            text_show(row->name, row->name_len, shown, sizeof shown));
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* decoding saw to it */
-    shape_prepare(&shape, api_loop(conn)->ff1);
     if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
         return reply_error(conn, 400, "bad_id", "%s is no id of the shape %s%s",
                            text_show(text, len, shown, sizeof shown),

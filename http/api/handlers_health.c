@@ -47,7 +47,7 @@ int handle_livez(struct conn *conn)
 /* For whom the birth of the cluster waits. Returns ret_text. */
 static const char *birth_text(const struct id_health *health, char ret_text[BIRTH_TEXT_BYTES])
 {
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     const char *comma = ": ";
     size_t len;
 
@@ -64,7 +64,6 @@ static const char *birth_text(const struct id_health *health, char ret_text[BIRT
     len = text.len < BIRTH_TEXT_BYTES ? text.len : BIRTH_TEXT_BYTES - 1;
     memcpy(ret_text, text.data, len);
     ret_text[len] = '\0';
-    buf_free(&text);
     return ret_text;
 }
 

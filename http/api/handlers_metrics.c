@@ -46,11 +46,6 @@ struct totals {
     uint64_t handshakes_failed;
 };
 
-static uint64_t count_of(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 /* What the connections of a loop hold, and whom it refused. */
 static void totals_add_conns(struct totals *totals, const struct conns *conns)
 {
@@ -62,18 +57,18 @@ static void totals_add_conns(struct totals *totals, const struct conns *conns)
         }
     }
     for (unsigned k = 0; k < CONN_REFUSALS; k++) {
-        totals->refused[k] += count_of(&counts->refused[k]);
+        totals->refused[k] += id_count_of(&counts->refused[k]);
     }
     totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
     totals->resp_connections += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-        totals->resp_replies[k] += count_of(&counts->resp_replies[k]);
+        totals->resp_replies[k] += id_count_of(&counts->resp_replies[k]);
     }
-    totals->parts += count_of(&counts->parts);
-    totals->body_bytes += count_of(&conns->budget.body_bytes);
-    totals->output_bytes += count_of(&conns->budget.output_bytes);
-    totals->input_bytes += count_of(&conns->budget.input_bytes);
-    totals->waiting_bytes += count_of(&conns->budget.waiting_bytes);
+    totals->parts += id_count_of(&counts->parts);
+    totals->body_bytes += id_count_of(&conns->budget.body_bytes);
+    totals->output_bytes += id_count_of(&conns->budget.output_bytes);
+    totals->input_bytes += id_count_of(&conns->budget.input_bytes);
+    totals->waiting_bytes += id_count_of(&conns->budget.waiting_bytes);
 }
 
 static void totals_make(const struct api *api, struct totals *totals)
@@ -82,17 +77,17 @@ static void totals_make(const struct api *api, struct totals *totals)
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct api_loop *loop = api->loops[i];
 
-        totals->segment_ids += count_of(&loop->counts.segment_ids);
-        totals->snowflake_ids += count_of(&loop->counts.snowflake_ids);
-        totals->strict_ids += count_of(&loop->counts.strict_ids);
-        totals->monotonic_ids += count_of(&loop->counts.monotonic_ids);
-        totals->burnt_skipped += count_of(&loop->counts.burnt_skipped);
-        totals->burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
+        totals->segment_ids += id_count_of(&loop->counts.segment_ids);
+        totals->snowflake_ids += id_count_of(&loop->counts.snowflake_ids);
+        totals->strict_ids += id_count_of(&loop->counts.strict_ids);
+        totals->monotonic_ids += id_count_of(&loop->counts.monotonic_ids);
+        totals->burnt_skipped += id_count_of(&loop->counts.burnt_skipped);
+        totals->burnt_unanswered += id_count_of(&loop->counts.burnt_unanswered);
         totals_add_conns(totals, loop->conns);
         if (loop->conns->tls != NULL) {
-            totals->handshakes_full += count_of(&loop->conns->tls->counts.full);
-            totals->handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
-            totals->handshakes_failed += count_of(&loop->conns->tls->counts.failed);
+            totals->handshakes_full += id_count_of(&loop->conns->tls->counts.full);
+            totals->handshakes_resumed += id_count_of(&loop->conns->tls->counts.resumed);
+            totals->handshakes_failed += id_count_of(&loop->conns->tls->counts.failed);
             totals->has_tls = true;
         }
         totals->waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
@@ -211,7 +206,7 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
     expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
                   "Ids granted to this node that nobody was given, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
-        uint64_t burnt = count_of(&health->burnt[cause]);
+        uint64_t burnt = id_count_of(&health->burnt[cause]);
 
         burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
         burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
@@ -219,7 +214,7 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
     }
     expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
                "Ids that this node gave back unused when it stopped.",
-               count_of(&health->given_back));
+               id_count_of(&health->given_back));
 }
 
 static void put_connections(struct exposition *to, const struct totals *totals)
@@ -281,11 +276,11 @@ static void put_reloads(struct exposition *to, const struct http_reloads *reload
     }
     expose_family(to, "leafd_reloads_total", METRIC_COUNTER,
                   "How often the settings were read again.");
-    expose_sample(to, "leafd_reloads_total", "result=\"done\"", count_of(&reloads->done));
-    expose_sample(to, "leafd_reloads_total", "result=\"refused\"", count_of(&reloads->refused));
+    expose_sample(to, "leafd_reloads_total", "result=\"done\"", id_count_of(&reloads->done));
+    expose_sample(to, "leafd_reloads_total", "result=\"refused\"", id_count_of(&reloads->refused));
     expose_family(to, "leafd_reload_timestamp_seconds", METRIC_GAUGE,
                   "Unix time of the last reload that was done; 0: none yet.");
-    expose_ms(to, "leafd_reload_timestamp_seconds", "", (int64_t)count_of(&reloads->done_ms));
+    expose_ms(to, "leafd_reload_timestamp_seconds", "", (int64_t)id_count_of(&reloads->done_ms));
 }
 
 static void put_stall(struct exposition *to, const char *name, const char *loop,
@@ -336,14 +331,13 @@ static void put_busiest(struct exposition *to, const struct api_loop *loop)
 
 static void put_build(struct exposition *to, const struct http_build *build)
 {
-    struct buf labels = BUF_INIT;
+    BUF_LOCAL(labels);
 
     expose_family(to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
     expose_label(&labels, "version", build->version, strlen(build->version));
     expose_label(&labels, "commit", build->commit, strlen(build->commit));
     buf_put(&labels, "", 1);
     expose_sample(to, "leafd_build_info", (const char *)labels.data, 1);
-    buf_free(&labels);
 }
 
 static bool wants_openmetrics(const struct conn *conn)
@@ -361,9 +355,8 @@ int handle_metrics(struct conn *conn)
     const struct api_loop *loop = api_loop(conn);
     struct exposition to = {.text = reply_begin(conn), .is_open = wants_openmetrics(conn)};
     const struct identity *identity = loop->api->auth != NULL ? gate_identity(conn) : NULL;
-    struct totals *totals = malloc(sizeof *totals);
+    struct totals *totals = MUST_HAVE(malloc(sizeof *totals));
 
-    ASSERT(totals != NULL);
     latency_flush(&conn->conns->latency);
     totals_make(loop->api, totals);
     totals->output_bytes -= conn->output.counted; /* of this reply's connection */

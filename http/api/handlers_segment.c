@@ -156,7 +156,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result->status) {
     case ERR_UNKNOWN_TAG:
-        return reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
+        return reply_error(conn, 404, "unknown_tag",
+                           "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
     case ERR_WRONG_MODE:
         return answer_trend(conn, call, shown);
     case ERR_EXHAUSTED:
@@ -388,13 +389,16 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
     text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result) {
     case CLAIM_UNKNOWN:
-        return reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
+        return reply_error(conn, 404, "unknown_tag",
+                           "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
     case CLAIM_EXHAUSTED:
         return reply_error(conn, 409, "exhausted",
-                           "tag %s has no %u ids left below its max, or 2^63", shown, claim->count);
+                           "tag %s has less than count=%u ids left below its max, or 2^63", shown,
+                           claim->count);
     case CLAIM_NOT_CONTIGUOUS:
         return reply_error(conn, 409, "not_contiguous",
-                           "count=%u does not fit one segment of tag %s, whose max_step is %u",
+                           "count=%u does not fit one segment of tag %s: its max_step is %u, and "
+                           "near its max, or 2^63, a segment has what is left",
                            claim->count, shown, atomic_load(&tag->max_step));
     case CLAIM_SCATTERED:
         return reply_error(conn, 503, "overloaded",

@@ -217,6 +217,10 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
         return reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
+    case ERR_CONFLICT:
+        return reply_error(conn, 409, "conflict",
+                           "%s%s: a change of the key names that, or the next one", item,
+                           result->why);
     default:
         return reply_err(conn, result->status);
     }
@@ -256,24 +260,43 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-/* What level 4 brought to forms that earlier ones have; NULL: nothing. */
-static const char *new_in_items(const struct buf *data)
+/* What a later level brought to forms that earlier ones have. */
+struct news {
+    const char *what; /* NULL: nothing */
+    unsigned since;
+};
+
+/* The latest that the put needs. */
+static struct news new_in_put(const struct tag_put *put)
 {
+    bool has_shape = (put->fields & TAG_FIELD_SHAPE) != 0;
+    const struct tag_row shaped = {.shape = put->shape,
+                                   .shape_len = has_shape ? put->shape_len : 0};
+
+    if (tag_is_rekeyable(&shaped)) {
+        return (struct news){"a shape with {key}", command_since(COMMAND_TAGS_PUT_REKEYED)};
+    }
+    if ((put->fields & TAG_FIELD_MODE) != 0 && put->mode == TAG_MODE_MONOTONIC) {
+        return (struct news){"mode=monotonic", command_since(COMMAND_WINDOW)};
+    }
+    if (tag_is_dated(&shaped)) {
+        return (struct news){"a shape with a date", command_since(COMMAND_STRICT_DATED)};
+    }
+    return (struct news){NULL, LEVEL_FIRST};
+}
+
+/* Of the first item that needs more than this level. */
+static struct news new_in_items(const struct buf *data, unsigned level)
+{
+    struct news found = {NULL, LEVEL_FIRST};
     struct command command;
     struct tag_put put;
-    const char *found = NULL;
 
     if (command_read(data->data, data->len, &command) != 0) {
-        return NULL;
+        return found;
     }
-    while (found == NULL && command_next(&command.list, &put)) {
-        const struct tag_row shaped = {.shape = put.shape, .shape_len = put.shape_len};
-
-        if ((put.fields & TAG_FIELD_MODE) != 0 && put.mode == TAG_MODE_MONOTONIC) {
-            found = "mode=monotonic";
-        } else if ((put.fields & TAG_FIELD_SHAPE) != 0 && tag_is_dated(&shaped)) {
-            found = "a shape with a date";
-        }
+    while (found.since <= level && command_next(&command.list, &put)) {
+        found = new_in_put(&put);
     }
     return found;
 }
@@ -284,19 +307,22 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
     unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
     unsigned since = command_since(command->data[1]);
-    unsigned item_since = command_since(COMMAND_WINDOW);
-    const char *item = since <= level && level < item_since ? new_in_items(command) : NULL;
+    struct news item = {NULL, LEVEL_FIRST};
 
-    if (since <= level && item == NULL) {
+    if (since <= level && level < command_since(COMMAND_TAGS_PUT_REKEYED)) {
+        item = new_in_items(command, level);
+    }
+    if (since <= level && item.since <= level) {
         return false;
     }
     (void)reply_error(conn, 409, "level_too_low",
                       "%s needs level %u, and the cluster is at level %u: GET /api/cluster/level "
                       "says who is in the way",
-                      item != NULL                                  ? item
-                      : command->data[1] == COMMAND_TAGS_PUT_SHAPED ? "shape"
-                                                                    : "max",
-                      item != NULL ? item_since : since, level);
+                      item.since > level                             ? item.what
+                      : command->data[1] == COMMAND_TAGS_PUT_REKEYED ? "key"
+                      : command->data[1] == COMMAND_TAGS_PUT_SHAPED  ? "shape"
+                                                                     : "max",
+                      item.since > level ? item.since : since, level);
     return true;
 }
 
@@ -338,8 +364,6 @@ static int propose(struct conn *conn, struct call *call, bool bulk, const struct
         call_free(call);
         return ANSWERED;
     }
-    /* The largest bulk of the longest tags fits one entry of the log. */
-    ASSERT(call->request.payload.len <= LIMIT_ENTRY_BYTES);
     return submit_change(conn, call, bulk, wait);
 }
 

@@ -24,16 +24,23 @@ static size_t put(struct api_loop *loop, const struct id_text *text, uint64_t id
 }
 
 /* Another reply may have used the loop's permutation since. */
-static void prepare(struct api_loop *loop, const struct id_text *text)
+static void prepare(struct api_loop *loop, const struct id_text *text, uint64_t id)
 {
     if (text->shape != NULL) {
-        shape_prepare(text->shape, loop->ff1);
+        shape_prepare(text->shape, id, loop->ff1);
     }
+}
+
+/* Is the id the first by its key? */
+static bool begins_key(const struct id_text *text, uint64_t id)
+{
+    return text->shape != NULL && text->shape->has_key && id > 0 &&
+           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
 }
 
 size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
 {
-    prepare(loop, text);
+    prepare(loop, text, id);
     return put(loop, text, id, at);
 }
 
@@ -77,10 +84,14 @@ void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
 {
     char line[ID_TEXT_BYTES_MAX + 1];
 
-    prepare(loop, text);
     for (uint32_t i = 0; i < range->count; i++) {
-        size_t len = put(loop, text, range->first + i, line);
+        uint64_t id = range->first + i;
+        size_t len;
 
+        if (i == 0 || begins_key(text, id)) {
+            prepare(loop, text, id);
+        }
+        len = put(loop, text, id, line);
         line[len] = '\n';
         buf_put(buf, line, len + 1);
     }

@@ -118,9 +118,8 @@ static void show_cb(struct mailbox_item *item)
 
 void live_show(struct api *api, struct buf *bytes)
 {
-    struct picture *picture = calloc(1, sizeof *picture);
+    struct picture *picture = MUST_HAVE(calloc(1, sizeof *picture));
 
-    ASSERT(picture != NULL);
     atomic_init(&picture->refs, 1);
     buf_move(&picture->bytes, bytes);
     for (unsigned i = 0; i < api->loop_count; i++) {
@@ -130,8 +129,7 @@ void live_show(struct api *api, struct buf *bytes)
         if (atomic_load_explicit(&loop->live.count, memory_order_relaxed) == 0) {
             continue;
         }
-        showing = malloc(sizeof *showing);
-        ASSERT(showing != NULL);
+        showing = MUST_HAVE(malloc(sizeof *showing));
         *showing = (struct showing){.item.run = show_cb, .loop = loop, .picture = picture};
         atomic_fetch_add(&picture->refs, 1);
         if (mailbox_post_always(&loop->port->mailbox, &showing->item) != 0) {
@@ -163,8 +161,7 @@ int handle_live(struct conn *conn)
         return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
                            LIMIT_LIVE_VIEWERS);
     }
-    viewer = calloc(1, sizeof *viewer);
-    ASSERT(viewer != NULL);
+    viewer = MUST_HAVE(calloc(1, sizeof *viewer));
     viewer->loop = loop;
     viewer->wait = (struct http_wait){.cancel = cancel,
                                       .expire = end,

@@ -15,11 +15,6 @@
 
 #define LABEL_BYTES 64 /* of labels that are numbers and words of our own */
 
-static uint64_t count_of(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 struct one {
     const char *name;
     const char *help;
@@ -89,7 +84,7 @@ static void put_health(struct exposition *to, const struct id_health *health)
     put_birth(to, health);
     expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
                "What other nodes told this one and was refused, since it cannot be.",
-               count_of(&health->implausible));
+               id_count_of(&health->implausible));
 }
 
 static void put_snowflake(struct exposition *to, const struct id_backend *backend)
@@ -242,7 +237,7 @@ static void put_versions(struct exposition *to, const struct id_figures *now)
                   "1, with the version that a member registered.");
     for (size_t i = 0; i < now->member_count; i++) {
         const struct id_member_figures *member = &now->members[i];
-        struct buf labels = BUF_INIT;
+        BUF_LOCAL(labels);
 
         if (member->version[0] != '\0') {
             buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
@@ -251,7 +246,6 @@ static void put_versions(struct exposition *to, const struct id_figures *now)
             buf_put(&labels, "", 1);
             expose_sample(to, "leafd_member_info", (const char *)labels.data, 1);
         }
-        buf_free(&labels);
     }
 }
 
@@ -343,7 +337,7 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
         expose_family(to, names[k], METRIC_GAUGE, helps[k]);
         for (size_t i = 0; i < now->busiest_count; i++) {
             const struct id_tag_figures *tag = &now->busiest[i];
-            struct buf labels = BUF_INIT;
+            BUF_LOCAL(labels);
 
             if (identity == NULL || identity_may_use(identity, tag->name, tag->name_len)) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
@@ -351,7 +345,6 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
                 expose_real(to, names[k], (const char *)labels.data,
                             k == 0 ? tag->per_s : (double)tag->left / tag->per_s);
             }
-            buf_free(&labels);
         }
     }
 }
@@ -359,9 +352,8 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
 void metrics_node_put(struct exposition *to, const struct id_backend *backend,
                       const struct identity *identity)
 {
-    struct id_figures *now = malloc(sizeof *now);
+    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
 
-    ASSERT(now != NULL);
     put_health(to, backend->health);
     put_snowflake(to, backend);
     if (backend->figures != NULL) {

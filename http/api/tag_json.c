@@ -79,6 +79,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         {.name = "description", .read = read_description},
         {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
         {.name = "shape", .read = read_shape},
+        {.name = "key", .max = SHAPE_KEYS_MAX - 1},
     };
     static const uint8_t bits[] = {0,
                                    TAG_FIELD_STEP,
@@ -87,7 +88,8 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
                                    TAG_FIELD_MODE,
                                    TAG_FIELD_DESCRIPTION,
                                    TAG_FIELD_MAX,
-                                   TAG_FIELD_SHAPE};
+                                   TAG_FIELD_SHAPE,
+                                   TAG_FIELD_KEY};
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
     int rv =
         body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
@@ -113,6 +115,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     put->max = fields[6].number == TAG_MAX_ID_END ? 0 : fields[6].number;
     put->shape = fields[7].text;
     put->shape_len = (uint16_t)fields[7].len;
+    put->key_number = (uint8_t)fields[8].number;
     *ret_secret = fields[7].number != 0;
     return 0;
 }
@@ -120,8 +123,9 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
 /* Fields that this form of a put cannot say. */
 static unsigned needed_for(int type)
 {
-    return type == COMMAND_TAGS_PUT           ? TAG_FIELD_MAX | TAG_FIELD_SHAPE
-           : type == COMMAND_TAGS_PUT_BOUNDED ? TAG_FIELD_SHAPE
+    return type == COMMAND_TAGS_PUT           ? TAG_FIELD_MAX | TAG_FIELD_SHAPE | TAG_FIELD_KEY
+           : type == COMMAND_TAGS_PUT_BOUNDED ? TAG_FIELD_SHAPE | TAG_FIELD_KEY
+           : type == COMMAND_TAGS_PUT_SHAPED  ? TAG_FIELD_KEY
                                               : 0;
 }
 
@@ -140,6 +144,7 @@ int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *
 {
     struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
     char shape[TAG_SHAPE_BYTES_MAX];
+    char key[SHAPE_KEY_BYTES];
     bool secret = false;
     int rv = read_object(object, &put, &secret, ret_fault);
 
@@ -151,6 +156,11 @@ int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *
     }
     if (secret) {
         draw_key(&put, shape);
+    }
+    if ((put.fields & TAG_FIELD_KEY) != 0) {
+        entropy_bytes(key, sizeof key);
+        put.key = key;
+        put.key_len = sizeof key;
     }
     command_item_put(command, command->data[1], &put);
     return 0;
@@ -201,6 +211,9 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     if (row->shape_len > 0) {
         buf_printf(buf, ",\"shape\":");
         text_put_json(buf, row->shape, tag_shape_text_len(row->shape, row->shape_len));
+    }
+    if (tag_is_rekeyable(row)) {
+        buf_printf(buf, ",\"key\":%u", tag_key_number(row));
     }
     if (tag_is_nearly_exhausted(row)) {
         buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");

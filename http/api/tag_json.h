@@ -27,15 +27,17 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 /* The form of a put that can say more than this one. */
 static inline enum command_type tag_json_wider(enum command_type type)
 {
-    return type == COMMAND_TAGS_PUT ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT_SHAPED;
+    return type == COMMAND_TAGS_PUT           ? COMMAND_TAGS_PUT_BOUNDED
+           : type == COMMAND_TAGS_PUT_BOUNDED ? COMMAND_TAGS_PUT_SHAPED
+                                              : COMMAND_TAGS_PUT_REKEYED;
 }
 
 /* A command that holds no tags yet. */
 void tag_json_begin(struct buf *command, enum command_type type, const struct command_list *head);
 
 /* Append the put of an object, whose name is given, or NULL: one of its fields. 0; ERR_INVALID with
- * *ret_fault; or ERR_NEWER: it has a max or a shape, which the command cannot say, and is not in:
- * tag_json_wider() can say more. */
+ * *ret_fault; or ERR_NEWER: it has a max, a shape or a key, which the command cannot say, and is
+ * not in: tag_json_wider() can say more. */
 int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
                  struct body_fault *ret_fault) MUST_CHECK;
 

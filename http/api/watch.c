@@ -24,11 +24,6 @@ static void unlock(struct watch *watch)
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-static uint64_t count_of(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 /* --- the picture --- */
 
 static void put_quorum(const struct id_cluster_status *status, struct buf *json)
@@ -64,8 +59,8 @@ static void put_machine(const struct id_backend *backend, uint64_t resident_byte
     put_figure(json, ",\"map_used_bytes\":", disk.used_bytes);
     put_figure(json, ",\"free_bytes\":", disk.disk_free_bytes);
     put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
-    json_put_known(json, ",\"state_bytes\":", count_of(&health->state_bytes));
-    put_figure(json, ",\"state_limit_bytes\":", count_of(&health->state_max_bytes));
+    json_put_known(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
     buf_printf(json, "}");
 }
 
@@ -153,7 +148,7 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
         .layout_left_s = layout_left_s(backend),
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
     };
-    struct changes_counts counts = {.implausible = count_of(&backend->health->implausible),
+    struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),
                                     .refusal = facts.refusal};
     struct process_figures process;
 
@@ -161,8 +156,8 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
         (void)refusal_text(backend, facts.refusal, refusal_text_, sizeof refusal_text_);
     }
     if (api->build->reloads != NULL) {
-        counts.reloads_done = count_of(&api->build->reloads->done);
-        counts.reloads_refused = count_of(&api->build->reloads->refused);
+        counts.reloads_done = id_count_of(&api->build->reloads->done);
+        counts.reloads_refused = id_count_of(&api->build->reloads->refused);
     }
     if (backend->figures != NULL) {
         struct id_figures figures;
@@ -265,9 +260,8 @@ void watch_loop_ends(struct api_loop *loop)
 
 struct watch *watch_new(const struct id_backend *backend)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct watch *watch = MUST_HAVE(calloc(1, sizeof *watch));
 
-    ASSERT(watch != NULL);
     events_init(&watch->events);
     ASSERT(pthread_mutex_init(&watch->lock, NULL) == 0);
     timer_init(&watch->timer, look_fire);

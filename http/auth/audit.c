@@ -79,16 +79,14 @@ bool audit_takes_refusal(struct audit *audit, uint64_t wall_ms, uint64_t *ret_ov
 uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, size_t len)
 {
     struct audit_ring *ring = &audit->rings[kind];
-    char *copy = malloc(len);
+    char *copy = MUST_HAVE(malloc(len));
     uint64_t number;
 
     ASSERT(len > 0 && len <= LIMIT_AUDIT_ENTRY_BYTES);
-    ASSERT(copy != NULL);
     memcpy(copy, json, len);
     lock(audit);
     if (ring->entries == NULL) {
-        ring->entries = calloc(ring->room, sizeof *ring->entries);
-        ASSERT(ring->entries != NULL);
+        ring->entries = MUST_HAVE(calloc(ring->room, sizeof *ring->entries));
     }
     while (ring->count == ring->room || ring->bytes + len > ring->bytes_max) {
         drop_oldest(ring);

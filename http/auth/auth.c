@@ -16,8 +16,7 @@ int auth_new(const struct auth_settings *settings, const char *text, size_t len,
     if (tokens_parse(text, len, settings->anonymous_roles, &table, why) != 0) {
         return ERR_INVALID;
     }
-    auth = calloc(1, sizeof *auth);
-    ASSERT(auth != NULL);
+    auth = MUST_HAVE(calloc(1, sizeof *auth));
     auth->settings = *settings;
     auth->table = table;
     auth->generation = 1;

@@ -377,9 +377,8 @@ static int read_all(struct tokens_reader *reader, struct field text)
 
 static void *zeroed(size_t count, size_t bytes)
 {
-    void *made = calloc(count, bytes);
+    void *made = MUST_HAVE(calloc(count, bytes));
 
-    ASSERT(made != NULL);
     return made;
 }
 
@@ -625,7 +624,7 @@ void tokens_compare(const struct token_table *before, const struct token_table *
     for (size_t i = 1; i < after->count; i++) {
         const struct identity *is = &after->identities[i];
         const struct identity *was = named(before, is);
-        struct buf words = BUF_INIT;
+        BUF_LOCAL(words);
 
         if (was == NULL) {
             put_line(ret_words, &told, is->name, "is new");
@@ -636,7 +635,6 @@ void tokens_compare(const struct token_table *before, const struct token_table *
             buf_put(&words, "", 1);
             put_line(ret_words, &told, is->name, (const char *)words.data + 2);
         }
-        buf_free(&words);
     }
     for (size_t i = 1; i < before->count; i++) {
         if (named(after, &before->identities[i]) == NULL) {

@@ -76,12 +76,11 @@ static const char *put_until(struct buf *html, const char *from, const char *mar
 
 struct page *page_new(void)
 {
-    struct page *page = calloc(1, sizeof *page);
-    struct buf style = BUF_INIT;
-    struct buf script = BUF_INIT;
+    struct page *page = MUST_HAVE(calloc(1, sizeof *page));
+    BUF_LOCAL(style);
+    BUF_LOCAL(script);
     const char *at;
 
-    ASSERT(page != NULL);
     PUT_PART(&style, look_css);
     PUT_PART(&style, page_css);
     PUT_PART(&script, look_js);
@@ -93,8 +92,6 @@ struct page *page_new(void)
     buf_put(&page->html, script.data, script.len);
     put_part(&page->html, at, part_html_end);
     put_headers(&page->headers, &style, &script);
-    buf_free(&style);
-    buf_free(&script);
     return page;
 }
 

@@ -426,6 +426,10 @@ function tagFacts(tag) {
   const add = (what, value) => list.append(make("dt", {}, what), make("dd", {}, value));
   add("description", tag.description || "–");
   add("mode", modeChip(tag));
+  if (tag.shape) {
+    add("its ids are", `texts: ${tag.shape}` +
+      (tag.key === undefined ? "" : `, by key ${tag.key} now`));
+  }
   add("max_id", `${big(tag.max_id)}: the next id that no node has`);
   add("max", tag.max ? `${big(tag.max)}, of which ${big(leftBelow(tag))} are left` : "none");
   add("step", `${number(tag.step)} to ${number(tag.max_step)}` +
@@ -650,6 +654,21 @@ function takeApart(text, layout) {
       "0") };
 }
 
+// Those that this node knows. order names the fields from the top bit down.
+function layoutRow(layout) {
+  const bits = layout.order.split("-").map((field) => `${layout[`${field}_bits`]} ${field}`);
+  return [layout.name, bits.join(", "), `${number(layout.unit_ms)} ms`,
+    new Date(layout.epoch_ms).toISOString().slice(0, 10),
+    new Date(layout.last_ms).toISOString().slice(0, 10), layout.deleted ? "deleted" : "in use"];
+}
+
+async function showLayouts(box) {
+  const { layouts } = await ask("GET", "/api/layouts");
+  box.replaceChildren(layouts.length ? tableOf("layouts", [["name"], ["bits, from the top"],
+    ["unit", true], ["begins"], ["ends"], ["state"]], layouts.map(layoutRow))
+    : make("p", { class: "soft" }, "There are none: PUT /api/layouts/NAME makes one."));
+}
+
 show.decode = (box, text) => {
   const layout = S.status.snowflake || LEAF;
   const field = make("input", { id: "id", inputmode: "numeric", autocomplete: "off", value: text,
@@ -684,6 +703,11 @@ show.decode = (box, text) => {
     `worker id, ${layout.sequence_bits} of sequence. It is done here: nothing is sent.`),
   make("div", { class: "fields" }, make("div", {}, make("label", { for: "id" }, "Id"), field)),
   out));
+  const layouts = make("div");
+  box.append(make("div", { class: "card" }, ...heading("Layouts by name", "Snowflake ids in " +
+    "other shapes than the cluster's own: layout=NAME, where ids are asked for or taken apart."),
+  layouts));
+  every(5000, () => showLayouts(layouts));
   tell();
   return {};
 };

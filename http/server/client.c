@@ -51,9 +51,8 @@ static void set_quotas(struct http_client *client, const struct client_quotas *q
 
 struct clients *clients_new(const struct client_quotas *quotas, size_t max)
 {
-    struct clients *clients = calloc(1, sizeof *clients);
+    struct clients *clients = MUST_HAVE(calloc(1, sizeof *clients));
 
-    ASSERT(clients != NULL);
     ASSERT(max >= 1 && max <= LIMIT_CLIENTS);
     ASSERT(pthread_mutex_init(&clients->mutex, NULL) == 0);
     clients->quotas = *quotas;
@@ -113,8 +112,7 @@ static struct http_client *add(struct clients *clients, uint64_t id, const char 
         hash_table_remove(&clients->table, &client->link);
         free(client);
     }
-    client = calloc(1, sizeof *client);
-    ASSERT(client != NULL);
+    client = MUST_HAVE(calloc(1, sizeof *client));
     client->id = id;
     client->is_named = kind->is_named;
     client->is_local = kind->is_local;

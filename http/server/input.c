@@ -70,8 +70,7 @@ HOT void input_keep(struct input *input, const char *lent)
         input_free(input, lent);
     } else if (input->bytes == lent) {
         input->size = (len + INPUT_STEP_BYTES - 1) / INPUT_STEP_BYTES * INPUT_STEP_BYTES;
-        own = malloc(input->size);
-        ASSERT(own != NULL);
+        own = MUST_HAVE(malloc(input->size));
         memcpy(own, input->bytes + input->start, len);
         input->bytes = own;
         moved_to_front(input);

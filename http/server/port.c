@@ -10,9 +10,8 @@
 
 struct http_port *http_port_new(uv_loop_t *uv)
 {
-    struct http_port *port = calloc(1, sizeof *port);
+    struct http_port *port = MUST_HAVE(calloc(1, sizeof *port));
 
-    ASSERT(port != NULL);
     atomic_init(&port->refs, 1);
     if (mailbox_init(&port->mailbox, uv, LIMIT_MAILBOX_ITEMS) != 0) {
         free(port);

@@ -137,13 +137,11 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
         settings->listen_address == NULL || settings->default_timeout_ms > LIMIT_TIMEOUT_MS) {
         return ERR_INVALID;
     }
-    server = calloc(1, sizeof *server);
-    ASSERT(server != NULL);
+    server = MUST_HAVE(calloc(1, sizeof *server));
     server->settings = settings;
     server->service = service;
     server->loop_count = settings->loops;
-    server->loops = calloc(settings->loops, sizeof *server->loops);
-    ASSERT(server->loops != NULL);
+    server->loops = MUST_HAVE(calloc(settings->loops, sizeof *server->loops));
     server->clients = clients_new(&settings->quotas, LIMIT_CLIENTS);
     rv = listeners_open(server, &listeners);
     if (rv == 0) {

@@ -485,7 +485,7 @@ void fake_log_time(struct fake *fake, uint64_t log_ms)
 
 void fake_raise(struct fake *fake, uint16_t level)
 {
-    for (uint16_t to = LEVEL_FIRST + 1; to <= level; to++) {
+    for (uint16_t to = fsm_level(fake->fsm) + 1; to <= level; to++) {
         struct buf command = BUF_INIT;
 
         command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});

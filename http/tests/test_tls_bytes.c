@@ -336,6 +336,37 @@ static void test_stale_error(void **state)
     }
     tls_user_take(&client);
     assert_int_equal(answers(&client.plain), 3);
+    ASSERT(SSL_shutdown(client.ssl) == 0);
+    ERR_raise(ERR_LIB_SSL, SSL_R_BAD_RECORD_TYPE);
+    tls_user_flush(&client);
+    tls_user_take(&client);
+    assert_true(client.closed && world.ended);
+    tls_user_close(&client);
+}
+
+/* A client that says why it gives up is not one that has come to its end: its session has failed,
+ * and gets no close_notify. */
+static void test_fatal_alert(void **state)
+{
+    static const uint8_t broken[37] = {0x17, 3, 3, 0, 32}; /* nobody has sealed that */
+    struct tls_counts *counts;
+    struct tls_user client;
+    uint64_t failed;
+    char out[64];
+
+    (void)state;
+    assert_true(tls_user_open(&client, &world, &ca, NULL));
+    tls_user_ask(&client, ASK, ASK_LEN);
+    counts = &world.loop->conns.tls->counts;
+    failed = counts->failed;
+    ASSERT(BIO_write(client.in, broken, sizeof broken) == sizeof broken);
+    assert_int_equal(SSL_read(client.ssl, out, sizeof out), -1);
+    tls_user_flush(&client);
+    assert_int_equal(counts->failed, failed + 1);
+    assert_true(world.ended);
+    tls_user_take(&client);
+    assert_int_equal(answers(&client.plain), 1);
+    assert_true(!client.closed);
     tls_user_close(&client);
 }
 
@@ -419,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_end_without_close_notify),
         cmocka_unit_test(test_server_ends),
         cmocka_unit_test(test_stale_error),
+        cmocka_unit_test(test_fatal_alert),
         cmocka_unit_test(test_changed_record),
         cmocka_unit_test(test_key_updates),
         cmocka_unit_test(test_quiet_connection_cools),

@@ -77,7 +77,7 @@ static void make_bio_method(void)
 }
 
 /* A look costs a fifth of emptying it. */
-HOT static void clear_errors(void)
+static void clear_errors(void)
 {
     if (ERR_peek_error() != 0) {
         ERR_clear_error();
@@ -304,13 +304,14 @@ static void watch(int is_ours, int version, int type, const void *data, size_t l
                   void *context)
 {
     struct tls_session *session = context;
+    const uint8_t *alert = data; /* its level, and what it says */
 
-    (void)is_ours;
     (void)version;
-    (void)data;
-    (void)len;
     (void)ssl;
     session->controls += type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT;
+    if (type == SSL3_RT_ALERT && !is_ours && len == 2 && alert[1] == SSL3_AD_CLOSE_NOTIFY) {
+        session->said_end = true;
+    }
 }
 
 static void start(struct tls_session *session)
@@ -426,13 +427,14 @@ enum tls_step session_handshake(struct tls_session *session)
 
 /* --- reading and writing --- */
 
-/* SSL_read() had nothing to give. */
-COLD static ssize_t read_nothing(struct tls_session *session, int error)
+/* SSL_read() had nothing to give. Why, the session itself knows: SSL_get_error() would look at the
+ * thread's queue of errors, and that would have to be emptied before each call. */
+COLD static ssize_t read_nothing(struct tls_session *session)
 {
-    if (error == SSL_ERROR_WANT_READ) {
+    if (SSL_want_read(session->ssl)) {
         return 0;
     }
-    if (error == SSL_ERROR_ZERO_RETURN) {
+    if (session->said_end) {
         session->ended = true;
         session_drop(session);
         return TLS_ENDED;
@@ -450,10 +452,9 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
     if (session->phase != TLS_READY || (session->in_len == 0 && !session->has_more)) {
         return 0;
     }
-    clear_errors();
     got = SSL_read(session->ssl, out, (int)room);
     session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;
-    result = got > 0 ? got : read_nothing(session, SSL_get_error(session->ssl, got));
+    result = got > 0 ? got : read_nothing(session);
     hold(session);
     if (session->controls > LIMIT_TLS_CONTROL && result >= 0) {
         die(session, "handshake messages without a request");
@@ -478,7 +479,6 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
     if (session->phase != TLS_READY) {
         return sealed;
     }
-    clear_errors();
     if (len > 0 && SSL_write(session->ssl, data, (int)len) != (int)len) {
         sealed->len = 0;
         die(session, "a record cannot be written");

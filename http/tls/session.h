@@ -17,7 +17,8 @@
  * Failure modes: TLS_FAILED and TLS_BROKEN: no byte more is to be read or written, but what is
  * sealed (the alert) is to be sent. A client that sends one handshake message after the other
  * without a request (LIMIT_TLS_CONTROL) is one of them. OpenSSL's queue of errors is of the thread:
- * it is emptied before each call, so that no connection suffers from what another did.
+ * it is emptied before a handshake and after a failure, and nothing is judged by it when records
+ * are read and written, so that no connection suffers from what another did.
  *
  * Thread: the loop's.
  */
@@ -73,7 +74,8 @@ struct tls_session {
     void *owner; /* the connection */
     enum tls_phase phase;
     bool has_more;     /* OpenSSL holds decrypted bytes */
-    bool ended;        /* the client's close_notify was read */
+    bool said_end;     /* the client's close_notify has come, */
+    bool ended;        /* and was read */
     bool closed;       /* ours was sealed, or is not wanted */
     uint32_t controls; /* handshake messages and alerts since the last reply */
     const uint8_t *in; /* received, not decrypted: in `kept`, or in what the loop lends */

@@ -368,18 +368,6 @@ const char *alarm_name(enum alarm_name name)
     return table[name].name;
 }
 
-const char *alarm_severity(enum alarm_name name)
-{
-    ASSERT(name < ALARMS);
-    return table[name].severity;
-}
-
-const char *alarm_do(enum alarm_name name)
-{
-    ASSERT(name < ALARMS);
-    return table[name].do_next;
-}
-
 /* Into the log, too: events are forgotten, and nobody may have asked for them. */
 static void tell(enum alarm_name name, bool begins, const char *alarm)
 {

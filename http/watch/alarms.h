@@ -86,10 +86,8 @@ struct alarms {
     uint64_t granting_since_ms; /* monotonic: the first worker id is waited for; 0: it is not */
 };
 
-/* "LeafdNodeDown", as the alert of Prometheus; "critical" or "warning"; what to do next. */
+/* "LeafdNodeDown", as the alert of Prometheus. */
 const char *alarm_name(enum alarm_name name);
-const char *alarm_severity(enum alarm_name name);
-const char *alarm_do(enum alarm_name name);
 
 /* Judge; what begins and what ends is put into events. */
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);

@@ -180,6 +180,38 @@ static void test_shapes_in_a_list(void **state)
     reply_release(&dump);
 }
 
+/* Whose key has been changed: in the cluster itself, and in another one. */
+static void test_a_dump_with_a_later_key(void **state)
+{
+    struct fixture *f = *state;
+    struct reply dump;
+    struct reply reply;
+    char *name;
+
+    fake_raise(&f->fake, 5);
+    make(f, "s", "{\"shape\":\"A{key}{secret:6}\"}", "\"key\":0");
+    client_call(f->client, "PUT", "/api/tags/s", "{\"key\":1}", &reply);
+    assert_int_equal(reply.status, 200);
+    reply_release(&reply);
+    client_call(f->client, "GET", "/api/tags", NULL, &dump);
+    assert_non_null(strstr(dump.body, "\"key\":1"));
+    client_call(f->client, "POST", "/api/tags", dump.body, &reply);
+    assert_string_equal(reply.body, "{\"made\":0,\"changed\":1}");
+    reply_release(&reply);
+    name = strstr(dump.body, "\"tag\":\"s\"");
+    assert_non_null(name);
+    name[7] = 't'; /* a name that is not there, as in another cluster */
+    client_call(f->client, "POST", "/api/tags", dump.body, &reply);
+    assert_string_equal(reply.body, "{\"made\":1,\"changed\":0}");
+    reply_release(&reply);
+    client_call(f->client, "GET", "/api/tags/t", NULL, &reply);
+    assert_non_null(strstr(reply.body, "\"max_id\":\"1000000\""));
+    assert_non_null(strstr(reply.body, "\"max\":\"2000000\""));
+    assert_non_null(strstr(reply.body, "\"key\":1"));
+    reply_release(&reply);
+    reply_release(&dump);
+}
+
 static void test_before_its_level(void **state)
 {
     struct fixture *f = *state;
@@ -188,6 +220,30 @@ static void test_before_its_level(void **state)
     client_expect_message(f->client, "PUT", "/api/tags/x", "{\"shape\":\"{id}\"}", 409,
                           "level_too_low", "shape needs level 3, and the cluster is at level 2");
     client_expect_error(f->client, "GET", "/api/tags/x", NULL, 404, "unknown_tag");
+    fake_raise(&f->fake, 3);
+    client_expect_message(f->client, "PUT", "/api/tags/x", "{\"shape\":\"{year}{id:6}\"}", 409,
+                          "level_too_low", "a shape with a date needs level 4");
+    client_expect_message(f->client, "PUT", "/api/tags/x", "{\"mode\":\"monotonic\"}", 409,
+                          "level_too_low", "mode=monotonic needs level 4");
+    for (uint16_t level = 3; level <= 4; level++) {
+        const char *at = level == 3 ? "needs level 5, and the cluster is at level 3"
+                                    : "needs level 5, and the cluster is at level 4";
+
+        fake_raise(&f->fake, level);
+        client_expect_message(f->client, "PUT", "/api/tags/x",
+                              "{\"shape\":\"{key}{secret:6}\",\"mode\":\"monotonic\"}", 409,
+                              "level_too_low", at);
+        client_expect_message(f->client, "PUT", "/api/tags/x",
+                              "{\"shape\":\"{secret:6}\",\"key\":0}", 409, "level_too_low", at);
+        client_expect_error(f->client, "GET", "/api/tags/x", NULL, 404, "unknown_tag");
+    }
+    /* In a list it is looked for behind what the level has. */
+    client_expect_message(f->client, "POST", "/api/tags",
+                          "[{\"tag\":\"y\",\"mode\":\"monotonic\"},"
+                          "{\"tag\":\"x\",\"shape\":\"{key}{secret:6}\"}]",
+                          409, "level_too_low", "a shape with {key} needs level 5");
+    client_expect_error(f->client, "GET", "/api/tags/y", NULL, 404, "unknown_tag");
+    make(f, "y", "{\"mode\":\"monotonic\"}", "\"monotonic\"");
 }
 
 int main(void)
@@ -200,6 +256,7 @@ int main(void)
         TEST(test_the_key_is_not_shown),
         TEST(test_what_is_refused),
         TEST(test_shapes_in_a_list),
+        TEST(test_a_dump_with_a_later_key),
         cmocka_unit_test_setup_teardown(test_before_its_level, fixture_setup, fixture_teardown),
     };
 

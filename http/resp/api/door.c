@@ -15,6 +15,7 @@
 #include "http/resp/api/methods.h"
 #include "http/resp/proto/reply.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 
 #define NAMES_BYTES 320 /* of all methods */
@@ -22,9 +23,8 @@
 static void begin(struct conn *conn)
 {
     uint64_t number = conn->conns->counts.resp_begun; /* of this loop's */
-    struct resp_caller *caller = calloc(1, sizeof *caller);
+    struct resp_caller *caller = MUST_HAVE(calloc(1, sizeof *caller));
 
-    ASSERT(caller != NULL);
     caller->version = 2;
     caller->table = methods_table();
     caller->id = number * LIMIT_HTTP_LOOPS + api_loop(conn)->index;
@@ -108,6 +108,39 @@ HOT static enum conn_read read_request(struct conn *conn)
     UNREACHABLE("a result of reading words");
 }
 
+/* What programs that took ids from Redis ask for as well, and what there is in its place. */
+static const struct advice {
+    const char *methods[10];
+    const char *text;
+} advices[] = {
+    {{"SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "MSETNX", "APPEND"},
+     "a tag is made, and its max_id raised, over HTTP, by PUT /api/tags/{tag}"},
+    {{"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"},
+     "there are no transactions, send the requests as a pipeline without one"},
+    {{"EVAL", "EVALSHA", "SCRIPT", "FCALL"}, "there are no scripts, INCRBY takes many ids at once"},
+    {{"DECR", "DECRBY", "INCRBYFLOAT"}, "ids are whole numbers, and never go back"},
+    {{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST", "TTL", "PTTL", "DEL", "UNLINK"},
+     "no tag expires; one with a date in its shape counts from 1 again each year, month or day"},
+    {{"HINCRBY", "HINCRBYFLOAT", "ZINCRBY"}, "each counter is a tag of its own, take INCRBY"},
+    {{"EXISTS", "KEYS", "SCAN", "TYPE", "DBSIZE", "MGET"},
+     "the tags are listed over HTTP, by GET /api/tags"},
+    {{"CLUSTER", "SENTINEL", "READONLY"}, "any node serves any tag, name one or several"},
+};
+
+static const char *advice_for(struct conn *conn)
+{
+    for (size_t i = 0; i < COUNT_OF(advices); i++) {
+        const struct advice *advice = &advices[i];
+
+        for (size_t k = 0; k < COUNT_OF(advice->methods) && advice->methods[k] != NULL; k++) {
+            if (caller_word_is(conn, 0, advice->methods[k])) {
+                return advice->text;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* There is no such method, or it takes other words. */
 COLD __attribute__((noinline)) static int refuse(struct conn *conn)
 {
@@ -117,6 +150,7 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     char names[NAMES_BYTES];
     size_t len;
     const char *word = caller_word(conn, 0, &len);
+    const char *advice = advice_for(conn);
     size_t at = 0;
 
     if (method != NULL) {
@@ -126,8 +160,9 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                table->methods[i].route.path);
     }
-    return reply_error(conn, 404, "unknown_command", "unknown command %s; here are: %s",
-                       text_show(word, len, shown, sizeof shown), names);
+    return reply_error(conn, 404, "unknown_command", "unknown command %s%s%s; here are: %s",
+                       text_show(word, len, shown, sizeof shown), advice != NULL ? ": " : "",
+                       advice != NULL ? advice : "", names);
 }
 
 HOT static void handle(struct conn *conn)

@@ -122,9 +122,8 @@ static void parts_sent(struct http_wait *wait)
 static int answer_parts(struct conn *conn, const struct id_claim *claim)
 {
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct parts *parts = malloc(sizeof *parts + ranges_bytes);
+    struct parts *parts = MUST_HAVE(malloc(sizeof *parts + ranges_bytes));
 
-    ASSERT(parts != NULL);
     *parts = (struct parts){.wait = {.cancel = parts_cancel, .sent = parts_sent},
                             .text = claim->text,
                             .range_count = claim->range_count};

@@ -309,9 +309,17 @@ static void test_talk(void **state)
     resp_expect(scene->resp, "CONFIG GET save", "*0\r\n");
     resp_expect_error(scene->resp, "CONFIG SET save x", "-ERR bad_request: ", "CONFIG GET");
     resp_expect_error(
-        scene->resp, "SET a 1", "-ERR unknown_command: unknown command \"SET\"",
+        scene->resp, "OBJECT a", "-ERR unknown_command: unknown command \"OBJECT\"; here",
         "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, GET, PING");
-    resp_expect_error(scene->resp, "MULTI", "-ERR unknown_command: ", "QUIT");
+    resp_expect_error(
+        scene->resp, "SET a 1",
+        "-ERR unknown_command: unknown command \"SET\": a tag is made, and its max_id "
+        "raised, over HTTP, by PUT /api/tags/{tag}; here are: INCR, ",
+        "QUIT");
+    resp_expect_error(scene->resp, "exec", "-ERR unknown_command: ",
+                      "there are no transactions, send the requests as a pipeline without one");
+    resp_expect_error(scene->resp, "Expire a 1", "-ERR unknown_command: ", "no tag expires; ");
+    resp_expect_error(scene->resp, "READONLY", "-ERR unknown_command: ", "any node serves any tag");
     resp_expect_error(scene->resp, "AUTH x", "-ERR no_tokens: ", "AUTH is not needed");
 }
 
