@@ -13,10 +13,19 @@ int fault(struct leafd_error *error, const char *code, int status, bool retryabl
         (void)snprintf(error->code, sizeof error->code, "%s", code);
         error->status = status;
         error->retryable = retryable;
+        error->key[0] = '\0';
         va_list arguments;
         va_start(arguments, format);
         (void)vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
+    }
+    return -1;
+}
+
+int fault_keyed(struct leafd_error *error, const char *key)
+{
+    if (error != NULL && key != NULL) {
+        (void)snprintf(error->key, sizeof error->key, "%s", key);
     }
     return -1;
 }

@@ -10,6 +10,9 @@
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The failure is of a request with this key, which may be NULL. -1. */
+int fault_keyed(struct leafd_error *error, const char *key);
+
 /* Of CLOCK_MONOTONIC, in nanoseconds, and the system's time in milliseconds since 1970. */
 uint64_t now_ns(void);
 int64_t wall_ms(void);

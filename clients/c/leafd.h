@@ -22,7 +22,8 @@
  * fetches its own. The sources stay usable. It needs Linux 4.14 or later (MADV_WIPEONFORK).
  *
  * The soname changes when a program that was built with an older libleafd would not run any more.
- * Structures only ever grow at their end; the caller says how large its own are. */
+ * leafd_stats may grow at its end, since the caller says how large its own is; the other structures
+ * stay as they are. */
 #ifndef LEAFD_CLIENTS_C_LEAFD_H
 #define LEAFD_CLIENTS_C_LEAFD_H
 
@@ -39,12 +40,15 @@ struct leafd;
 
 /* Why a call failed. code is the server's ("unknown_tag") or the library's: "bad_setting",
  * "unreachable", "bad_answer", "window_over", "fenced", "layout_unknown", "closed", "no_memory".
- * status is HTTP's, 0 where no server answered. retryable: it would make sense to come again. */
+ * status is HTTP's, 0 where no server answered. retryable: it would make sense to come again. key:
+ * of strict ids and texts, if the request had one, the key under which to come again for the ids
+ * that may be in a lost answer, for a day; else "". */
 struct leafd_error {
     char code[40];
     int status;
     bool retryable;
-    char message[1024];
+    char message[895];
+    char key[129]; /* the end of what once was message's, so that older programs have room for it */
 };
 
 /* Ids first to last, both inclusive. */
@@ -59,7 +63,7 @@ struct leafd_range {
  *   admin_endpoints  the same, of the door for worker ids (default: endpoints)
  *   token            1 to 512 visible ASCII characters (default: none)
  *   ca_file          certificates of those who may sign the servers' (PEM; default: the system's)
- *   attempt_ms       1 to 600000 (2000): one request to one node, its connection included
+ *   attempt_ms       1 to 600000 (4000): one request to one node, its connection included
  *   deadline_ms      1 to 600000 (10000): a call in all
  *   cover_ms         1 to 600000 (10000): a range is to last so long
  *   min_count        1 to 100000 (100), max_count (100000): how many ids are asked for at once

@@ -76,17 +76,19 @@ static uint32_t next_count(struct leafd_segment *segment, uint64_t now)
 {
     const struct settings *settings = &segment->source.client->settings;
     uint64_t count = settings->min_count;
+    uint64_t most = settings->max_count;
     uint64_t handed = handed_out(segment);
     if (segment->asked_count > 0) {
         uint64_t passed_ns = now > segment->asked_ns ? now - segment->asked_ns : 1;
         double per_ns = (double)(handed - segment->asked_handed) / (double)passed_ns;
         double wanted = per_ns * (double)settings->cover_ms * NS_PER_MS;
         uint64_t least = segment->asked_count / 2;
-        uint64_t most = (uint64_t)segment->asked_count * 2;
+        uint64_t twice = (uint64_t)segment->asked_count * 2;
+        most = most > twice ? twice : most;
         count = wanted < (double)least ? least : wanted > (double)most ? most : (uint64_t)wanted;
     }
     count = count < settings->min_count ? settings->min_count : count;
-    count = count > settings->max_count ? settings->max_count : count;
+    count = count > most ? most : count;
     segment->asked_count = (uint32_t)count;
     segment->asked_ns = now;
     segment->asked_handed = handed;
@@ -136,6 +138,19 @@ static int ask(struct leafd_segment *segment, uint32_t count, const char *more,
     return 0;
 }
 
+/* Ask for *count; where fewer are left below the tag's max for half as many, down to one. */
+static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count, struct grant *grant,
+                                struct leafd_error *error)
+{
+    struct call how = {.until_ns = UINT64_MAX, .wanted = still_wanted, .context = segment};
+    int result = ask(segment, *count, "", &how, grant, error);
+    while (result != 0 && *count > 1 && strcmp(error->code, "exhausted") == 0) {
+        *count /= 2;
+        result = ask(segment, *count, "", &how, grant, error);
+    }
+    return result;
+}
+
 /* The job. */
 static void refill(void *context)
 {
@@ -143,15 +158,15 @@ static void refill(void *context)
     struct leafd *client = segment->source.client;
     struct grant grant;
     struct leafd_error error;
-    struct call how = {.until_ns = UINT64_MAX, .wanted = still_wanted, .context = segment};
     pthread_mutex_lock(&segment->lock);
     uint32_t count = next_count(segment, now_ns());
     pthread_mutex_unlock(&segment->lock);
 
-    int result = ask(segment, count, "", &how, &grant, &error);
+    int result = ask_for_what_is_left(segment, &count, &grant, &error);
 
     pthread_mutex_lock(&segment->lock);
     segment->asking = false;
+    segment->asked_count = count;
     segment->failures[0] = 0;
     if (result == 0 && !segment->stopped) {
         segment->spare = grant;

@@ -12,7 +12,7 @@ static const struct number_rule {
     size_t offset;
     uint64_t min, max, value;
 } numbers[] = {
-    {"attempt_ms", offsetof(struct settings, attempt_ms), 1, 600000, 2000},
+    {"attempt_ms", offsetof(struct settings, attempt_ms), 1, 600000, 4000},
     {"deadline_ms", offsetof(struct settings, deadline_ms), 1, 600000, 10000},
     {"cover_ms", offsetof(struct settings, cover_ms), 1, 600000, 10000},
     {"min_count", offsetof(struct settings, min_count), 1, TEXT_COUNT_MAX, 100},

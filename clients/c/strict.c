@@ -71,6 +71,9 @@ int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *k
         }
         COUNT(client, waits);
         result = ask(strict, count, key, range, replayed, until_ns, error);
+        if (result != 0) {
+            (void)fault_keyed(error, key);
+        }
     }
     if (result == 0) {
         ADD(client, ids_strict, count);

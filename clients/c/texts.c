@@ -29,15 +29,16 @@ static int ask(struct leafd_texts *texts, uint32_t count, const char *key,
     struct answer answer;
     (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u", texts->name, count);
     if (client_get(client, &client->ids, path, key, until_ns, &line, &answer, error) != 0) {
-        return -1;
+        return fault_keyed(error, key);
     }
     const char *why = "its status";
     bool good =
         answer.status == 200 && text_read_lines(answer.body, answer.body_bytes, count, into, &why);
     line_put(line);
     if (!good) {
-        return fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
-                     count, texts->source.name, why);
+        (void)fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
+                    count, texts->source.name, why);
+        return fault_keyed(error, key);
     }
     if (replayed != NULL) {
         *replayed = answer.replayed;

@@ -102,12 +102,12 @@ def parse_ids(text):
 
 
 class Driver:
-    def __init__(self, language, directory, prefix=(), env=None):
+    def __init__(self, language, directory, prefix=(), env=None, path=None):
         self.language = language
         self.errors_path = os.path.join(str(directory), f"driver-{language}-{id(self)}.stderr")
         with open(self.errors_path, "ab") as errors:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *prefix, driver_path(language)],
+                ["setpriv", "--pdeathsig", "KILL", *prefix, path or driver_path(language)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -173,6 +173,11 @@ class Driver:
         """The answer of one command. Failed: it is an error."""
         self.begin(line)
         return self.judge(self.finish(timeout))
+
+    def ask_any(self, line, timeout=ANSWER_TIMEOUT_S):
+        """The answer of one command, also if it is an error."""
+        self.begin(line)
+        return self.finish(timeout)
 
     def judge(self, answer):
         if answer.startswith("error "):

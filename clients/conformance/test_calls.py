@@ -204,7 +204,10 @@ def test_the_end_of_the_input(client, tag):
 
 @pytest.mark.parametrize("name, value", [
     ("attempt_ms", 0),
+    ("attempt_ms", 600001),
     ("deadline_ms", 0),
+    ("deadline_ms", 600001),
+    ("cover_ms", 600001),
     ("min_count", 0),
     ("max_count", 100001),
     ("max_count", 99),  # less than min_count

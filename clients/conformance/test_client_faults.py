@@ -105,6 +105,45 @@ def test_requests(start, gates, tag):
     assert sum(gate.accepted for gate in gates) <= 3, "and to its connections"
 
 
+def test_the_last_ids_of_a_tag(start, fake):
+    """Fewer are left below the tag's max than a source asks for: it gets them all by asking for
+    half as many, down to one; and asks for more again, once max rises."""
+    ids = Below(150)
+    server = fake(ids.answer)
+    client = start().open(endpoints=server.url)
+    assert client.ids("segment order 149") == [(1, 149)]
+    error_seen = client.refused("segment order 1", "exhausted")
+    assert error_seen.status == 409 and "below its max" in error_seen.message
+    assert client.stats()["errors"] <= 2, "what was refused is no error while fewer were there"
+    asked = [request.count for request in server.requests]
+    assert asked[0] == 100 and asked[-1] == 1 and len(asked) < 40, asked
+    ids.end = 10000
+
+    def more():
+        answer = client.ask_any("segment order 1")
+        return answer.startswith("ids ")
+
+    wait_until(more, 5, "the tag is asked for again")
+    client.ids("segment order 3000")
+    asked = [request.count for request in server.requests]
+    assert max(asked[-3:]) > 100, asked
+
+
+class Below:
+    """A node with ids from 1 on, below an end that the test sets."""
+
+    def __init__(self, end):
+        self.next = 1
+        self.end = end
+
+    def answer(self, request):
+        first = self.next
+        if first + request.count > self.end:
+            return error(409, "exhausted", "less than that is left below its max")
+        self.next += request.count
+        return http(200, f"{first} {self.next - 1}\n")
+
+
 def options(exchange):
     return dict(pair.split("=") for pair in exchange.target.partition("?")[2].split("&"))
 
@@ -247,7 +286,7 @@ def test_a_quota(start, fake):
 
 @pytest.mark.parametrize("status, code", [
     (400, "bad_request"), (401, "unauthorized"), (403, "forbidden_tag"), (404, "unknown_tag"),
-    (409, "exhausted"), (413, "body_too_large"), (429, "share"), (507, "state_full"),
+    (409, "conflict"), (413, "body_too_large"), (429, "share"), (507, "state_full"),
 ])
 def test_errors_that_are_not_tried_again(start, fake, status, code):
     servers = [fake(lambda request: error(status, code, "said the server")) for _ in range(2)]

@@ -299,7 +299,7 @@ func (c *Client) single(ctx context.Context) (context.Context, context.CancelFun
 // endedBy is the error of such a call, for the caller.
 func (c *Client) endedBy(err *Error) error {
 	if c.isClosed() {
-		err = errClosed()
+		err = errClosed().keyed(err.Key)
 	}
 	return c.counted(err)
 }

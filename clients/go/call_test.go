@@ -61,7 +61,7 @@ func TestACallGoesOnAtTheNextNode(t *testing.T) {
 
 func TestARefusedConnectionIsLeftForTheNextNode(t *testing.T) {
 	good := newFake(t)
-	c := openFor(t, Settings{}, closedPort(t), good.URL)
+	c := openFor(t, Settings{}, closedPort, good.URL)
 	if r, err := one(t, c, soon(t, 30*time.Second)); err != nil || r != (Range{1, 3}) {
 		t.Fatal(r, err)
 	}
@@ -107,7 +107,6 @@ func TestWhatIsNoAnswerOfLeafdIsSaid(t *testing.T) {
 func TestTheDeadlineEndsACallInTime(t *testing.T) {
 	busy := newFake(t)
 	busy.setFault(refuseAs(503, "no_leader"))
-	nobody := closedPort(t)
 	deaf := newFake(t)
 	deaf.setFault(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 	for _, c := range []struct {
@@ -116,9 +115,9 @@ func TestTheDeadlineEndsACallInTime(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{nobody}, CodeUnreachable, 0, "refused"},
+		{[]string{closedPort}, CodeUnreachable, 0, "refused"},
 		{[]string{deaf.URL}, CodeUnreachable, 0, "no answer"},
-		{[]string{nobody, busy.URL}, CodeUnreachable, 0, "no_leader: made up"},
+		{[]string{closedPort, busy.URL}, CodeUnreachable, 0, "no_leader: made up"},
 	} {
 		client := openFor(t, Settings{Attempt: 10 * time.Second}, c.urls...)
 		begin := time.Now()
@@ -135,7 +134,7 @@ func TestTheDeadlineEndsACallInTime(t *testing.T) {
 }
 
 func TestTheSettingsDeadlineHoldsForAContextWithoutOne(t *testing.T) {
-	c := openFor(t, Settings{Deadline: 100 * time.Millisecond}, closedPort(t))
+	c := openFor(t, Settings{Deadline: 100 * time.Millisecond}, closedPort)
 	begin := time.Now()
 	_, err := one(t, c, context.Background())
 	wantCode(t, err, CodeUnreachable, 0)
@@ -145,7 +144,7 @@ func TestTheSettingsDeadlineHoldsForAContextWithoutOne(t *testing.T) {
 }
 
 func TestACancelledContextEndsACall(t *testing.T) {
-	c := openFor(t, Settings{}, closedPort(t))
+	c := openFor(t, Settings{}, closedPort)
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	_, err := one(t, c, ctx)
@@ -157,7 +156,7 @@ func TestACancelledContextEndsACall(t *testing.T) {
 
 func TestWaitsDoubleUpToASecond(t *testing.T) {
 	n := newFake(t)
-	c := openFor(t, Settings{}, closedPort(t), closedPort(t), n.URL)
+	c := openFor(t, Settings{}, closedPort, otherClosedPort, n.URL)
 	clock := newHurriedClock()
 	c.clock = clock
 	rounds := 0
@@ -266,8 +265,8 @@ func TestATokenIsInNoMessage(t *testing.T) {
 }
 
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
-	t.Setenv("HTTP_PROXY", closedPort(t))
-	t.Setenv("http_proxy", closedPort(t))
+	t.Setenv("HTTP_PROXY", closedPort)
+	t.Setenv("http_proxy", closedPort)
 	c := openFor(t, Settings{}, "http://leafd.invalid:1")
 	if c.trip.(*http.Transport).Proxy != nil {
 		t.Error("there is a proxy")
@@ -276,7 +275,7 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 
 func TestAConnectionThatWasClosedWhileIdleCountsForNoFailure(t *testing.T) {
 	n := newFake(t)
-	c := openFor(t, Settings{}, n.URL, closedPort(t))
+	c := openFor(t, Settings{}, n.URL, closedPort)
 	strict, _ := c.Strict("t")
 	for i := 0; i < 5; i++ {
 		if _, err := strict.Next(soon(t, 30*time.Second)); err != nil {

@@ -18,6 +18,8 @@ const (
 	CodeCanceled      = "canceled"       // the caller's context was cancelled
 )
 
+const codeExhausted = "exhausted" // of the server: fewer ids than that are left below the tag's max
+
 const (
 	codeMost    = 64   // bytes of a server's code that are shown
 	messageMost = 1024 // and of a message
@@ -30,6 +32,7 @@ type Error struct {
 	Message   string // for people; never has the token
 	Retryable bool   // whether it would make sense to come again
 	Cause     error  // such as context.Canceled; may be nil
+	Key       string // of a strict call, and one of texts, that had one: under which to come again
 }
 
 func (e *Error) Error() string {
@@ -54,6 +57,13 @@ func badAnswer(status int, format string, args ...any) *Error {
 	e := failure(CodeBadAnswer, false, format, args...)
 	e.Status = status
 	return e
+}
+
+// keyed is the error of a call that had this key.
+func (e *Error) keyed(key string) *Error {
+	with := *e
+	with.Key = key
+	return &with
 }
 
 // shown makes bytes from outside fit for a message: of one line, printable, not too long.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -157,6 +156,16 @@ func cut(w http.ResponseWriter, bytes string) {
 	}
 }
 
+// loseAnswer takes two ids for a request with a key, and closes instead of answering: this text.
+func (n *fakeNode) loseAnswer(w http.ResponseWriter, r *http.Request, answer string) bool {
+	n.mu.Lock()
+	n.keys[r.Header.Get("Idempotency-Key")] = answer
+	n.next = 3
+	n.mu.Unlock()
+	cut(w, "")
+	return true
+}
+
 func refuseAs(status int, code string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		refuse(w, status, code, "made up")
@@ -164,15 +173,12 @@ func refuseAs(status int, code string) func(http.ResponseWriter, *http.Request) 
 	}
 }
 
-// closedPort is the URL of a port where nobody listens.
-func closedPort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
-}
+// The URLs of a port where nobody listens. No system gives port 1 to anyone: a port that was free a
+// moment ago may be the server of another test by now.
+const (
+	closedPort      = "http://127.0.0.1:1"
+	otherClosedPort = "http://127.0.0.2:1"
+)
 
 // openFor opens a client that begins with the first of the addresses.
 func openFor(t testing.TB, settings Settings, urls ...string) *Client {

@@ -305,26 +305,39 @@ func (s *Segment) resize() {
 	} else {
 		took := now.Sub(s.askedAt).Seconds()
 		want := float64(given-s.askedAs) * set.Cover.Seconds() / math.Max(took, 1e-6)
-		want = math.Min(math.Max(want, float64(s.size)/2), 2*float64(s.size))
-		s.size = int(math.Min(math.Max(want, float64(set.MinCount)), float64(set.MaxCount)))
+		want = math.Max(math.Max(want, float64(s.size)/2), float64(set.MinCount))
+		s.size = int(math.Min(math.Min(want, 2*float64(s.size)), float64(set.MaxCount)))
 	}
 	s.askedAt, s.askedAs = now, given
 }
 
 // fetch asks for ids until there are some. It is the goroutine of a source.
 func (s *Segment) fetch(ctx context.Context, size int) {
-	for dropped := 0; ; dropped++ {
+	for dropped := 0; ; {
 		var ranges []Range
 		rq := &request{method: "GET", path: idsPath(s.tag, size, "")}
 		_, err := s.client.call(ctx, s.client.ids, rq, &s.trail, s.wanted,
 			s.client.readRanges(size, &ranges))
+		if err != nil && err.Code == codeExhausted && size > 1 {
+			size = s.fewer(size)
+			continue
+		}
 		if s.arrived(ranges, err, dropped) {
 			return
 		}
+		dropped++
 		if size *= 2; size > s.client.settings.MaxCount {
 			size = s.client.settings.MaxCount
 		}
 	}
+}
+
+// fewer is what to ask for where fewer than size are left below the tag's max.
+func (s *Segment) fewer(size int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size = size / 2
+	return s.size
 }
 
 // wanted: whether it makes sense to ask on.

@@ -461,7 +461,7 @@ func TestClosingBurnsAndRefuses(t *testing.T) {
 }
 
 func TestErrorsAreOfOneType(t *testing.T) {
-	c := openFor(t, Settings{}, closedPort(t))
+	c := openFor(t, Settings{}, closedPort)
 	_, err := segmentOf(t, c, "t").Next(soon(t, 20*time.Millisecond))
 	var e *Error
 	if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "leafd: unreachable: ") {

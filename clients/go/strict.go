@@ -74,7 +74,7 @@ func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictI
 	got, err := c.call(ctx, c.ids, &request{method: "GET", path: idsPath(s.tag, count, ""), key: key},
 		&trail{}, nil, c.readRanges(count, &ids.Ranges))
 	if err != nil {
-		return StrictIDs{}, c.endedBy(err)
+		return StrictIDs{}, c.endedBy(err.keyed(key))
 	}
 	ids.Replayed = got.replayed
 	c.stats.strict.Add(int64(count))

@@ -1,6 +1,7 @@
 package leafd
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"testing"
@@ -32,15 +33,7 @@ func TestAStrictCallIsOneRequestWithAKey(t *testing.T) {
 func TestARetryGetsTheIdsOfTheLostAnswer(t *testing.T) {
 	n := newFake(t)
 	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		if len(n.requests()) == 1 {
-			n.mu.Lock()
-			n.keys[r.Header.Get("Idempotency-Key")] = "1 2\n"
-			n.next = 3
-			n.mu.Unlock()
-			cut(w, "")
-			return true
-		}
-		return false
+		return len(n.requests()) == 1 && n.loseAnswer(w, r, "1 2\n")
 	})
 	c := openFor(t, Settings{}, n.URL)
 	s, _ := c.Strict("t")
@@ -70,5 +63,27 @@ func TestAStrictCallEndsWithTheClient(t *testing.T) {
 	}()
 	eventually(t, "it waits", func() bool { return n.atOnce.Load() == 1 })
 	c.Close(soon(t, 10*time.Second))
-	wantCode(t, <-failed, CodeClosed, 0)
+	if e := wantCode(t, <-failed, CodeClosed, 0); len(e.Key) != 26 {
+		t.Errorf("%#v", e)
+	}
+}
+
+func TestAFailureTellsTheKeyToComeAgainWith(t *testing.T) {
+	n := newFake(t)
+	n.setFault(func(w http.ResponseWriter, r *http.Request) bool { return n.loseAnswer(w, r, "1 2\n") })
+	c := openFor(t, Settings{}, n.URL)
+	s, _ := c.Strict("t")
+	_, err := s.NextN(soon(t, 300*time.Millisecond), 2)
+	var failed *Error
+	if !errors.As(err, &failed) || !regexp.MustCompile(`^[A-Z2-7]{26}$`).MatchString(failed.Key) {
+		t.Fatalf("%#v", err)
+	}
+	n.setFault(nil)
+	ids, err := s.Repeatable(soon(t, 10*time.Second), 2, failed.Key)
+	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2}) {
+		t.Error(ids, err)
+	}
+	if _, err = s.Repeatable(soon(t, time.Second), 0, "k"); !errors.As(err, &failed) || failed.Key != "" {
+		t.Errorf("%#v", err)
+	}
 }

@@ -108,7 +108,7 @@ func (s *Texts) ask(ctx context.Context, count int, key string) (TextIDs, *Error
 	got, err := c.call(ctx, c.ids, &request{method: "GET", path: path, key: key}, &trail{}, nil,
 		c.readTexts(count, &ids.Texts))
 	if err != nil {
-		return TextIDs{}, err
+		return TextIDs{}, err.keyed(key)
 	}
 	ids.Replayed = got.replayed
 	return ids, nil

@@ -58,15 +58,7 @@ func TestATagOfModeTrendTakesNoKeyWhichIsFoundOutOnce(t *testing.T) {
 func TestARetryGetsTheTextsOfTheLostAnswer(t *testing.T) {
 	n := newFake(t)
 	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		if len(n.requests()) == 1 {
-			n.mu.Lock()
-			n.keys[r.Header.Get("Idempotency-Key")] = "INV-1\nINV-2\n"
-			n.next = 3
-			n.mu.Unlock()
-			cut(w, "")
-			return true
-		}
-		return false
+		return len(n.requests()) == 1 && n.loseAnswer(w, r, "INV-1\nINV-2\n")
 	})
 	c := openFor(t, Settings{}, n.URL)
 	ids, err := textsOf(t, c, "t").Repeatable(soon(t, 10*time.Second), 2, "")

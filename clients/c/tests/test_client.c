@@ -216,6 +216,44 @@ static void test_counts(void **state)
     server_stop(&server);
 }
 
+/* --- a failure tells the key to come again with --- */
+
+static void say_too_many(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    (void)server;
+    (void)request;
+    server_say(into, 400, "", "{\"code\":\"bad_count\",\"message\":\"too many\"}");
+}
+
+static void test_keys_of_failures(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    struct leafd_range range;
+    char texts[1][LEAFD_TEXT_BYTES];
+    char header[160];
+    server_start(&server, say_too_many);
+    struct leafd *leafd = open_with(&server, NULL);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", &error);
+    assert_int_equal(leafd_strict_take(numbers, 1, NULL, &range, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "bad_count");
+    assert_int_equal(strlen(error.key), 26);
+    snprintf(header, sizeof header, "Idempotency-Key: %s\r\n", error.key);
+    assert_non_null(strstr(server.last.head, header));
+    assert_int_equal(leafd_strict_take(numbers, 1, "mine", &range, NULL, 0, &error), -1);
+    assert_string_equal(error.key, "mine");
+    assert_int_equal(leafd_strict_take(numbers, 0, "mine", &range, NULL, 0, &error), -1);
+    assert_string_equal(error.key, ""); /* nothing was asked */
+    struct leafd_texts *invoices = leafd_texts(leafd, "invoices", &error);
+    assert_int_equal(leafd_texts_take(invoices, 1, NULL, texts, NULL, 0, &error), -1);
+    assert_int_equal(strlen(error.key), 26);
+    assert_int_equal(leafd_texts_take(invoices, 1, "mine", texts, NULL, 0, &error), -1);
+    assert_string_equal(error.key, "mine");
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
 /* --- texts --- */
 
 static bool has_key(const struct served *request)
@@ -604,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_segment),
         cmocka_unit_test(test_what_is_left_is_burnt),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_keys_of_failures),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_the_number_of_a_text),
         cmocka_unit_test(test_threads),

@@ -30,8 +30,8 @@ export function cut(ranges) {
 /** How many ids to ask for, when so many were taken since the last request, for before ids. */
 export function nextSize(before, taken, elapsedMs, coverMs, low, high) {
     const rate = elapsedMs > 0 ? taken * coverMs / elapsedMs : Infinity;
-    const wanted = Math.min(Math.max(rate, before / 2), before * 2);
-    return Math.min(Math.max(Math.round(wanted), low), high);
+    const wanted = Math.max(Math.round(Math.max(rate, before / 2)), low);
+    return Math.min(wanted, before * 2, high);
 }
 
 export class IdBuffer {

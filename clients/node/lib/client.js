@@ -398,17 +398,33 @@ export class Segment extends Endless {
             return this.#buffer.empty ? Math.max(this.#waiters.last, this.#wantedUntil) : Infinity;
         });
         // Behind the caller: who asked waits first, and is counted.
-        queueMicrotask(() => this.#ask(this.#size));
+        queueMicrotask(() => this.#ask());
     }
 
-    async #ask(size) {
+    /** Where fewer ids are left below the tag's max, half as many are asked for, down to one. */
+    async #fetch() {
         const core = this.#core;
-        const request = api.segmentRequest(this.tag, size);
+        for (;;) {
+            const size = this.#size;
+            const request = api.segmentRequest(this.tag, size);
+            try {
+                const reply = await core.call(core.ids, () => request, this.#journey, true);
+                return api.rangesOf(reply, size);
+            } catch (error) {
+                if (error.code !== "exhausted" || size === 1) {
+                    throw error;
+                }
+                this.#size = Math.floor(size / 2);
+            }
+        }
+    }
+
+    async #ask() {
+        const core = this.#core;
         try {
-            const reply = await core.call(core.ids, () => request, this.#journey, true);
-            const ranges = api.rangesOf(reply, size);
+            const ranges = await this.#fetch();
             if (this.#closed) {
-                core.counters.burnt += size;
+                core.counters.burnt += this.#size;
             } else {
                 this.#buffer.add(ranges);
             }

@@ -23,7 +23,7 @@ const DEFAULTS = {
     adminEndpoints: undefined,
     token: undefined,
     caFile: undefined,
-    attemptMs: 2000,
+    attemptMs: 4000,
     deadlineMs: 10000,
     coverMs: 10000,
     minCount: 100,

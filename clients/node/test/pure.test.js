@@ -24,8 +24,8 @@ test("sizes follow the rate within their bounds", () => {
         const elapsed = seed % 7 ? random() * 1e6 : 0;
         const cover = 1 + random() * 1e5;
         const size = nextSize(before, taken, elapsed, cover, low, high);
-        assert.ok(Number.isInteger(size) && size >= low && size <= high);
-        assert.ok(size <= Math.max(low, before * 2) && size >= Math.floor(before / 2));
+        assert.ok(Number.isInteger(size) && size <= Math.min(before * 2, high));
+        assert.ok(size >= Math.min(Math.max(low, Math.floor(before / 2)), before * 2, high));
         const wanted = elapsed > 0 ? taken / elapsed * cover : Infinity;
         if (wanted >= Math.max(before / 2, low) && wanted <= Math.min(before * 2, high)) {
             assert.ok(Math.abs(size - wanted) <= 0.5001);
@@ -35,6 +35,7 @@ test("sizes follow the rate within their bounds", () => {
     assert.equal(nextSize(100, 1, 10000, 10000, 10, 100000), 50);
     assert.equal(nextSize(100, 75, 10000, 10000, 10, 100000), 75);
     assert.equal(nextSize(100, 0, 0, 10000, 10, 100000), 200);
+    assert.equal(nextSize(1, 0, 10000, 10000, 10, 100000), 2);
 });
 
 test("every id of an answer is in one piece, and the half is where it is asked", () => {

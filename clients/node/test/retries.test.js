@@ -22,7 +22,7 @@ const FINAL = [["garbage\r\n\r\n", "bad_answer", 0], [reply(200, "1 x\n"), "bad_
     [reply(200, "x".repeat((1 << 20) + 1)), "bad_answer", 200],
     [refusal(404, "unknown_tag"), "unknown_tag", 404],
     [refusal(401, "unauthorized"), "unauthorized", 401],
-    [refusal(409, "exhausted"), "exhausted", 409], [refusal(429, "share"), "share", 429],
+    [refusal(409, "conflict"), "conflict", 409], [refusal(429, "share"), "share", 429],
     [refusal(507, "state_full"), "state_full", 507]];
 for (const [data, code, status] of FINAL) {
     clusterTest(`not tried again, and forgotten after a second: ${code} ${status}`,

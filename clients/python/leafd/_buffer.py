@@ -15,6 +15,8 @@ from itertools import islice
 from operator import length_hint
 from typing import Deque, Iterator, List, Optional, Tuple
 
+from ._errors import LeafdError
+
 PIECES = 8
 _GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -68,9 +70,16 @@ def next_size(before: int, taken: int, elapsed_s: float, cover_s: float, low: in
               high: int) -> int:
     """How many ids to ask for, when so many were taken since the last request, which was for
     before."""
-    wanted = taken * cover_s / elapsed_s if elapsed_s > 0 else float("inf")
-    wanted = min(max(wanted, before / 2), before * 2)
-    return min(max(round(wanted), low), high)
+    wanted = taken * cover_s / elapsed_s if elapsed_s > 0 else high
+    return min(max(round(max(wanted, before / 2)), low), before * 2, high)
+
+
+def fewer(size: int, error: LeafdError) -> int:
+    """How many to ask for where size are more than are left below the tag's max: half as many,
+    down to one. Raises another error, and what one id is refused with."""
+    if error.code != "exhausted" or size == 1:
+        raise error
+    return size // 2
 
 
 class Buffer:

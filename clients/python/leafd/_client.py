@@ -18,7 +18,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
-from ._buffer import Buffer, next_size
+from ._buffer import Buffer, fewer, next_size
 from ._errors import LeafdError, copy_of
 from ._generator import Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
@@ -65,7 +65,7 @@ class Client:
     def __init__(self, endpoints: Union[str, Sequence[str]], *,
                  admin_endpoints: Union[str, Sequence[str], None] = None,
                  token: Optional[str] = None, ca_file: Optional[str] = None,
-                 attempt_ms: int = 2000, deadline_ms: int = 10000, cover_ms: int = 10000,
+                 attempt_ms: int = 4000, deadline_ms: int = 10000, cover_ms: int = 10000,
                  min_count: int = 100, max_count: int = 100000, window_ms: int = 60000,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, ca_file, attempt_ms,
@@ -414,20 +414,26 @@ class Segment:
         ranges: List[range] = []
         failure = None
         try:
-            request = _api.segment_request(self.tag, size)
-            ranges = _api.ranges_of(client._call(client._ids, lambda: request, journey), size)
+            while not ranges:
+                request = _api.segment_request(self.tag, size)
+                try:
+                    reply = client._call(client._ids, lambda: request, journey)
+                    ranges = _api.ranges_of(reply, size)
+                except LeafdError as error:
+                    size = fewer(size, error)
         except LeafdError as error:
             failure = error
         finally:
-            self._settle(journey, ranges, failure)
+            self._settle(journey, size, ranges, failure)
 
-    def _settle(self, journey: Journey, ranges: List[range],
+    def _settle(self, journey: Journey, size: int, ranges: List[range],
                 failure: Optional[LeafdError]) -> None:
         client = self._client
         with self._cond:
             if self._journey is not journey:
                 return  # this is no longer the source that asked
             self._journey = None
+            self._size = size
             self._cond.notify_all()
             if self._closed:
                 client._stats.add("burnt", sum(len(ids) for ids in ranges))

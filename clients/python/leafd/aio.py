@@ -20,7 +20,7 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
-from ._buffer import Buffer, next_size
+from ._buffer import Buffer, fewer, next_size
 from ._client import CLOCK_LOOK_S, FORGET_S, NEVER, StrictIds, TextIds, made_up_name
 from ._errors import LeafdError, copy_of
 from ._generator import Generator, Why
@@ -165,7 +165,7 @@ class Client:
     def __init__(self, endpoints: Union[str, Sequence[str]], *,
                  admin_endpoints: Union[str, Sequence[str], None] = None,
                  token: Optional[str] = None, ca_file: Optional[str] = None,
-                 attempt_ms: int = 2000, deadline_ms: int = 10000, cover_ms: int = 10000,
+                 attempt_ms: int = 4000, deadline_ms: int = 10000, cover_ms: int = 10000,
                  min_count: int = 100, max_count: int = 100000, window_ms: int = 60000,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, ca_file, attempt_ms,
@@ -478,7 +478,7 @@ class Segment:
         self._size_taken, self._size_at = self._buffer.taken, now
         self._journey = Journey(self._client._ids, self._request_deadline)
         # The task begins behind its caller, who waits by then, and is counted.
-        self._client._spawn(self._ask(self._journey, self._size))
+        self._client._spawn(self._ask(self._journey))
 
     def _request_deadline(self) -> float:
         """A request goes on as long as somebody waits or ids are left."""
@@ -488,13 +488,21 @@ class Segment:
             return NEVER
         return max(self._waiters.last, self._wanted_until)
 
-    async def _ask(self, journey: Journey, size: int) -> None:
+    async def _fetch(self, journey: Journey) -> List[range]:
+        while True:
+            request = _api.segment_request(self.tag, self._size)
+            try:
+                reply = await self._client._call(self._client._ids, lambda: request, journey)
+                return _api.ranges_of(reply, self._size)
+            except LeafdError as error:
+                self._size = fewer(self._size, error)
+
+    async def _ask(self, journey: Journey) -> None:
         client = self._client
-        request = _api.segment_request(self.tag, size)
         try:
-            ranges = _api.ranges_of(await client._call(client._ids, lambda: request, journey), size)
+            ranges = await self._fetch(journey)
             if self._closed:
-                client._stats.add("burnt", size)
+                client._stats.add("burnt", self._size)
             else:
                 self._buffer.add(ranges)
         except LeafdError as error:

@@ -119,6 +119,7 @@ class Cluster:
         self.tags = {"order": 1, "other": 1}
         self.strict = {"invoice": 1}
         self.shapes = {}  # tag: what is put before its numbers
+        self.max = {}  # tag: its ids stay below it
         self.split = 0  # answers in so many ranges
         self.keys = {}
         self.workers = {}  # name: [worker id, epoch, until, released]
@@ -165,6 +166,8 @@ class Cluster:
         table = self.strict if tag in self.strict else self.tags
         if tag not in table:
             return refusal(404, "unknown_tag")
+        if table[tag] + count > self.max.get(tag, 1 << 63):
+            return refusal(409, "exhausted")
         if tag in self.shapes and "format" in request.options:
             return reply(400, {"code": "bad_request",
                                "message": f"tag {tag} has a shape, so its ids are texts: "

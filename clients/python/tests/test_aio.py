@@ -55,6 +55,24 @@ def test_ids_come_from_a_range_and_the_next_one_is_asked_for_at_the_half(cluster
     assert run(cluster, work)["ids_segment"] == 1300 + 77 + 1
 
 
+def test_the_last_ids_of_a_tag(cluster):
+    """Where fewer are left than a source asks for, it asks for half as many, down to one."""
+    cluster.max["order"] = 150
+
+    async def work(client):
+        source = client.segment("order")
+        assert await take(source, 149) == list(range(1, 150))
+        assert (await failure(source.next())).code == "exhausted"
+        counts = [int(request.options["count"]) for _, request in cluster.log]
+        assert counts[0] == 100 and counts[-1] == 1
+        assert client.stats()["errors"] == 1
+        cluster.max["order"] = 100000
+        source._error_until = 0  # as if a second had passed
+        assert await take(source, 1000) == list(range(150, 1150))
+
+    run(cluster, work)
+
+
 def test_many_tasks(cluster):
     async def work(client):
         source = client.segment("order")

@@ -14,21 +14,20 @@ def test_sizes_follow_the_rate_within_their_bounds():
         rng = random.Random(seed)
         low = rng.randint(1, 1000)
         high = rng.randint(low, 100000)
-        before = rng.randint(low, high)
+        before = rng.randint(1, high)
         taken = rng.choice([0, 1, rng.randint(0, 10 ** 7)])
         elapsed = rng.choice([0, 1e-9, rng.random() * 1000])
         cover = rng.random() * 100
         size = _buffer.next_size(before, taken, elapsed, cover, low, high)
-        assert low <= size <= high
-        assert min(max(low, before // 2), high) <= size <= max(low, before * 2)
+        assert min(max(low, before // 2), before * 2, high) <= size <= min(before * 2, high)
         wanted = taken / elapsed * cover if elapsed else float("inf")
-        if before / 2 <= wanted <= before * 2 and low <= wanted <= high:
+        if max(before / 2, low) <= wanted <= min(before * 2, high):
             assert abs(size - wanted) <= 0.5
 
 
 @pytest.mark.parametrize("before, taken, elapsed, expected", [
     (100, 100, 10, 100), (100, 1000, 10, 200), (100, 1, 10, 50), (100, 75, 10, 75),
-    (100, 100, 0, 200), (99000, 10 ** 9, 1, 100000), (12, 0, 5, 10)])
+    (100, 100, 0, 200), (99000, 10 ** 9, 1, 100000), (12, 0, 5, 10), (1, 0, 5, 2)])
 def test_examples_of_sizes(before, taken, elapsed, expected):
     assert _buffer.next_size(before, taken, elapsed, 10, 10, 100000) == expected
 

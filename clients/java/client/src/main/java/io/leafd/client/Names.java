@@ -15,7 +15,7 @@ final class Names {
     static final int MAX_TEXT_BYTES = 130; // what a shape can have
     private static final int MAX_BYTES = 128;
     private static final int KEY_CHARS = 26;
-    private static final long MAX_DEADLINE_MS = 86_400_000;
+    private static final long MAX_DEADLINE_MS = 600_000;
     private static final String UNRESERVED =
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     private static final String BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
@@ -85,7 +85,7 @@ final class Names {
             ms = MAX_DEADLINE_MS + 1;
         }
         if (ms < 1 || ms > MAX_DEADLINE_MS) {
-            throw LeafdException.badSetting("a deadline of " + duration + " is not 1 ms to a day");
+            throw LeafdException.badSetting("a deadline of " + duration + " is not 1 ms to 600000 ms");
         }
         return System.nanoTime() + ms * 1_000_000;
     }

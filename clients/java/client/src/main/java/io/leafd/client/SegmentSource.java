@@ -66,6 +66,7 @@ public final class SegmentSource implements AutoCloseable {
 
     // The loop's thread alone.
     private int size;
+    private int fewer; // to be asked for at once; 0: what the rate says
     private long lastNanos;
     private long lastHandedOut;
     private long highest = -1;
@@ -111,7 +112,7 @@ public final class SegmentSource implements AutoCloseable {
     /**
      * The next id, by a deadline of its own.
      *
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return 0 or more
      * @throws LeafdException no id came by then
      */
@@ -135,7 +136,7 @@ public final class SegmentSource implements AutoCloseable {
      * The next n ids, by a deadline of their own.
      *
      * @param n 1 to 100000
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return rising, with gaps maybe
      * @throws LeafdException so many did not come by then; those that did are dropped
      */
@@ -186,7 +187,7 @@ public final class SegmentSource implements AutoCloseable {
      * n ids that follow each other, by a deadline of their own.
      *
      * @param n 1 to 100000
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return one range
      * @throws LeafdException such as {@code not_contiguous}
      */
@@ -438,7 +439,9 @@ public final class SegmentSource implements AutoCloseable {
             }
             underWay = true;
             error = null;
-            count = behind > 0 ? behindCount : nextSize(usedUp + current.count - current.left());
+            count = fewer > 0 ? fewer : behind > 0 ? behindCount
+                    : nextSize(usedUp + current.count - current.left());
+            fewer = 0;
         } finally {
             lock.unlock();
         }
@@ -462,8 +465,8 @@ public final class SegmentSource implements AutoCloseable {
         } else {
             double elapsed = Math.max(1, now - lastNanos);
             double wish = (handedOut - lastHandedOut) / elapsed * core.settings.coverMs * 1e6;
-            double bounded = Math.max(size / 2.0, Math.min(size * 2.0, wish));
-            size = (int) Math.max(least, Math.min(core.settings.maxCount, Math.ceil(bounded)));
+            double wanted = Math.max(least, Math.ceil(Math.max(size / 2.0, wish)));
+            size = (int) Math.min(wanted, Math.min(size * 2L, core.settings.maxCount));
         }
         lastNanos = now;
         lastHandedOut = handedOut;
@@ -487,6 +490,9 @@ public final class SegmentSource implements AutoCloseable {
             call = null;
             if (ranges != null && !ranges.isEmpty()) {
                 install(new RangeBuffer(ranges), ready);
+            } else if (failure != null && failure.code().equals("exhausted") && count > 1) {
+                failure = null;
+                fewer = size = count / 2; // of those that are left below the tag's max
             } else if (failure != null) {
                 error = failure;
                 errorNanos = System.nanoTime();

@@ -69,7 +69,7 @@ public final class Settings {
         private List<Address> adminEndpoints = new ArrayList<>();
         private String token;
         private Path caFile;
-        private long attemptMs = 2000;
+        private long attemptMs = 4000;
         private long deadlineMs = 10_000;
         private long coverMs = 10_000;
         private int minCount = 100;
@@ -133,7 +133,7 @@ public final class Settings {
         /**
          * How long one request to one node may take, its connection included.
          *
-         * @param ms 1 to 600000; 2000 without it
+         * @param ms 1 to 600000; 4000 without it
          * @return this
          */
         public Builder attemptMs(long ms) {
@@ -144,22 +144,22 @@ public final class Settings {
         /**
          * How long a call may take in all, unless it says otherwise.
          *
-         * @param ms 1 to 3600000; 10000 without it
+         * @param ms 1 to 600000; 10000 without it
          * @return this
          */
         public Builder deadlineMs(long ms) {
-            deadlineMs = within("deadline_ms", ms, 1, 3_600_000);
+            deadlineMs = within("deadline_ms", ms, 1, 600_000);
             return this;
         }
 
         /**
          * A range is to last so long at the measured rate.
          *
-         * @param ms 1 to 3600000; 10000 without it
+         * @param ms 1 to 600000; 10000 without it
          * @return this
          */
         public Builder coverMs(long ms) {
-            coverMs = within("cover_ms", ms, 1, 3_600_000);
+            coverMs = within("cover_ms", ms, 1, 600_000);
             return this;
         }
 

@@ -101,7 +101,7 @@ public final class SnowflakeSource {
     /**
      * The next id, by a deadline of its own.
      *
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return rising by time
      * @throws LeafdException none could be made by then
      */

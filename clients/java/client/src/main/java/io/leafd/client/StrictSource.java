@@ -57,7 +57,7 @@ public final class StrictSource {
     /**
      * The next id, by a deadline of its own.
      *
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return 0 or more
      * @throws LeafdException none came by then
      */
@@ -93,7 +93,7 @@ public final class StrictSource {
      *
      * @param n 1 to 100000
      * @param key 1 to 128 printable ASCII characters
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return one range, and whether it is an earlier call's
      * @throws LeafdException they did not come by then
      */

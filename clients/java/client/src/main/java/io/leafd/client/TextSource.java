@@ -62,7 +62,7 @@ public final class TextSource {
      * The next n ids, by a deadline of their own.
      *
      * @param n 1 to 1000
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return the texts
      * @throws LeafdException they did not come by then
      */
@@ -88,7 +88,7 @@ public final class TextSource {
      *
      * @param n 1 to 1000
      * @param key 1 to 128 printable ASCII characters
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return the texts, and whether they are an earlier call's
      * @throws LeafdException they did not come by then
      */
@@ -133,7 +133,7 @@ public final class TextSource {
      * The number of a text of this tag, by a deadline of its own.
      *
      * @param text 1 to 130 visible ASCII characters
-     * @param deadline 1 ms to a day
+     * @param deadline 1 ms to 600000 ms
      * @return 0 or more
      * @throws LeafdException {@code bad_id}: no text of the tag's shape, or its check is wrong
      */

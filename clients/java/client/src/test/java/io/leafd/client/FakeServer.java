@@ -139,12 +139,9 @@ final class FakeServer implements AutoCloseable {
         daemon(this::accept);
     }
 
-    /** A base URL at which nobody listens. */
-    static String deadUrl() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
-            return "http://127.0.0.1:" + socket.getLocalPort();
-        }
-    }
+    /** A base URL at which nobody listens. No system gives port 1 to anyone: a port that was free a
+     * moment ago may be the server of another test by now. */
+    static final String DEAD_URL = "http://127.0.0.1:1";
 
     String url() {
         return (tls ? "https" : "http") + "://127.0.0.1:" + port();

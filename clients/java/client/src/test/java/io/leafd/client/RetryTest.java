@@ -54,7 +54,7 @@ class RetryTest {
 
     @Test
     void refused() throws Exception {
-        String dead = FakeServer.deadUrl();
+        String dead = FakeServer.DEAD_URL;
         try (FakeServer good = new FakeServer(cluster); LeafdClient client = LeafdClient.open(
                 Expect.settings(dead, dead, dead, dead, dead, good.url()).build())) {
             comesOverTo(client, 3);
