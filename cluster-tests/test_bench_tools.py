@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import platform
 import random
 import signal
 import socket
@@ -28,11 +29,15 @@ sys.path.insert(0, BENCH)
 import measure  # noqa: E402
 import processes  # noqa: E402
 import report  # noqa: E402
+import servers  # noqa: E402
 import svg  # noqa: E402
 from measure import Contender, Target  # noqa: E402
+from ports import take_port  # noqa: E402
 from processes import BenchError, Process  # noqa: E402
+from wait import wait_until  # noqa: E402
 
 LIMIT_S = 20
+SYS_SCHED_GETATTR = 315
 
 
 # --- a server that answers as it is told ---
@@ -505,9 +510,7 @@ def test_strict_forgives_what_was_under_way(serve, load):
 
 
 def test_nobody_listens(load):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    code, errors = load("--address", f"127.0.0.1:{port}", "/")
+    code, errors = load("--address", "127.0.0.1:1", "/")  # no system gives that port to anyone
     assert code == 2 and "refused" in errors
 
 
@@ -560,6 +563,30 @@ def test_rate_without_enough_replies(serve, load):
     _, result = load("--address", serve(lambda n, _: Hang).address, "--connections", 2, "--rate",
                      50, "--seconds", 0.4, "--grace", 0.2, "/", code=1)
     assert result["sent"] == 20 and result["unanswered"] == 20 and result["good"] == 0
+
+
+def turn_ns(pid):
+    """The length of turns of the processor that a process has asked for, as the kernel has it; 0: a
+    kernel that has none."""
+    attr = (ctypes.c_uint64 * 6)()  # struct sched_attr: the fourth is sched_runtime
+    assert ctypes.CDLL(None).syscall(SYS_SCHED_GETATTR, pid, attr, ctypes.sizeof(attr), 0) == 0
+    return attr[3]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of a system call")
+@pytest.mark.skipif(turn_ns(0) == 0, reason="an older kernel")
+@pytest.mark.parametrize("rate, short", [(["--rate", "20"], True), ([], False)])
+def test_short_turns_with_a_rate(serve, build, rate, short):
+    """A load with a rate is woken before others; one without waits for its turn like others."""
+    server = serve(lambda n, _: ok(str(n + 1)))
+    load = subprocess.Popen([build / "load", "--address", server.address, "--connections", "1",
+                             *rate, "--seconds", str(LIMIT_S), "/"], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: server.count > 0, LIMIT_S, "it has asked")
+        assert turn_ns(load.pid) == (100_000 if short else turn_ns(0))
+    finally:
+        load.kill()
+        load.wait()
 
 
 # --- the parts in C by themselves ---
@@ -961,6 +988,118 @@ def test_slow_disk_refuses_what_is_no_delay(build, tmp_path, delay):
     run = run_slow_disk(build, tmp_path, "true", delay=delay)
     assert run.returncode == 1
     assert f"'{delay}' is not a number of microseconds, 0 to 10000000" in run.stderr
+
+
+# --- distance ---
+
+
+@pytest.fixture
+def apart(build):
+    """Start the relay before a port; the address that stands for it."""
+    children = []
+
+    def start(to, delay_ms):
+        address = f"127.0.0.1:{take_port()}"
+        child = subprocess.Popen([build / "distance", str(delay_ms * 1000), f"{address}={to}"],
+                                 stderr=subprocess.PIPE, text=True)
+        children.append(child)
+        processes.wait_for(lambda: servers.accepts(int(address.split(":")[1])), LIMIT_S, "listens")
+        return address.split(":")[0], int(address.split(":")[1])
+
+    yield start
+    for child in children:
+        child.terminate()
+        assert "Sanitizer" not in child.communicate(timeout=LIMIT_S)[1]
+
+
+@pytest.fixture
+def echo():
+    """The address of a server that sends everything back, and ends when its client has."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection):
+        with connection:
+            while data := connection.recv(1 << 16):
+                connection.sendall(data)
+
+    def accept():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"127.0.0.1:{listener.getsockname()[1]}"
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+def receive(client, size):
+    data = b""
+    while len(data) < size and (part := client.recv(1 << 16)):
+        data += part
+    return data
+
+
+def test_distance_delays_each_way(apart, echo):
+    with socket.create_connection(apart(echo, 200), LIMIT_S) as client:
+        began = time.monotonic()
+        client.sendall(b"x")
+        assert receive(client, 1) == b"x"
+        assert time.monotonic() - began >= 0.4
+        began = time.monotonic()
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""  # the end of either way takes as long
+        assert time.monotonic() - began >= 0.4
+
+
+def test_distance_lets_nothing_wait_for_what_is_on_its_way(apart, echo):
+    """Ten bytes, 50 ms apart, take the time of one and these 450 ms, not ten times that of one."""
+    with socket.create_connection(apart(echo, 300), LIMIT_S) as client:
+        sent, came = [], []
+        reader = threading.Thread(target=lambda: [
+            (receive(client, 1), came.append(time.monotonic())) for _ in range(10)])
+        reader.start()
+        for _ in range(10):
+            sent.append(time.monotonic())
+            client.sendall(b"x")
+            threading.Event().wait(0.05)
+        reader.join(LIMIT_S)
+        assert all(end - begin >= 0.6 for begin, end in zip(sent, came))
+        assert came[-1] - sent[0] < 10 * 0.6
+
+
+def test_distance_changes_no_byte(apart, echo):
+    data = random.Random(7).randbytes(3_000_000)
+    with socket.create_connection(apart(echo, 5), LIMIT_S) as client:
+        sender = threading.Thread(target=client.sendall, args=(data,))
+        sender.start()
+        assert receive(client, len(data)) == data
+        sender.join(LIMIT_S)
+
+
+def test_distance_passes_on_that_nobody_listens(apart):
+    with socket.create_connection(apart(f"127.0.0.1:{take_port()}", 0), LIMIT_S) as client:
+        try:
+            assert client.recv(1) == b""
+        except ConnectionResetError:
+            pass
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["300"], "usage"), (["fast", "127.0.0.1:1=127.0.0.1:2"], "usage"),
+    (["-1", "127.0.0.1:1=127.0.0.1:2"], "usage"),
+    (["1000001", "127.0.0.1:1=127.0.0.1:2"], "usage"), (["", "127.0.0.1:1=127.0.0.1:2"], "usage"),
+    (["300", "127.0.0.1:1"], "not FROM=TO"), (["300", "1=127.0.0.1:2"], "not host:port"),
+    (["300", "127.0.0.1:1="], "not host:port"),
+])
+def test_distance_refuses_what_is_no_route(build, arguments, said):
+    run = subprocess.run([build / "distance", *arguments], capture_output=True, text=True,
+                         timeout=LIMIT_S, check=False)
+    assert run.returncode == 2
+    assert said in run.stderr
 
 
 def test_claims_tells_the_time_of_a_claim(build):

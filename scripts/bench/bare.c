@@ -89,9 +89,8 @@ static void accept_all(int epoll, int listener)
     int fd;
 
     while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        struct client *client = calloc(1, sizeof *client);
+        struct client *client = MUST_HAVE(calloc(1, sizeof *client));
 
-        ASSERT(client != NULL);
         client->fd = fd;
         event.data.ptr = client;
         ASSERT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);

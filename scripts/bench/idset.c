@@ -13,8 +13,7 @@
 void idset_init(struct idset *set)
 {
     *set = (struct idset){.capacity = CAPACITY_MIN, .min = UINT64_MAX};
-    set->ranges = reallocarray(NULL, set->capacity, sizeof *set->ranges);
-    ASSERT(set->ranges != NULL);
+    set->ranges = MUST_HAVE(reallocarray(NULL, set->capacity, sizeof *set->ranges));
 }
 
 void idset_free(struct idset *set)
@@ -98,8 +97,7 @@ static void range_append(struct idset *set, struct idset_range range)
     if (set->used == set->capacity) {
         idset_sum(set);
         set->capacity *= set->used > set->capacity / 2 ? 2 : 1;
-        set->ranges = reallocarray(set->ranges, set->capacity, sizeof *set->ranges);
-        ASSERT(set->ranges != NULL);
+        set->ranges = MUST_HAVE(reallocarray(set->ranges, set->capacity, sizeof *set->ranges));
     }
     set->ranges[set->used++] = range;
 }

@@ -199,8 +199,8 @@ static void target_put(struct load_targets *targets, const struct load_options *
                        const char *target, const char *body)
 {
     protocol_put(options->protocol, &targets->bytes, body != NULL ? "POST" : "GET", target, body);
-    targets->begins = reallocarray(targets->begins, targets->count + 2, sizeof *targets->begins);
-    ASSERT(targets->begins != NULL);
+    targets->begins =
+        MUST_HAVE(reallocarray(targets->begins, targets->count + 2, sizeof *targets->begins));
     targets->begins[0] = 0;
     targets->begins[++targets->count] = targets->bytes.len;
 }

@@ -108,7 +108,7 @@ static const char *resp_take(const char *data, size_t len, struct reply *ret_rep
 /* The words of a command, which blanks part. */
 static void resp_put(struct buf *out, const char *command)
 {
-    struct buf words = BUF_INIT;
+    BUF_LOCAL(words);
     size_t count = 0;
     size_t len;
 
@@ -119,7 +119,6 @@ static void resp_put(struct buf *out, const char *command)
     }
     buf_printf(out, "*%zu\r\n", count);
     buf_put(out, words.data, words.len);
-    buf_free(&words);
 }
 
 /* --- MariaDB --- */
@@ -181,12 +180,11 @@ static void mariadb_put(struct buf *out, uint8_t sequence, const void *payload, 
 /* A statement as text, or to be prepared. */
 static void mariadb_put_text(struct buf *out, uint8_t command, const char *text)
 {
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
 
     buf_put_u8(&payload, command);
     buf_put(&payload, text, strlen(text));
     mariadb_put(out, 0, payload.data, payload.len);
-    buf_free(&payload);
 }
 
 /* Of the connection's last statement, which MariaDB knows as number -1; it has no parameters. */
@@ -223,7 +221,7 @@ static void mariadb_put_login(struct buf *out)
 {
     static const char rest[] = "bench\0\0bench\0mysql_native_password";
     static const uint8_t padding[23];
-    struct buf payload = BUF_INIT;
+    BUF_LOCAL(payload);
 
     buf_put_u32(&payload, 0x8a209);
     buf_put_u32(&payload, 1U << 24);
@@ -231,7 +229,6 @@ static void mariadb_put_login(struct buf *out)
     buf_put(&payload, padding, sizeof padding);
     buf_put(&payload, rest, sizeof rest);
     mariadb_put(out, 1, payload.data, payload.len);
-    buf_free(&payload);
 }
 
 /* --- all --- */
@@ -278,7 +275,7 @@ void protocol_put(enum protocol protocol, struct buf *out, const char *method, c
 
 const char *protocol_hello(enum protocol protocol, int fd, const char *target)
 {
-    struct buf out = BUF_INIT;
+    BUF_LOCAL(out);
     const char *why = NULL;
 
     if (protocol == PROTOCOL_MARIADB || protocol == PROTOCOL_MARIADB_PREPARED) {
@@ -290,6 +287,5 @@ const char *protocol_hello(enum protocol protocol, int fd, const char *target)
         mariadb_put_text(&out, MARIADB_PREPARE, target);
         why = mariadb_ask(fd, &out, MARIADB_OK);
     }
-    buf_free(&out);
     return why;
 }

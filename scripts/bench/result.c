@@ -26,8 +26,7 @@ void result_init(struct result *result)
 {
     *result = (struct result){0};
     idset_init(&result->ids);
-    result->latencies = calloc(STEPS, sizeof *result->latencies);
-    ASSERT(result->latencies != NULL);
+    result->latencies = MUST_HAVE(calloc(STEPS, sizeof *result->latencies));
 }
 
 void result_free(struct result *result)

@@ -66,6 +66,15 @@ def get(port, path):
         raise OSError(f"no HTTP from port {port}: {error!r}") from error
 
 
+def accepts(port):
+    """Does anybody listen there?"""
+    try:
+        socket.create_connection((HOST, port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
 class Server:
     """What all servers have in common. `settings` is told in the report."""
 
@@ -118,6 +127,13 @@ class Leafd(Server):
         for node in self.cluster.nodes:
             node.binary = binary
             node.prefix = pinned(cores) + self.prefix
+
+    def reached_by(self, addresses):
+        """Before it starts: the nodes know each other by these addresses, in the order of nodes."""
+        for node in self.cluster.nodes:
+            node.settings["peer-listen"] = node.peer_address
+        self.cluster.set_members({node.id: address for node, address
+                                  in zip(self.cluster.nodes, addresses)})
 
     def start(self):
         self.cluster.start()
@@ -487,14 +503,42 @@ class Bare(Server):
     settings = "one thread; no request is looked at"
     BODY = "12345678"
 
-    def __init__(self, directory, binary, cores=None):
-        super().__init__(directory, cores=cores)
+    def __init__(self, directory, binary, cores=None, name=None):
+        super().__init__(directory, name, cores)
         self.binary = binary
 
     def start(self):
         self.port = take_port()
         process = self.run([self.binary, str(self.port)])
         wait_for(lambda: get(self.port, "/").status == 200, START_LIMIT_S, "bare answers",
+                 [process])
+        return self
+
+    def version(self):
+        return "this tree's"
+
+
+class Distance(Server):
+    """A relay before other servers' ports that passes each byte on later, both ways: distance.c.
+    `addresses` are its own, in the order of theirs, which need not listen yet."""
+
+    name = "distance"
+
+    def __init__(self, directory, binary, delay_us, to, name=None):
+        super().__init__(directory, name)
+        self.command = [binary, str(delay_us)]
+        self.settings = f"{delay_us} us each way"
+        self.to = to
+        self.ports = []
+
+    @property
+    def addresses(self):
+        return [f"{HOST}:{port}" for port in self.ports]
+
+    def start(self):
+        self.ports = [take_port() for _ in self.to]
+        process = self.run([*self.command, *map("=".join, zip(self.addresses, self.to))])
+        wait_for(lambda: all(map(accepts, self.ports)), START_LIMIT_S, "distance listens",
                  [process])
         return self
 

@@ -31,13 +31,14 @@ def ids_contender(bench, leafd, *arguments, name="leafd", label="leafd, 1 node",
         bench, leafd.addresses, "--expect", "ids:1", *arguments, path, **options), check, threads)
 
 
-def tags_contender(bench, leafd, tags, name="leafd", label="leafd, 1 node", **options):
+def tags_contender(bench, leafd, tags, name="leafd", label="leafd, 1 node", arguments=(),
+                   **options):
     """The same of many tags in turn."""
     targets = write_lines(bench, f"{leafd.name}-{name}-tags",
                           [f"/api/segment/get/{tag}" for tag in tags])
     return Contender(name, label, [leafd], load_command(
         bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets", targets,
-        **options))
+        *arguments, **options))
 
 
 def single_leafd(bench):

@@ -6,7 +6,7 @@ import sys
 
 from cases.common import TAG, load_command
 from measure import Procedure, Target, run_load
-from processes import BenchError
+from processes import BenchError, pinned
 from servers import Leafd
 
 name = "fair"
@@ -16,7 +16,10 @@ One connection takes an id 1,000 times a second. Beside it 8, 64 and 512 connect
 `count=100000` as text, over and over, of the same node, while the quiet one is on that node, or on
 another one. And one connection takes strict ids, 10 a second, while two others make 10,000 tags
 with each request. The loud clients only count what comes, so that they take as little of the
-machine as can be; all have the same two cores.
+machine as can be. Ids are measured as in the case tail: the node that the loud ones ask is bound to
+the servers' core, all clients to the other one, and the other two nodes run on both. Each node has
+one HTTP thread, as it has for each processor of a machine. For strict ids all have the same two
+cores.
 """
 fair = True
 columns = ("p50", "p99", "p99.9", "max", "others")
@@ -42,13 +45,14 @@ def quiet(bench, node, tag, strict=False):
     """The load of the quiet client."""
     rate = (STRICT_RATE, "--strict") if strict else (RATE,)
     return load_command(bench, node.http_address, "--expect", "ids:1", "--rate", *rate,
-                        f"/api/segment/get/{tag}", connections=1)
+                        f"/api/segment/get/{tag}", connections=1, bound=not strict)
 
 
-def measured(command, loud):
-    """A function that runs the quiet load beside the loud one (a command, to which the seconds are
-    appended in its place SECONDS; None: nobody is loud)."""
+def measured(command, loud, bind):
+    """A function that binds the nodes, and then runs the quiet load beside the loud one (a command,
+    to which the seconds are appended in its place SECONDS; None: nobody is loud)."""
     def measure(seconds):
+        bind()
         beside = None
         if loud:
             beside = subprocess.Popen([part if part != "SECONDS" else str(seconds + 2)
@@ -67,7 +71,7 @@ def measured(command, loud):
 
 
 def prepare(bench):
-    leafd = bench.start(Leafd(bench.data, bench.leafd))
+    leafd = bench.start(Leafd(bench.data, bench.leafd, settings={"http-loops": 1}))
     leafd.must_put_tag(TAG)
     leafd.must_put_tag(BULK, step=1_000_000, max_step=100_000_000)
     leafd.must_put_tag(STRICT, mode="strict")
@@ -75,12 +79,15 @@ def prepare(bench):
     loud_py = [sys.executable, LOUD_CLIENT, node.http_address]
 
     def contender(which, label, command, loud):
-        return Procedure(which, label, [leafd], " ".join(command), measured(command, loud))
+        def bind():
+            bench.bind(leafd, None if which.startswith("strict") else node)
+
+        return Procedure(which, label, [leafd], " ".join(command), measured(command, loud, bind))
 
     made = [contender("alone", "alone", quiet(bench, node, TAG), None)]
     for where, place in (("same", node), ("other", other)):
         for count in LOUD:
-            loud = [*loud_py, str(count), "SECONDS",
+            loud = [*pinned(bench.load_cores), *loud_py, str(count), "SECONDS",
                     f"/api/segment/get/{BULK}?count=100000&timeout_ms=10000"]
             made.append(contender(f"{where}{count}", f"{count} loud, {where} node",
                                   quiet(bench, place, TAG), loud))
