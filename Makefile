@@ -255,7 +255,7 @@ BENCH     := $(BUILD)/bench
 bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
 BENCH_LOAD := idset result verify protocol load_options load
 .PHONY: bench bench-tools
-bench-tools: $(BENCH)/load $(BENCH)/bare $(BENCH)/slow_disk $(BENCH)/claims
+bench-tools: $(BENCH)/load $(BENCH)/bare $(BENCH)/slow_disk $(BENCH)/distance $(BENCH)/claims
 $(BENCH)/load: $(call bench_objs,$(BENCH_LOAD)) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser
@@ -263,6 +263,9 @@ $(BENCH)/bare: $(call bench_objs,bare) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
 $(BENCH)/slow_disk: $(call bench_objs,slow_disk) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
+$(BENCH)/distance: $(call bench_objs,distance) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
 $(BENCH)/claims: $(call bench_objs,claims) $(OUT)/src/id/alloc/segment.o $(call lib,base)
@@ -487,7 +490,7 @@ check-dashboard:
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
 STAGES  ?= check build unit unit-asan corpus unit-tsan sim cluster
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
-## make test                all of the tests below, in less than ten minutes (STAGES="unit sim")
+## make test                all of the tests below, in some twenty minutes (STAGES="unit sim")
 test:
 	@scripts/setup test
 	@$(TEST_ALL) $(STAGES)
