@@ -27,6 +27,7 @@ from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
 
 DEFAULT_BOUND_S = 60
+TAIL_LINES = 8  # of each node's log, in the report of a test that failed
 
 tag_serial = itertools.count(1)
 
@@ -98,6 +99,8 @@ def look_over(request, clusters):
     if faults or getattr(request.node, "failed_once", False):
         places = ", ".join(cluster.directory for cluster in clusters)
         print(f"\nlogs and data are kept in: {places}")
+        for node in (node for cluster in clusters for node in cluster.nodes):
+            print(f"{node}, its last lines:\n{node.log_tail(TAIL_LINES)}")
     if faults:
         pytest.fail("\n".join(faults[:20]), pytrace=False)
 

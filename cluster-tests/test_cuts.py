@@ -5,12 +5,15 @@ import time
 
 import pytest
 
+from stalls import Pulse
 from wait import wait_until
 
 DEAF_BOUND_S = 2.0
 # A cut is noticed by two heartbeats without an answer, and a way found a heartbeat later.
 FOUND_S = 1.0
 KNOWN_S = 0.3
+# A machine that stands still for a heartbeat may cost a node the way that it has found.
+HEARTBEAT_S = 0.1
 CUT_S = 4.0  # more than two election timeouts
 
 # Which frames are lost, seen from the follower.
@@ -33,40 +36,55 @@ def test_a_follower_cut_off_from_the_leader_alone_serves(make_cluster, proxies, 
     leader = cluster.leader()
     far, between = cluster.others(leader)
     term = leader.cluster_status()["term"]
-    pair = (leader, far)
     highest = strict_id(far, tag, KNOWN_S * 3)
     for source, target in CUTS[lost]:
-        proxies.cut(pair[source], pair[target])
+        proxies.cut((leader, far)[source], (leader, far)[target])
     highest = strict_id(far, tag, FOUND_S, highest)
-    end = time.monotonic() + CUT_S
-    turns = 0
-    while time.monotonic() < end:
-        change_and_read(far, leader, f"{tag}.{turns}")
-        highest = strict_id(far, tag, KNOWN_S, highest)
-        highest = strict_id(leader, tag, KNOWN_S, highest)
-        turns += 1
-    assert metric(far, "leafd_leader_known") == 1
-    assert metric(far, "leafd_leader_through") == between.id
-    assert far.get("/readyz").status == 200
-    assert [node.cluster_status()["term"] for node in cluster.nodes] == [term] * 3
-    proxies.heal()
-    wait_until(lambda: metric(far, "leafd_leader_through") == 0, 10, "the direct way again")
-    cluster.wait_applied()
-    strict_id(far, tag, KNOWN_S, highest)
+    with Pulse(cluster.directory) as pulse:
+        highest = serve_while_cut(pulse, leader, far, tag, highest)
+        assert metric(far, "leafd_leader_known") == 1
+        assert metric(far, "leafd_leader_through") == between.id
+        assert far.get("/readyz").status == 200
+        assert [node.cluster_status()["term"] for node in cluster.nodes] == [term] * 3
+        proxies.heal()
+        wait_until(lambda: metric(far, "leafd_leader_through") == 0, 10, "the direct way again")
+        cluster.wait_applied()
+        strict_id(far, tag, KNOWN_S, highest, pulse)
     assert leader.cluster_status()["term"] == term
 
 
-def strict_id(node, tag, within_s, above=0):
+def serve_while_cut(pulse, leader, far, tag, highest):
+    end = time.monotonic() + CUT_S
+    turns = 0
+    while time.monotonic() < end:
+        change_and_read(far, leader, f"{tag}.{turns}", pulse)
+        for node in (far, leader):
+            highest = strict_id(node, tag, KNOWN_S, highest, pulse)
+        turns += 1
+    return highest
+
+
+def check_time(begin, within_s, what, pulse=None):
+    """It took no longer; or the machine stood still meanwhile, and then no longer than it takes to
+    find the way again."""
+    end = time.monotonic()
+    stood_s = pulse.stood_s(begin, end) if pulse else 0.0
+    if stood_s > HEARTBEAT_S:
+        within_s = max(within_s, FOUND_S) + stood_s
+    said = f"{what}: after {end - begin:.3f} s, the machine stood still for {stood_s:.3f} s"
+    assert end - begin <= within_s, said
+
+
+def strict_id(node, tag, within_s, above=0, pulse=None):
     begin = time.monotonic()
     answer = node.get(f"/api/segment/get/{tag}")
-    took = time.monotonic() - begin
+    check_time(begin, within_s, f"{node}: a strict id", pulse)
     assert answer.status == 200, f"{node}: {answer}"
-    assert took <= within_s, f"{node}: a strict id after {took:.3f} s"
     assert int(answer.body) > above
     return int(answer.body)
 
 
-def change_and_read(far, leader, name):
+def change_and_read(far, leader, name, pulse):
     """A change there is read here, and one here is read there, each at once."""
     begin = time.monotonic()
     put = far.http("PUT", f"/api/tags/{name}", {"step": 7})
@@ -75,8 +93,7 @@ def change_and_read(far, leader, name):
     assert leader.http("PUT", f"/api/tags/{name}", {"step": 9}).status == 200
     read = far.get(f"/api/tags/{name}")
     assert (read.status, read.json()["step"]) == (200, 9)
-    took = time.monotonic() - begin
-    assert took <= 4 * KNOWN_S, f"{far}: a change and a read took {took:.3f} s"
+    check_time(begin, 4 * KNOWN_S, f"{far}: a change and a read", pulse)
 
 
 def metric(node, name):
