@@ -147,6 +147,8 @@ def test_a_date_that_may_not_be(make_cluster):
     node = cluster.nodes[0]
     for shape, why in [("{year@Europe/Nowhere}{id:6}", "no such zone"),
                        ("{year@../../etc/passwd}{id:6}", "a zone is a name"),
+                       ("{year@right/UTC}{id:6}", "no zone that is the same on all machines"),
+                       ("{year@localtime}{id:6}", "no zone that is the same on all machines"),
                        ("{year}{id}", "needs a width"),
                        ("{day}{id:6}", "a date has {year}")]:
         answer = node.http("PUT", "/api/tags/inv", {"mode": "strict", "shape": shape})

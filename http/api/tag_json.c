@@ -37,6 +37,14 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
     return 0;
 }
 
+/* Files beside the database's zones: this machine's own one, and clocks that count leap seconds,
+ * by which a date would begin half a minute late. */
+static bool is_zone_of_all(const char *zone)
+{
+    return strncmp(zone, "right/", strlen("right/")) != 0 && strcmp(zone, "localtime") != 0 &&
+           strcmp(zone, "posixrules") != 0;
+}
+
 static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
@@ -48,6 +56,11 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     field->len = json_string_length(value);
     if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
         return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
+    }
+    if (!is_zone_of_all(shape.date.zone)) {
+        return body_fail(ret_fault, "bad_request",
+                         "shape=%s: %s is no zone that is the same on all machines",
+                         body_show(value, shown), shape.date.zone);
     }
     if (!zone_local_ms(shape.date.zone, 0, &local_ms)) {
         return body_fail(ret_fault, "bad_request",
