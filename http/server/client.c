@@ -222,7 +222,7 @@ size_t clients_count(struct clients *clients)
     return count;
 }
 
-uint32_t client_rate_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms)
+uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms)
 {
     uint32_t per_s = atomic_load_explicit(&rate->per_s, memory_order_relaxed);
     uint64_t until_ns = atomic_load_explicit(&rate->until_ns, memory_order_relaxed);

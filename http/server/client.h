@@ -109,18 +109,15 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);
 
-/* As client_charge(), where there is a quota. */
-uint32_t client_rate_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms);
+static inline bool client_has_quota(const struct client_rate *rate)
+{
+    return atomic_load_explicit(&rate->per_s, memory_order_relaxed) != 0;
+}
 
 /* Charge so many requests or ids. 0: go on; else nothing was charged, and the client may come again
  * after so many seconds. What is charged may be more than is left: the debt is paid before the next
  * one. So a quota of 1,000 ids a second lets 100,000 through, and then nothing for 99 s. A second's
  * worth may be used at once. */
-static inline uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms)
-{
-    return atomic_load_explicit(&rate->per_s, memory_order_relaxed) == 0
-               ? 0
-               : client_rate_charge(rate, amount, now_ms);
-}
+uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms);
 
 #endif

@@ -330,17 +330,30 @@ COLD static void conn_abort(struct conn *conn, const char *reason)
 
 /* --- replies --- */
 
-/* Is the reply that begins now the last? The answer holds until its end. While connections retire
- * what the client has sent behind the request is served, too, as long as there is time. */
-HOT static bool is_last(struct conn *conn)
+/* While connections retire what the client has sent behind the request is served, too, as long as
+ * there is time. */
+COLD static void retire(struct conn *conn)
 {
     const struct conns *conns = conn->conns;
 
-    if (conns->retiring &&
-        (conn->input.end == conn->input.next || conns_now_ms(conns) >= conns->retire_until_ms)) {
+    if (conn->input.end == conn->input.next || conns_now_ms(conns) >= conns->retire_until_ms) {
         conn->ending = CONN_LINGERS; /* the client did not ask for it, and may ask for more */
     }
+}
+
+/* As the head of the reply says, or will say. */
+HOT static bool was_last(const struct conn *conn)
+{
     return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive;
+}
+
+/* Is the reply that begins now the last? The answer holds until its end. */
+HOT static bool is_last(struct conn *conn)
+{
+    if (conn->conns->retiring) {
+        retire(conn);
+    }
+    return was_last(conn);
 }
 
 HOT static const char *conns_date(struct conns *conns)
@@ -458,12 +471,6 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
 }
 
 /* --- replies that come part by part --- */
-
-/* As the head said. */
-static bool was_last(const struct conn *conn)
-{
-    return conn->ending != CONN_STAYS || !conn_head(conn)->keep_alive;
-}
 
 void conn_stream(struct conn *conn, const char *type)
 {
@@ -638,7 +645,7 @@ void conn_identify(struct conn *conn, const char *name, size_t len,
     conn->client = client;
 }
 
-bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     uint32_t wait_s;
 

@@ -366,8 +366,14 @@ void conn_reply_end(struct conn *conn);
 void conn_identify(struct conn *conn, const char *name, size_t len,
                    const struct client_quotas *quotas);
 
+/* conn_charge(), where there is a quota. */
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
+
 /* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
-bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount);
+static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+{
+    return (!conn->over_quota && !client_has_quota(rate)) || conn_charge_bound(conn, rate, amount);
+}
 
 /* Answer with an error. extra: more header lines with CRLF, or NULL; more: further members of the
  * error's JSON, each with a comma before it, or "". */
