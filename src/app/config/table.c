@@ -29,6 +29,7 @@ struct setting_type {
     const char *between;
     const char *behind;
     const char *const *words; /* of parse_word(); ends with NULL */
+    const char *not_item;     /* of parse_list(): what is wrong with an item that is none */
 };
 
 #define WORDS(...)                                                                                 \
@@ -226,30 +227,26 @@ static int check_address(const char *text, struct config_error *why)
                        log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
 }
 
+/* If there is any: to be an address? */
+static bool is_for_address(const struct setting *setting, const char *text)
+{
+    return setting->type == &setting_address ||
+           (setting->type == &setting_door && strcmp(text, DOORS_JOINED) != 0);
+}
+
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
     if (!in_range(setting, strlen(text)) || !is_printable(text) ||
         (setting->type == &setting_name && !is_name(text)) ||
-        (setting->type == &setting_address && text[0] != '\0' && check_address(text, why) != 0)) {
+        (is_for_address(setting, text) && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
     *(const char **)field = text;
     return 0;
 }
 
-/* --- doors, and who may ask --- */
-
-static int parse_door(const struct setting *setting, const char *text, void *field,
-                      struct config_error *why)
-{
-    if (!in_range(setting, strlen(text)) || !is_printable(text) ||
-        (text[0] != '\0' && strcmp(text, DOORS_JOINED) != 0 && check_address(text, why) != 0)) {
-        return ERR_INVALID;
-    }
-    *(const char **)field = text;
-    return 0;
-}
+/* --- who may ask --- */
 
 int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
 {
@@ -274,46 +271,29 @@ int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
     return 0;
 }
 
-static int fail_item(struct config_error *why, const char *item, const char *rule)
+static bool is_list(const struct setting *setting, const char *text, const char **ret_item)
 {
-    char quoted[QUOTED_BYTES];
-
-    return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
-                       rule);
-}
-
-static int parse_roles(const struct setting *setting, const char *text, void *field,
-                       struct config_error *why)
-{
-    const char *item;
     unsigned roles;
 
-    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
-        return ERR_INVALID;
+    if (setting->type == &setting_roles) {
+        return config_roles(text, &roles, ret_item) == 0;
     }
-    if (config_roles(text, &roles, &item) != 0) {
-        return fail_item(why, item,
-                         "is no role: ids, read, tags, workers, admin, metrics, health, all; or "
-                         "none alone");
-    }
-    *(const char **)field = text;
-    return 0;
+    return setting->type == &setting_hosts ? web_is_hosts(text, ret_item)
+                                           : web_is_origins(text, ret_item);
 }
 
-static int parse_web_list(const struct setting *setting, const char *text, void *field,
-                          struct config_error *why)
+static int parse_list(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
 {
-    bool is_hosts = setting->type == &setting_hosts;
     const char *item = text;
+    char quoted[QUOTED_BYTES];
 
     if (!in_range(setting, strlen(text)) || !is_printable(text)) {
         return ERR_INVALID;
     }
-    if (is_hosts ? !web_is_hosts(text, &item) : !web_is_origins(text, &item)) {
-        return fail_item(why, item,
-                         is_hosts ? "is no host: a name, an IPv4 address, or an IPv6 address in "
-                                    "brackets, without a port; or *"
-                                  : "is no origin: scheme://host or scheme://host:port; or *");
+    if (!is_list(setting, text, &item)) {
+        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                           setting->type->not_item);
     }
     *(const char **)field = text;
     return 0;
@@ -444,8 +424,8 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-const struct setting_type setting_number = {parse_number, "", "..", "", NULL};
-const struct setting_type setting_bytes = {parse_number, "", "..", "", NULL};
+const struct setting_type setting_number = {parse_number, "", "..", "", NULL, NULL};
+const struct setting_type setting_bytes = {parse_number, "", "..", "", NULL, NULL};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 const struct setting_type setting_switch = {WORDS("off", "on"), .rule = "on or off"};
 const struct setting_type setting_level = {
@@ -461,25 +441,32 @@ const struct setting_type setting_tls_client = {
 const struct setting_type setting_sandbox = {
     WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"),
     .rule = "auto, on or off"};
-const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -", NULL};
-const struct setting_type setting_path = {parse_text, "a path of ", " to ",
-                                          " bytes, without control characters and quotes", NULL};
+const struct setting_type setting_name = {parse_text, "",  " to ", " of A-Z a-z 0-9 . _ -",
+                                          NULL,       NULL};
+const struct setting_type setting_path = {
+    parse_text, "a path of ", " to ", " bytes, without control characters and quotes", NULL, NULL};
 const struct setting_type setting_address = {.parse = parse_text,
                                              .rule = "host:port or [IPv6]:port, port 1..65535"};
-const struct setting_type setting_members = {parse_peers, "", " to ",
-                                             " of id=host:port, separated by commas", NULL};
-const struct setting_type setting_targets = {parse_peers, "", " to ",
-                                             " of host:port, separated by commas", NULL};
+const struct setting_type setting_members = {
+    parse_peers, "", " to ", " of id=host:port, separated by commas", NULL, NULL};
+const struct setting_type setting_targets = {
+    parse_peers, "", " to ", " of host:port, separated by commas", NULL, NULL};
 const struct setting_type setting_door = {
-    .parse = parse_door, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
+    .parse = parse_text, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
 const struct setting_type setting_roles = {
-    .parse = parse_roles,
+    .parse = parse_list,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
-            "none"};
+            "none",
+    .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
 const struct setting_type setting_hosts = {
-    .parse = parse_web_list, .rule = "hosts without ports, separated by commas, or *"};
+    .parse = parse_list,
+    .rule = "hosts without ports, separated by commas, or *",
+    .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
+                "port; or *"};
 const struct setting_type setting_origins = {
-    .parse = parse_web_list, .rule = "scheme://host[:port], separated by commas, or *"};
+    .parse = parse_list,
+    .rule = "scheme://host[:port], separated by commas, or *",
+    .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "

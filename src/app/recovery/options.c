@@ -3,7 +3,7 @@
  */
 #include "src/app/recovery/options.h"
 
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,33 +14,52 @@
 #define RAISE_TIME_MAX_MS (366ULL * 86400000)
 #define FACTOR_MAX 1000000
 
-static int fail(struct options_error *ret_error, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static int fail(struct options_error *ret_error, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(ret_error->text, sizeof ret_error->text, format, args);
-    va_end(args);
-    return ERR_INVALID;
-}
-
 /* --- values --- */
 
-static int read_number(const char *flag, const char *value, uint64_t min, uint64_t max,
-                       uint64_t *ret_number, struct options_error *ret_error)
+/* A flag, and the member that it sets. */
+struct flag {
+    const char *name;
+    unsigned of; /* commands, a bit each */
+    size_t at;   /* of the member */
+    /* Take the value; NULL: the flag has none, and sets a bool. */
+    int (*set)(struct options *options, const struct flag *flag, const char *value,
+               struct config_error *ret_error);
+    uint64_t min; /* of a number */
+    uint64_t max;
+};
+
+static void *member_of(struct options *options, const struct flag *flag)
 {
-    if (text_parse_decimal(value, strlen(value), min, max, ret_number) != 0) {
-        return fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu", flag, value,
-                    (unsigned long long)min, (unsigned long long)max);
+    return (char *)options + flag->at;
+}
+
+static int read_number(const struct flag *flag, const char *value, uint64_t *ret_number,
+                       struct config_error *ret_error)
+{
+    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, ret_number) != 0) {
+        return config_fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu",
+                           flag->name, value, (unsigned long long)flag->min,
+                           (unsigned long long)flag->max);
     }
     return 0;
 }
 
+static int set_number(struct options *options, const struct flag *flag, const char *value,
+                      struct config_error *ret_error)
+{
+    return read_number(flag, value, member_of(options, flag), ret_error);
+}
+
+static int set_raise_ids(struct options *options, const struct flag *flag, const char *value,
+                         struct config_error *ret_error)
+{
+    options->raise.by_ids = true;
+    return set_number(options, flag, value, ret_error);
+}
+
 /* "90s", "15m", "1h", "2d". */
-static int read_time(const char *flag, const char *value, uint64_t *ret_ms,
-                     struct options_error *ret_error)
+static int set_raise_time(struct options *options, const struct flag *flag, const char *value,
+                          struct config_error *ret_error)
 {
     static const struct {
         char unit;
@@ -49,205 +68,120 @@ static int read_time(const char *flag, const char *value, uint64_t *ret_ms,
     size_t len = strlen(value);
     uint64_t number = 0;
 
+    options->raise.by_time = true;
     for (size_t i = 0; len > 1 && i < sizeof units / sizeof units[0]; i++) {
         if (value[len - 1] == units[i].unit &&
             text_parse_decimal(value, len - 1, 1, RAISE_TIME_MAX_MS / units[i].ms, &number) == 0) {
-            *ret_ms = number * units[i].ms;
+            options->raise.time_ms = number * units[i].ms;
             return 0;
         }
     }
-    return fail(ret_error, "%s: \"%.60s\" is not a time such as 90s, 15m, 1h or 2d (366d at most)",
-                flag, value);
+    return config_fail(ret_error,
+                       "%s: \"%.60s\" is not a time such as 90s, 15m, 1h or 2d (366d at most)",
+                       flag->name, value);
 }
 
-static int read_address(const char *flag, const char *value, struct options_error *ret_error)
+static int set_lost(struct options *options, const struct flag *flag, const char *value,
+                    struct config_error *ret_error)
+{
+    if (options->lost_count == LIMIT_NODES) {
+        return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+    }
+    return read_number(flag, value, &options->lost[options->lost_count++], ret_error);
+}
+
+static int set_address(struct options *options, const struct flag *flag, const char *value,
+                       struct config_error *ret_error)
 {
     const char *why;
 
+    options->peer_address = value;
     return member_address_check(value, strlen(value), &why)
                ? 0
-               : fail(ret_error, "%s: \"%.60s\" is no address for the peers: %s", flag, value, why);
+               : config_fail(ret_error, "%s: \"%.60s\" is no address for the peers: %s", flag->name,
+                             value, why);
 }
 
-static int read_name(const char *flag, const char *value, struct options_error *ret_error)
+static int set_cluster(struct options *options, const struct flag *flag, const char *value,
+                       struct config_error *ret_error)
 {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t len = strlen(value);
 
+    options->cluster_id = value;
     if (len < 1 || len > LIMIT_CLUSTER_ID_BYTES || strspn(value, letters) != len) {
-        return fail(ret_error, "%s: \"%.60s\" is not 1 to %d letters, digits, '.', '_' and '-'",
-                    flag, value, LIMIT_CLUSTER_ID_BYTES);
+        return config_fail(ret_error,
+                           "%s: \"%.60s\" is not 1 to %d letters, digits, '.', '_' and '-'",
+                           flag->name, value, LIMIT_CLUSTER_ID_BYTES);
     }
+    return 0;
+}
+
+static int set_path(struct options *options, const struct flag *flag, const char *value,
+                    struct config_error *ret_error)
+{
+    const char **path = member_of(options, flag);
+
+    if (value[0] == '\0' || strlen(value) > LIMIT_PATH_BYTES) {
+        return config_fail(ret_error, "%s: must be a path of 1 to %d bytes", flag->name,
+                           LIMIT_PATH_BYTES);
+    }
+    if (path == options->compare) { /* the first of several */
+        if (options->compare_count == LIMIT_NODES) {
+            return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+        }
+        path += options->compare_count++;
+    }
+    *path = value;
     return 0;
 }
 
 /* --- flags --- */
 
-enum flag {
-    FLAG_CHECK,
-    FLAG_DRY_RUN,
-    FLAG_YES,
-    FLAG_DROP_KEYS,
-    FLAG_HELP,
-    FLAG_WITH_VALUE, /* those that follow */
-    FLAG_DATA_DIR = FLAG_WITH_VALUE,
-    FLAG_OUT,
-    FLAG_NODE_ID,
-    FLAG_PEER_ADDRESS,
-    FLAG_CLUSTER_ID,
-    FLAG_RAISE_IDS,
-    FLAG_RAISE_TIME,
-    FLAG_RAISE_FACTOR,
-    FLAG_COMPARE,
-    FLAG_LOST,
-    FLAGS
-};
-
 #define OF_RESTORE (1u << OPTIONS_RESTORE)
 #define OF_RECOVER (1u << OPTIONS_RECOVER)
 #define OF_BOTH (OF_RESTORE | OF_RECOVER)
+#define AT(member) offsetof(struct options, member)
 
-static const struct {
-    const char *name;
-    unsigned of;
-} flags[FLAGS] = {
-    [FLAG_CHECK] = {"--check", OF_RESTORE},
-    [FLAG_DRY_RUN] = {"--dry-run", OF_BOTH},
-    [FLAG_YES] = {"--yes", OF_RECOVER},
-    [FLAG_DROP_KEYS] = {"--drop-keys", OF_BOTH},
-    [FLAG_HELP] = {"--help", OF_BOTH},
-    [FLAG_DATA_DIR] = {"--data-dir", OF_BOTH},
-    [FLAG_OUT] = {"--out", OF_RECOVER},
-    [FLAG_NODE_ID] = {"--node-id", OF_BOTH},
-    [FLAG_PEER_ADDRESS] = {"--peer-address", OF_BOTH},
-    [FLAG_CLUSTER_ID] = {"--cluster-id", OF_BOTH},
-    [FLAG_RAISE_IDS] = {"--raise-ids", OF_BOTH},
-    [FLAG_RAISE_TIME] = {"--raise-time", OF_RESTORE},
-    [FLAG_RAISE_FACTOR] = {"--raise-factor", OF_RESTORE},
-    [FLAG_COMPARE] = {"--compare", OF_RECOVER},
-    [FLAG_LOST] = {"--lost", OF_RECOVER},
+static const struct flag flags[] = {
+    {"--check", OF_RESTORE, AT(check), NULL, 0, 0},
+    {"--dry-run", OF_BOTH, AT(dry_run), NULL, 0, 0},
+    {"--yes", OF_RECOVER, AT(yes), NULL, 0, 0},
+    {"--drop-keys", OF_BOTH, AT(drop_keys), NULL, 0, 0},
+    {"--help", OF_BOTH, AT(help), NULL, 0, 0},
+    {"--data-dir", OF_RESTORE, AT(to_dir), set_path, 0, 0},
+    {"--data-dir", OF_RECOVER, AT(from_dir), set_path, 0, 0},
+    {"--out", OF_RECOVER, AT(to_dir), set_path, 0, 0},
+    {"--node-id", OF_BOTH, AT(node_id), set_number, 1, LIMIT_NODE_ID},
+    {"--peer-address", OF_BOTH, AT(peer_address), set_address, 0, 0},
+    {"--cluster-id", OF_BOTH, AT(cluster_id), set_cluster, 0, 0},
+    {"--raise-ids", OF_BOTH, AT(raise.ids), set_raise_ids, 0, TAG_MAX_ID_END},
+    {"--raise-time", OF_RESTORE, AT(raise.time_ms), set_raise_time, 0, 0},
+    {"--raise-factor", OF_RESTORE, AT(raise.factor), set_number, 1, FACTOR_MAX},
+    {"--compare", OF_RECOVER, AT(compare), set_path, 0, 0},
+    {"--lost", OF_RECOVER, AT(lost), set_lost, 1, LIMIT_NODE_ID},
 };
 
-static int set_word(struct options *options, enum flag flag, struct options_error *ret_error)
+/* Which flag an argument is, up to its '='. NULL: none of this command. */
+static const struct flag *find_flag(const struct options *options, const char *argument, size_t len)
 {
-    switch (flag) {
-    case FLAG_CHECK:
-        options->check = true;
-        return 0;
-    case FLAG_DRY_RUN:
-        options->dry_run = true;
-        return 0;
-    case FLAG_YES:
-        options->yes = true;
-        return 0;
-    case FLAG_DROP_KEYS:
-        options->drop_keys = true;
-        return 0;
-    case FLAG_HELP:
-        options->help = true;
-        return 0;
-    default:
-        return fail(ret_error, "%s: the value is missing", flags[flag].name);
-    }
-}
-
-static int set_raise(struct raise *raise, enum flag flag, const char *value,
-                     struct options_error *ret_error)
-{
-    const char *name = flags[flag].name;
-    uint64_t factor;
-
-    if (flag == FLAG_RAISE_IDS) {
-        raise->by_ids = true;
-        return read_number(name, value, 0, TAG_MAX_ID_END, &raise->ids, ret_error);
-    }
-    if (flag == FLAG_RAISE_TIME) {
-        raise->by_time = true;
-        return read_time(name, value, &raise->time_ms, ret_error);
-    }
-    if (read_number(name, value, 1, FACTOR_MAX, &factor, ret_error) != 0) {
-        return ERR_INVALID;
-    }
-    raise->factor = (uint32_t)factor;
-    return 0;
-}
-
-static int set_place(struct options *options, enum flag flag, const char *value,
-                     struct options_error *ret_error)
-{
-    const char *name = flags[flag].name;
-
-    if (value[0] == '\0' || strlen(value) > LIMIT_PATH_BYTES) {
-        return fail(ret_error, "%s: must be a path of 1 to %d bytes", name, LIMIT_PATH_BYTES);
-    }
-    if (flag == FLAG_COMPARE) {
-        if (options->compare_count == LIMIT_NODES) {
-            return fail(ret_error, "%s: given more than %d times", name, LIMIT_NODES);
-        }
-        options->compare[options->compare_count++] = value;
-    } else if (flag == FLAG_OUT || options->command == OPTIONS_RESTORE) {
-        options->to_dir = value;
-    } else {
-        options->from_dir = value;
-    }
-    return 0;
-}
-
-static int set_lost(struct options *options, const char *name, const char *value,
-                    struct options_error *ret_error)
-{
-    if (options->lost_count == LIMIT_NODES) {
-        return fail(ret_error, "%s: given more than %d times", name, LIMIT_NODES);
-    }
-    return read_number(name, value, 1, LIMIT_NODE_ID, &options->lost[options->lost_count++],
-                       ret_error);
-}
-
-static int set_value(struct options *options, enum flag flag, const char *value,
-                     struct options_error *ret_error)
-{
-    const char *name = flags[flag].name;
-
-    switch (flag) {
-    case FLAG_NODE_ID:
-        return read_number(name, value, 1, LIMIT_NODE_ID, &options->node_id, ret_error);
-    case FLAG_LOST:
-        return set_lost(options, name, value, ret_error);
-    case FLAG_PEER_ADDRESS:
-        options->peer_address = value;
-        return read_address(name, value, ret_error);
-    case FLAG_CLUSTER_ID:
-        options->cluster_id = value;
-        return read_name(name, value, ret_error);
-    case FLAG_RAISE_IDS:
-    case FLAG_RAISE_TIME:
-    case FLAG_RAISE_FACTOR:
-        return set_raise(&options->raise, flag, value, ret_error);
-    default:
-        return set_place(options, flag, value, ret_error);
-    }
-}
-
-/* Which flag an argument is, up to its '='. FLAGS: none of this command. */
-static enum flag find_flag(const struct options *options, const char *argument, size_t len)
-{
-    for (unsigned i = 0; i < FLAGS; i++) {
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if ((flags[i].of & 1u << options->command) != 0 && strlen(flags[i].name) == len &&
             memcmp(flags[i].name, argument, len) == 0) {
-            return (enum flag)i;
+            return &flags[i];
         }
     }
-    return FLAGS;
+    return NULL;
 }
 
 /* One argument, and the next one if that is its value: *ret_used. */
 static int take(struct options *options, char *const argv[], unsigned *ret_used,
-                struct options_error *ret_error)
+                struct config_error *ret_error)
 {
     const char *argument = argv[0];
     size_t len = strcspn(argument, "=");
-    enum flag flag = find_flag(options, argument, len);
+    const struct flag *flag = find_flag(options, argument, len);
     const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
 
     *ret_used = 1;
@@ -255,58 +189,62 @@ static int take(struct options *options, char *const argv[], unsigned *ret_used,
         options->file = argument;
         return 0;
     }
-    if (flag == FLAGS) {
-        return fail(ret_error, "unknown argument \"%.60s\"; --help lists them", argument);
+    if (flag == NULL) {
+        return config_fail(ret_error, "unknown argument \"%.60s\"; --help lists them", argument);
     }
-    if (flag < FLAG_WITH_VALUE || value == NULL) {
-        return set_word(options, flag, ret_error);
+    if (flag->set == NULL) {
+        *(bool *)member_of(options, flag) = true;
+        return 0;
+    }
+    if (value == NULL) {
+        return config_fail(ret_error, "%s: the value is missing", flag->name);
     }
     *ret_used = argument[len] == '=' ? 1 : 2;
-    return set_value(options, flag, value, ret_error);
+    return flag->set(options, flag, value, ret_error);
 }
 
 /* --- what must be there --- */
 
-static int check_raise(const struct options *options, struct options_error *ret_error)
+static int check_raise(const struct options *options, struct config_error *ret_error)
 {
     if (options->raise.by_ids || options->raise.by_time) {
         return 0;
     }
-    return fail(ret_error,
-                "say how far to raise each tag's max_id, by --raise-ids N%s: ids that were handed "
-                "out %s are not known here, and would come again",
-                options->command == OPTIONS_RESTORE ? " or --raise-time 1h (or both)" : "",
-                options->command == OPTIONS_RESTORE ? "after the backup was taken"
-                                                    : "by the lost nodes");
+    return config_fail(
+        ret_error,
+        "say how far to raise each tag's max_id, by --raise-ids N%s: ids that were handed "
+        "out %s are not known here, and would come again",
+        options->command == OPTIONS_RESTORE ? " or --raise-time 1h (or both)" : "",
+        options->command == OPTIONS_RESTORE ? "after the backup was taken" : "by the lost nodes");
 }
 
-static int check(const struct options *options, struct options_error *ret_error)
+static int check(const struct options *options, struct config_error *ret_error)
 {
     if (options->command == OPTIONS_RESTORE && options->file == NULL) {
-        return fail(ret_error, "name the backup: leafd restore FILE ...");
+        return config_fail(ret_error, "name the backup: leafd restore FILE ...");
     }
     if (options->check) {
         return 0;
     }
     if (options->command == OPTIONS_RECOVER && options->from_dir == NULL) {
-        return fail(ret_error, "--data-dir is missing: the survivor's directory");
+        return config_fail(ret_error, "--data-dir is missing: the survivor's directory");
     }
     if (options->to_dir == NULL) {
-        return fail(ret_error, "%s is missing: an empty or new directory for the node",
-                    options->command == OPTIONS_RESTORE ? "--data-dir" : "--out");
+        return config_fail(ret_error, "%s is missing: an empty or new directory for the node",
+                           options->command == OPTIONS_RESTORE ? "--data-dir" : "--out");
     }
     if (options->command == OPTIONS_RESTORE &&
         (options->node_id == 0 || options->peer_address == NULL)) {
-        return fail(ret_error,
-                    "%s is missing: the first node of the new cluster, as its settings "
-                    "node.id and peer.advertise (or peer.listen) will be",
-                    options->node_id == 0 ? "--node-id" : "--peer-address");
+        return config_fail(ret_error,
+                           "%s is missing: the first node of the new cluster, as its settings "
+                           "node.id and peer.advertise (or peer.listen) will be",
+                           options->node_id == 0 ? "--node-id" : "--peer-address");
     }
     return check_raise(options, ret_error);
 }
 
 int options_read(enum options_command command, char *const argv[], struct options *ret_options,
-                 struct options_error *ret_error)
+                 struct config_error *ret_error)
 {
     struct options options = {.command = command, .raise = {.factor = OPTIONS_FACTOR}};
     unsigned used;

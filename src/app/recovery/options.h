@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/app/config/config.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
@@ -26,7 +27,7 @@ struct raise {
     bool by_time;
     uint64_t ids;
     uint64_t time_ms;
-    uint32_t factor;
+    uint64_t factor;
 };
 
 struct options {
@@ -50,13 +51,9 @@ struct options {
     unsigned lost_count;
 };
 
-struct options_error {
-    char text[512];
-};
-
 /* argv: behind the subcommand, NULL at the end. 0, or ERR_INVALID with *ret_error. */
 int options_read(enum options_command command, char *const argv[], struct options *ret_options,
-                 struct options_error *ret_error) MUST_CHECK;
+                 struct config_error *ret_error) MUST_CHECK;
 
 void options_help(enum options_command command, struct buf *out);
 

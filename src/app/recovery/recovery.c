@@ -303,7 +303,7 @@ int recovery_run(char *const argv[], const struct recovery_guard *guard)
 {
     enum options_command command =
         strcmp(argv[1], commands[OPTIONS_RECOVER]) == 0 ? OPTIONS_RECOVER : OPTIONS_RESTORE;
-    struct options_error error = {""};
+    struct config_error error = {""};
     struct buf text = BUF_INIT;
     struct options options;
 

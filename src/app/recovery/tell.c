@@ -132,8 +132,8 @@ static void tell_time(const struct raise *raise, uint64_t age, struct buf *out)
 
     buf_printf(out,
                "- Ids of a tag that grew, in the time from the backup to the end of the old "
-               "cluster, by more than\n  it would grow in %s as fast as measured, times %" PRIu32
-               " (and by more than %" PRIu32 " of its largest segments).\n",
+               "cluster, by more than\n  it would grow in %s as fast as measured, times %" PRIu64
+               " (and by more than %" PRIu64 " of its largest segments).\n",
                span(raise->time_ms, raised), raise->factor, raise->factor);
     if (age > covered) {
         buf_printf(out,

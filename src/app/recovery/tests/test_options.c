@@ -18,7 +18,7 @@
 
 /* The words of a line, parted by one space. */
 static int read_line(enum options_command command, const char *line, struct options *ret_options,
-                     struct options_error *ret_error)
+                     struct config_error *ret_error)
 {
     static char text[512];
     char *argv[ARGUMENTS_MAX] = {NULL};
@@ -39,7 +39,7 @@ static int read_line(enum options_command command, const char *line, struct opti
 
 static void test_what_is_taken(void **state)
 {
-    struct options_error error;
+    struct config_error error;
     struct options options;
 
     (void)state;
@@ -122,7 +122,7 @@ static void test_what_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        struct options_error error;
+        struct config_error error;
         struct options options;
         int rv = read_line(faults[i].command, faults[i].line, &options, &error);
 
