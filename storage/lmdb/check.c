@@ -38,7 +38,7 @@ static void assert_cb(MDB_env *env, const char *text)
 static int check_records(const char *dir, struct store_error *ret_error)
 {
     struct lmdb_env env = {.env = NULL};
-    char *path = lmdb_path(dir, LMDB_DB);
+    LMDB_PATH(path, dir, LMDB_DB);
     /* LMDB makes a map that is too small as large as its meta page says. */
     int err = lmdb_env_open(&env, path, 1 << 20, MDB_RDONLY | MDB_NOLOCK, ret_error);
 
@@ -46,7 +46,6 @@ static int check_records(const char *dir, struct store_error *ret_error)
         (void)mdb_env_set_assert(env.env, assert_cb);
         err = lmdb_load(&env, NULL, NULL, NULL, ret_error);
     }
-    free(path);
     return err; /* the process ends, and the map with it */
 }
 

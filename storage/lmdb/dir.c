@@ -36,6 +36,11 @@ char *lmdb_path(const char *path, const char *name)
     return whole;
 }
 
+void lmdb_path_free(char **path)
+{
+    free(*path);
+}
+
 void lmdb_dir_init(struct lmdb_dir *dir, const char *path)
 {
     dir->path = MUST_HAVE(strdup(path));
@@ -132,25 +137,24 @@ static int check_owner(const char *path, uid_t owner, struct store_error *ret_er
 static int check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind, bool any_owner,
                        struct store_error *ret_error)
 {
-    char *path = lmdb_path(dir->path, name);
+    LMDB_PATH(path, dir->path, name);
     struct stat st;
-    int err = 0;
 
     if (lstat(path, &st) != 0) {
-        err = errno == ENOENT || errno == ENOTDIR ? 0
-                                                  : system_error(ret_error, "cannot look at", path);
-    } else if ((st.st_mode & S_IFMT) != kind) {
-        err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
-                              S_ISLNK(st.st_mode) ? "a symbolic link" : "something else",
-                              kind == S_IFDIR ? "directory" : "regular file");
-    } else if (kind == S_IFREG && st.st_nlink > 1 && strcmp(name, LOCK) == 0) {
-        err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
-                              "%s is also linked elsewhere, and would be overwritten there", path);
-    } else if (!any_owner) {
-        err = check_owner(path, st.st_uid, ret_error);
+        return errno == ENOENT || errno == ENOTDIR
+                   ? 0
+                   : system_error(ret_error, "cannot look at", path);
     }
-    free(path);
-    return err;
+    if ((st.st_mode & S_IFMT) != kind) {
+        return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
+                               S_ISLNK(st.st_mode) ? "a symbolic link" : "something else",
+                               kind == S_IFDIR ? "directory" : "regular file");
+    }
+    if (kind == S_IFREG && st.st_nlink > 1 && strcmp(name, LOCK) == 0) {
+        return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                               "%s is also linked elsewhere, and would be overwritten there", path);
+    }
+    return any_owner ? 0 : check_owner(path, st.st_uid, ret_error);
 }
 
 static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct store_error *ret_error)
@@ -184,9 +188,9 @@ static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct stor
  * to somebody else, is read-only, or knows no sync), it was not us who made it. */
 static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
+    LMDB_PATH(parent, dir->path, "..");
     bool made = mkdir(dir->path, 0700) == 0;
     struct stat st;
-    char *parent;
     int number;
     int err;
 
@@ -206,15 +210,12 @@ static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error 
     if (err != 0) {
         return err;
     }
-    parent = lmdb_path(dir->path, "..");
     number = sync_path(parent);
     if (!made && (number == EACCES || number == EPERM || number == EROFS || number == EINVAL)) {
         number = 0;
     }
     errno = number;
-    err = number != 0 ? system_error(ret_error, "cannot sync", parent) : 0;
-    free(parent);
-    return err;
+    return number != 0 ? system_error(ret_error, "cannot sync", parent) : 0;
 }
 
 /* Somebody else holds the lock: name the process from what it wrote. */
@@ -240,7 +241,7 @@ static void note_lock(struct lmdb_dir *dir)
 
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
-    char *path;
+    LMDB_PATH(path, dir->path, LOCK);
     int err = make(dir, loose_mode, ret_error);
     int fd;
 
@@ -248,7 +249,6 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     if (err != 0) {
         return err;
     }
-    path = lmdb_path(dir->path, LOCK);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
         err = system_error(ret_error, "cannot open", path);
@@ -258,7 +258,6 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     } else if (ftruncate(fd, 0) != 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
         err = system_error(ret_error, "cannot write", path);
     }
-    free(path);
     if (err != 0 && fd >= 0) {
         (void)close(fd);
         fd = -1;
@@ -270,24 +269,16 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     return err;
 }
 
-static char *data_path(const struct lmdb_dir *dir)
-{
-    return lmdb_path(dir->path, LMDB_DB "/" LMDB_DATA_FILE);
-}
-
 int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
 {
-    char *path = data_path(dir);
+    LMDB_PATH(path, dir->path, LMDB_DB "/" LMDB_DATA_FILE);
     struct stat st;
-    int err = 0;
 
     if (lstat(path, &st) != 0) {
-        err = system_error(ret_error, "cannot look at", path);
-    } else {
-        dir->data_file = st.st_ino;
+        return system_error(ret_error, "cannot look at", path);
     }
-    free(path);
-    return err;
+    dir->data_file = st.st_ino;
+    return 0;
 }
 
 /* Is this file no longer under its path? What cannot be looked at for another reason may be there:
@@ -295,7 +286,7 @@ int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
 static bool is_lost(const struct lmdb_dir *dir, const char *name, ino_t file,
                     struct store_error *ret_error)
 {
-    char *path = lmdb_path(dir->path, name);
+    LMDB_PATH(path, dir->path, name);
     struct stat st;
     bool lost;
 
@@ -308,7 +299,6 @@ static bool is_lost(const struct lmdb_dir *dir, const char *name, ino_t file,
         (void)store_error_set(ret_error, ERR_NOT_FOUND,
                               "%s was deleted or moved away while the node ran", path);
     }
-    free(path);
     return lost;
 }
 
@@ -321,71 +311,52 @@ bool lmdb_dir_lost(const struct lmdb_dir *dir, struct store_error *ret_error)
 
 bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name)
 {
-    char *path = lmdb_path(dir->path, name);
+    LMDB_PATH(path, dir->path, name);
     struct stat st;
-    bool has = lstat(path, &st) == 0 || errno != ENOENT;
 
-    free(path);
-    return has;
+    return lstat(path, &st) == 0 || errno != ENOENT;
 }
 
 int lmdb_dir_sync(const struct lmdb_dir *dir, const char *name, struct store_error *ret_error)
 {
-    char *path = lmdb_path(dir->path, name);
-    int err = 0;
+    LMDB_PATH(path, dir->path, name);
 
     errno = sync_path(path);
-    if (errno != 0) {
-        err = system_error(ret_error, "cannot sync", path);
-    }
-    free(path);
-    return err;
+    return errno != 0 ? system_error(ret_error, "cannot sync", path) : 0;
 }
 
 int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to,
                     struct store_error *ret_error)
 {
-    char *from_path = lmdb_path(dir->path, from);
-    char *to_path = lmdb_path(dir->path, to);
-    int err = 0;
+    LMDB_PATH(from_path, dir->path, from);
+    LMDB_PATH(to_path, dir->path, to);
 
     ASSERT(dir->lock_fd >= 0);
-    if (rename(from_path, to_path) != 0) {
-        err = system_error(ret_error, "cannot rename to", to_path);
-    }
-    free(from_path);
-    free(to_path);
-    return err != 0 ? err : lmdb_dir_sync(dir, ".", ret_error);
+    return rename(from_path, to_path) != 0 ? system_error(ret_error, "cannot rename to", to_path)
+                                           : lmdb_dir_sync(dir, ".", ret_error);
 }
 
 int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
 {
     static const char *const left[] = {LMDB_DB_NEW "/" LMDB_DATA_FILE,
                                        LMDB_DB_NEW "/" LMDB_LOCK_FILE, LMDB_DB_NEW};
-    char *path;
-    int err = 0;
+    LMDB_PATH(made, dir->path, LMDB_DB_NEW);
 
     ASSERT(dir->lock_fd >= 0);
-    for (size_t i = 0; i < sizeof left / sizeof left[0] && err == 0; i++) {
-        path = lmdb_path(dir->path, left[i]);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        LMDB_PATH(path, dir->path, left[i]);
+
         if (remove(path) != 0 && errno != ENOENT) {
-            err = system_error(ret_error, "cannot remove what a crash left,", path);
+            return system_error(ret_error, "cannot remove what a crash left,", path);
         }
-        free(path);
     }
-    if (err != 0) {
-        return err;
-    }
-    path = lmdb_path(dir->path, LMDB_DB_NEW);
-    err = mkdir(path, 0700) == 0 ? 0 : system_error(ret_error, "cannot make", path);
-    free(path);
-    return err;
+    return mkdir(made, 0700) == 0 ? 0 : system_error(ret_error, "cannot make", made);
 }
 
 int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
                      struct store_error *ret_error)
 {
-    char *path = lmdb_path(dir->path, MARKER);
+    LMDB_PATH(path, dir->path, MARKER);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     int err = 0;
@@ -400,7 +371,6 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
     if (file != NULL) {
         (void)fclose(file);
     }
-    free(path);
     return err;
 }
 
@@ -425,16 +395,11 @@ static int write_whole(const char *path, const struct buf *content, struct store
 /* Written beside and renamed, so that a crash leaves either no marker or a whole one. */
 int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct store_error *ret_error)
 {
-    char *path = lmdb_path(dir->path, MARKER_NEW);
-    struct buf content = BUF_INIT;
+    LMDB_PATH(path, dir->path, MARKER_NEW);
+    BUF_LOCAL(content);
     int err;
 
     buf_printf(&content, MARKER_FORMAT, store_id);
     err = write_whole(path, &content, ret_error);
-    if (err == 0) {
-        err = lmdb_dir_rename(dir, MARKER_NEW, MARKER, ret_error);
-    }
-    buf_free(&content);
-    free(path);
-    return err;
+    return err != 0 ? err : lmdb_dir_rename(dir, MARKER_NEW, MARKER, ret_error);
 }

@@ -53,6 +53,11 @@ bool lmdb_dir_lost(const struct lmdb_dir *dir, struct store_error *ret_error);
 
 /* "<path>/<name>", malloc'ed. */
 char *lmdb_path(const char *path, const char *name);
+void lmdb_path_free(char **path);
+
+/* One that is freed at the end of its block. */
+#define LMDB_PATH(variable, path, name)                                                            \
+    char *variable __attribute__((cleanup(lmdb_path_free))) = lmdb_path(path, name)
 
 /* Anything but a clear "no" counts as there: opening it will say what is wrong. */
 bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name);

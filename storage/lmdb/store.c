@@ -421,13 +421,12 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
  * page, and carries out what a fresh one is to begin with. */
 static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
-    char *path = lmdb_path(lmdb->dir.path, LMDB_DB_NEW);
+    LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
     struct lmdb_txn txn;
     int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, MDB_CREATE, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
-    free(path);
     if (err == 0) {
         err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
     }
@@ -590,11 +589,10 @@ static int read_meta(struct store_lmdb *lmdb, struct store_error *ret_error)
 static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wanted,
                         struct store_error *ret_error)
 {
-    char *path = lmdb_path(lmdb->dir.path, LMDB_DB);
+    LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
     int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, 0, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
-    free(path);
     if (err == 0) {
         err = read_meta(lmdb, ret_error);
     }
