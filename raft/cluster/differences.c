@@ -15,31 +15,20 @@ void differences_init(struct differences *differences, const struct ground *on,
     *differences = (struct differences){.on = on, .settings = *settings};
 }
 
-static const struct net_peer *listed(const struct differences *differences, uint64_t id)
-{
-    for (size_t i = 0; i < differences->settings.member_count; i++) {
-        if (differences->settings.members[i].id == id) {
-            return &differences->settings.members[i];
-        }
-    }
-    return NULL;
-}
-
 /* Are the members of the settings those of the log, at the same addresses? */
 static bool members_agree(const struct differences *differences, const struct configuration *conf)
 {
-    if (conf->count != differences->settings.member_count) {
-        return false;
-    }
-    for (unsigned i = 0; i < conf->count; i++) {
-        const struct net_peer *peer = listed(differences, conf->members[i].id);
+    const struct differences_settings *settings = &differences->settings;
 
-        if (peer == NULL ||
-            strcmp(peer->address, ground_address(differences->on, &conf->members[i])) != 0) {
+    MEMBER_FOREACH (member, conf) {
+        const struct net_peer *peer =
+            net_peer_find(settings->members, settings->member_count, member->id);
+
+        if (peer == NULL || strcmp(peer->address, ground_address(differences->on, member)) != 0) {
             return false;
         }
     }
-    return true;
+    return conf->count == settings->member_count;
 }
 
 static unsigned compare(const struct differences *differences, const struct configuration *conf)
@@ -80,8 +69,8 @@ static void tell_members(const struct differences *differences, const struct con
 
         put_member(&setting, peer->id, peer->address);
     }
-    for (unsigned i = 0; i < conf->count; i++) {
-        put_member(&known, conf->members[i].id, ground_address(differences->on, &conf->members[i]));
+    MEMBER_FOREACH (member, conf) {
+        put_member(&known, member->id, ground_address(differences->on, member));
     }
     log_warn(
         "raft", "cluster.members is not what the log knows, and the log's members hold",

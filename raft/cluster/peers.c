@@ -25,28 +25,18 @@ void peers_init(struct peers *peers, const struct ground *on, struct birth_watch
 
 static bool is_peer(const struct peers *peers, uint64_t id)
 {
-    for (size_t i = 0; i < peers->count; i++) {
-        if (peers->items[i].id == id) {
-            return true;
-        }
-    }
-    return false;
+    return net_peer_find(peers->items, peers->count, id) != NULL;
 }
 
-static struct net_peer *heard_find(struct peers *peers, uint64_t id)
+static const struct net_peer *heard_find(const struct peers_heard *heard, uint64_t id)
 {
-    for (size_t i = 0; i < peers->heard.count; i++) {
-        if (peers->heard.items[i].id == id) {
-            return &peers->heard.items[i];
-        }
-    }
-    return NULL;
+    return net_peer_find(heard->items, heard->count, id);
 }
 
 /* What it says itself is the newest, then what a newer configuration than ours says. */
 static const char *address_of(struct peers *peers, const struct conf_member *member)
 {
-    const struct net_peer *heard = heard_find(peers, member->id);
+    const struct net_peer *heard = heard_find(&peers->heard, member->id);
     const struct conf_member *learned = configuration_find(&peers->learned.conf, member->id);
 
     if (heard != NULL) {
@@ -225,18 +215,17 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
 static void hear_address(struct peers *peers, uint64_t id, const char *address)
 {
     struct peers_heard *heard = &peers->heard;
-    struct net_peer *peer = heard_find(peers, id);
+    const struct net_peer *known = heard_find(heard, id);
+    struct net_peer *peer;
     struct node_info info;
 
     if (address[0] == '\0' || !fsm_node(peers->on->fsm, id, &info) ||
         is_registered_at(peers, id, address) ||
-        (peer != NULL && strcmp(peer->address, address) == 0) ||
-        (peer == NULL && heard->count == LIMIT_PEERS)) {
+        (known != NULL && strcmp(known->address, address) == 0) ||
+        (known == NULL && heard->count == LIMIT_PEERS)) {
         return;
     }
-    if (peer == NULL) {
-        peer = &heard->items[heard->count++];
-    }
+    peer = &heard->items[known != NULL ? (size_t)(known - heard->items) : heard->count++];
     *peer = (struct net_peer){.id = id};
     memcpy(peer->address, address, strlen(address));
     heard->changes++;

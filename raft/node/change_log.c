@@ -67,16 +67,6 @@ static void look_at_members(struct change_log *log, const struct replica *replic
     log->conf = conf;
 }
 
-static struct net_peer *reached(struct change_log *log, uint64_t id)
-{
-    for (size_t i = 0; i < log->reached_count; i++) {
-        if (log->reached[i].id == id) {
-            return &log->reached[i];
-        }
-    }
-    return NULL;
-}
-
 /* Where the state says that members are reached which have moved. */
 static void look_at_addresses(struct change_log *log, const struct replica *replica, bool tell)
 {
@@ -89,7 +79,7 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
     log->moves = fsm_member_moves(replica->fsm);
     MEMBER_FOREACH (member, &log->conf) {
         const char *address = fsm_member_address(replica->fsm, member->id);
-        const struct net_peer *before = reached(log, member->id);
+        const struct net_peer *before = net_peer_find(log->reached, log->reached_count, member->id);
         char text[ADDRESS_TEXT_BYTES];
 
         if (address == NULL) {

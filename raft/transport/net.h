@@ -24,6 +24,18 @@ struct net_peer {
     char address[LIMIT_ADDRESS_BYTES + 1]; /* "host:port" */
 };
 
+/* NULL: none of them has this id. */
+static inline const struct net_peer *net_peer_find(const struct net_peer *peers, size_t count,
+                                                   uint64_t id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i].id == id) {
+            return &peers[i];
+        }
+    }
+    return NULL;
+}
+
 /* With whose data a peer is here, as this node sees it: store ids, 0 where it is not. */
 struct net_presence {
     uint64_t dials;   /* of the process that dials now */

@@ -197,16 +197,6 @@ static bool net_connected(struct net *base, uint64_t peer)
     return link != NULL && net_link_is_up(link);
 }
 
-static const struct net_peer *find_peer(const struct net_peer *peers, size_t count, uint64_t id)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (peers[i].id == id) {
-            return &peers[i];
-        }
-    }
-    return NULL;
-}
-
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
 {
     struct net_uv *net = CONTAINER(base, struct net_uv, base);
@@ -216,7 +206,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     ASSERT(!net->hub.closing && count <= LIMIT_PEERS);
     for (link = TAILQ_FIRST(&net->links.list); link != NULL; link = next) {
         next = TAILQ_NEXT(link, link);
-        if (find_peer(peers, count, link->id) == NULL) {
+        if (net_peer_find(peers, count, link->id) == NULL) {
             net_link_close(link);
         }
     }

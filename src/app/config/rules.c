@@ -60,12 +60,7 @@ static const struct net_peer *own_member(const struct config *config)
 {
     const struct node_peers *members = &config->node.members;
 
-    for (size_t i = 0; i < members->count; i++) {
-        if (members->peers[i].id == config->node.node_id) {
-            return &members->peers[i];
-        }
-    }
-    return NULL;
+    return net_peer_find(members->peers, members->count, config->node.node_id);
 }
 
 /* A member's address is the one that the members know. */
