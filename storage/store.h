@@ -178,8 +178,8 @@ struct store;
 struct store_snapshot;
 
 struct store_ops {
-    /* Read and verify everything. row_fn is called for each row. 0, ERR_CORRUPT, ERR_BAD_VERSION,
-     * ERR_IO, or row_fn's error; *ret_error is set on failure. */
+    /* Read and verify everything. row_fn, unless it is NULL, is called for each row. 0,
+     * ERR_CORRUPT, ERR_BAD_VERSION, ERR_IO, or row_fn's error; *ret_error is set on failure. */
     int (*load)(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
                 void *data, struct store_error *ret_error);
     /* Carry out the list in one durable transaction. 0 or ERR_IO, ERR_DISK_FULL, ERR_CORRUPT (an

@@ -350,7 +350,7 @@ static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_
     int err = store_meta_verify(&state->meta, ret_error);
 
     for (size_t i = 0; i < state->row_count && err == 0; i++) {
-        err = row_fn(data, &state->rows[i]->row);
+        err = row_fn != NULL ? row_fn(data, &state->rows[i]->row) : 0;
         if (err != 0) {
             (void)store_error_set(ret_error, err, "a row was refused: %s", err_text(err));
         }

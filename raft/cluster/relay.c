@@ -106,12 +106,6 @@ void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply)
     }
 }
 
-static void give_back(struct relayed *relayed)
-{
-    ground_refuse(relayed->owner->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
-    forget(relayed);
-}
-
 /* Forget what came from this origin, and give back what went to another leader than this one. */
 static void sweep(struct relay *relay, uint64_t origin, uint64_t leader)
 {
@@ -123,7 +117,8 @@ static void sweep(struct relay *relay, uint64_t origin, uint64_t leader)
         if (relayed->origin == origin) {
             forget(relayed);
         } else if (relayed->leader != leader) {
-            give_back(relayed);
+            ground_refuse(relay->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+            forget(relayed);
         }
     }
 }

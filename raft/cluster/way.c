@@ -39,13 +39,6 @@ static void ask(struct way *way, uint64_t peer)
                      ++way->round);
 }
 
-static void ask_everybody(struct way *way)
-{
-    for (size_t i = 0; i < way->peer_count; i++) {
-        ask(way, way->peers[i]);
-    }
-}
-
 void way_set_peers(struct way *way, const struct net_peer *peers, size_t count)
 {
     ASSERT(count <= LIMIT_PEERS);
@@ -199,7 +192,9 @@ void way_turn(struct way *way, const struct way_load *load)
     }
     if (!needs_none(way) && way->state == WAY_SOUGHT && now_ms >= search_due_ms(way, load)) {
         way->searched_ms = now_ms;
-        ask_everybody(way);
+        for (size_t i = 0; i < way->peer_count; i++) {
+            ask(way, way->peers[i]);
+        }
     }
 }
 

@@ -344,11 +344,9 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
 
 static void note_all_acknowledged(struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
-
-    for (unsigned i = 0; i < configuration->count; i++) {
-        if (configuration->members[i].id != driver->config.node_id) {
-            note_acknowledged(driver, configuration->members[i].id);
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (member->id != driver->config.node_id) {
+            note_acknowledged(driver, member->id);
         }
     }
 }
@@ -1460,13 +1458,8 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     struct write *write = writes_new(&driver->writes, STORE_LOCAL);
 
     ASSERT(len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
-    write->on_local = done;
-    write->local_data = done_data;
     buf_put(&write->bytes, data, len);
-    write->op.local_key = key;
-    write->op.local = write->bytes.data;
-    write->op.local_len = (uint32_t)len;
-    write_submit(write);
+    write_submit_local(write, key, done, done_data);
 }
 
 void driver_mark_joined(struct driver *driver, uint64_t incarnation)

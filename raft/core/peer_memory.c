@@ -14,11 +14,6 @@ int peer_memory_init(struct peer_memory *memory, struct writes *writes, const st
     return rv;
 }
 
-static void on_nothing_to_do(void *data)
-{
-    (void)data;
-}
-
 static void submit(struct peer_memory *memory, bool more, void (*done)(void *data), void *data)
 {
     struct write *write = writes_new(memory->writes, STORE_LOCAL);
@@ -27,14 +22,9 @@ static void submit(struct peer_memory *memory, bool more, void (*done)(void *dat
     memory->seen.changed = false;
     memory->since_ms = UINT64_MAX;
     memory->saved_ms = clock_now_ms(memory->clock);
-    write->on_local = done;
-    write->local_data = data;
     rollback_save(&memory->seen, &write->bytes);
-    write->op.local_key = LOCAL_PEERS;
-    write->op.local = write->bytes.data;
-    write->op.local_len = (uint32_t)write->bytes.len;
     write->op.more = more;
-    write_submit(write);
+    write_submit_local(write, LOCAL_PEERS, done, data);
 }
 
 /* Since when is there something to write? */
@@ -51,7 +41,7 @@ void peer_memory_join(struct peer_memory *memory)
 
     note_change(memory, now_ms);
     if (memory->since_ms != UINT64_MAX && now_ms >= memory->saved_ms + PEER_MEMORY_JOIN_MS) {
-        submit(memory, true, on_nothing_to_do, NULL);
+        submit(memory, true, NULL, NULL);
     }
 }
 
@@ -61,7 +51,7 @@ void peer_memory_tick(struct peer_memory *memory)
 
     note_change(memory, now_ms);
     if (memory->seen.met || now_ms >= peer_memory_next_ms(memory)) {
-        submit(memory, false, on_nothing_to_do, NULL);
+        submit(memory, false, NULL, NULL);
     }
 }
 
@@ -73,7 +63,7 @@ uint64_t peer_memory_next_ms(const struct peer_memory *memory)
 void peer_memory_save(struct peer_memory *memory)
 {
     if (memory->seen.met || memory->seen.changed) {
-        submit(memory, false, on_nothing_to_do, NULL);
+        submit(memory, false, NULL, NULL);
     }
 }
 

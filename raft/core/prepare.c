@@ -279,17 +279,10 @@ void prepare_member_record(uint64_t incarnation, struct buf *record)
     buf_put_u64(record, incarnation);
 }
 
-static int skip_row(void *data, const struct store_row *row)
-{
-    (void)data;
-    (void)row;
-    return 0;
-}
-
 int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error)
 {
     struct store_loaded loaded;
-    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+    int rv = store->ops->load(store, &loaded, NULL, NULL, ret_error);
 
     if (rv == 0) {
         *ret_is_empty = prepare_is_empty(&loaded);
@@ -304,7 +297,7 @@ int prepare_reset_term(struct store *store, struct store_error *ret_error)
     struct store_op op = {.kind = STORE_HARD_STATE, .lower = true};
     struct store_loaded loaded;
     uint64_t last_term;
-    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+    int rv = store->ops->load(store, &loaded, NULL, NULL, ret_error);
 
     if (rv != 0) {
         return rv;
@@ -327,7 +320,7 @@ int prepare_reset_term(struct store *store, struct store_error *ret_error)
     return rv;
 }
 
-static int load_row(void *data, const struct store_row *row)
+int prepare_load_row(void *data, const struct store_row *row)
 {
     return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
@@ -388,7 +381,7 @@ int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_
     int rv;
 
     fsm_load_begin(fsm);
-    rv = store->ops->load(store, ret_loaded, load_row, fsm, ret_error);
+    rv = store->ops->load(store, ret_loaded, prepare_load_row, fsm, ret_error);
     if (rv != 0) {
         say_newer(fsm, rv, ret_error);
         return rv;

@@ -39,6 +39,9 @@ bool prepare_first_list(const struct store_loaded *loaded, struct configuration 
  * and must never begin one. */
 bool prepare_is_joiner(const struct store_loaded *loaded);
 
+/* A store_row_fn: into the state machine that is data. */
+int prepare_load_row(void *data, const struct store_row *row);
+
 /*
  * See above. random: of this start. members: those of a new store's configuration, all voters, the
  * same on every node; or none: it joins. loaded is changed to match. 0 or the store's error,

@@ -40,6 +40,16 @@ void write_submit(struct write *write)
     write->writes->disk->ops->submit(write->writes->disk, &write->op);
 }
 
+void write_submit_local(struct write *write, uint32_t key, void (*done)(void *data), void *data)
+{
+    write->on_local = done;
+    write->local_data = data;
+    write->op.local_key = key;
+    write->op.local = write->bytes.data;
+    write->op.local_len = (uint32_t)write->bytes.len;
+    write_submit(write);
+}
+
 struct write *writes_take(struct writes *writes)
 {
     struct write *write = STAILQ_FIRST(&writes->back);

@@ -54,6 +54,9 @@ struct write *writes_new(struct writes *writes, enum store_op_kind kind);
 
 void write_submit(struct write *write);
 
+/* Submit one of LOCAL, whose record is in bytes; done, unless it is NULL, once it is written. */
+void write_submit_local(struct write *write, uint32_t key, void (*done)(void *data), void *data);
+
 /* The oldest one that came back, or NULL. */
 struct write *writes_take(struct writes *writes);
 

@@ -282,7 +282,7 @@ static uint8_t mode_to_put(struct sim_node *node, unsigned t)
     return TAG_MODE_MONOTONIC;
 }
 
-static void put_shared(struct sim_node *node, unsigned t)
+void sim_client_put(struct sim_node *node, unsigned t)
 {
     struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
@@ -368,11 +368,6 @@ static void get_kept(struct sim_node *node)
     query_submit(request, name, (size_t)len);
 }
 
-void sim_client_put(struct sim_node *node, unsigned tag)
-{
-    put_shared(node, tag);
-}
-
 void sim_admin_event(struct sim_world *world)
 {
     struct sim_node *node = sim_any_running(world);
@@ -384,7 +379,7 @@ void sim_admin_event(struct sim_world *world)
         return;
     }
     if (what < 35) {
-        put_shared(node, t);
+        sim_client_put(node, t);
     } else if (what < 43) {
         delete_shared(node, t);
     } else if (what < 65) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/core/prepare.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
@@ -47,11 +48,6 @@ static struct sim_node *choose(struct sim_world *world)
     return count >= VOTERS_MIN ? chosen : NULL;
 }
 
-static int take_row(void *data, const struct store_row *row)
-{
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 static void commit(struct sim_node *node, const struct store_loaded *loaded, struct fsm *fsm,
                    const struct fsm_changes *changes)
 {
@@ -85,7 +81,7 @@ static bool plant(struct sim_node *node)
 
     sim_store_open(node);
     fsm_load_begin(fsm);
-    if (node->store->ops->load(node->store, &loaded, take_row, fsm, &error) != 0 ||
+    if (node->store->ops->load(node->store, &loaded, prepare_load_row, fsm, &error) != 0 ||
         fsm_load_end(fsm, loaded.position.index) != 0) {
         sim_fail(node->world, "node %u: its disk cannot be read: %s", node->id, error.text);
     }

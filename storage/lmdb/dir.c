@@ -70,8 +70,7 @@ static int sync_path(const char *path)
 
 /* --- is it ours? --- */
 
-/* What a start that was cut short may leave, and what a fresh file system has. */
-static bool is_left(const char *name)
+bool lmdb_dir_is_left(const char *name)
 {
     static const char *const left[] = {".", "..", LOCK, LMDB_DB_NEW, MARKER_NEW, "lost+found"};
 
@@ -99,7 +98,7 @@ static int check_content(const struct lmdb_dir *dir, struct store_error *ret_err
     }
     /* readdir() is safe here: nobody else has this stream. */
     while (err == 0 && (entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        if (!is_left(entry->d_name)) {
+        if (!lmdb_dir_is_left(entry->d_name)) {
             err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
                                   "%s holds files that are not leafd's (%.64s): choose an empty "
                                   "directory, or one that does not exist yet",

@@ -62,6 +62,9 @@ void lmdb_path_free(char **path);
 /* Anything but a clear "no" counts as there: opening it will say what is wrong. */
 bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name);
 
+/* Is it what a start that was cut short may leave, or what a fresh file system has? */
+bool lmdb_dir_is_left(const char *name);
+
 /* Make what is under this name durable: "." for the directory. */
 int lmdb_dir_sync(const struct lmdb_dir *dir, const char *name,
                   struct store_error *ret_error) MUST_CHECK;

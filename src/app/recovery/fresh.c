@@ -13,23 +13,11 @@
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
+#include "storage/lmdb/dir.h"
 #include "storage/lmdb/store.h"
 
 #define MAP_MIN_BYTES (64ULL << 20)
 #define MAP_FACTOR 4 /* rows in pages, and the copy that a transaction makes */
-
-/* What a store that was not finished has. */
-static bool is_left_over(const char *name)
-{
-    static const char *const names[] = {".", "..", "lock", "db.new", "made.new", "lost+found"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 int fresh_check(const char *dir, struct store_error *ret_error)
 {
@@ -43,7 +31,7 @@ int fresh_check(const char *dir, struct store_error *ret_error)
                                                  dir, strerror(errno));
     }
     while (err == 0 && (entry = readdir(open)) != NULL) {
-        if (!is_left_over(entry->d_name)) {
+        if (!lmdb_dir_is_left(entry->d_name)) {
             err = store_error_set(ret_error, ERR_EXISTS,
                                   "%.120s is not empty: there is %.60s in it. Name a directory "
                                   "that is empty, or not there yet",

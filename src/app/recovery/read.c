@@ -142,13 +142,21 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
 
 /* --- a directory --- */
 
-static int open_store(const char *dir, struct store **ret_store, struct store_error *ret_error)
+/* All that is in it, and its rows to row_fn. */
+static int load(const char *dir, struct store_loaded *ret_loaded, store_row_fn row_fn, void *data,
+                struct store_error *ret_error)
 {
     const struct store_lmdb_config config = {
         .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
+    struct store *store;
     bool made;
+    int err = store_lmdb_open(&config, &store, &made, ret_error);
 
-    return store_lmdb_open(&config, ret_store, &made, ret_error);
+    if (err == 0) {
+        err = store->ops->load(store, ret_loaded, row_fn, data, ret_error);
+        store->ops->close(store);
+    }
+    return err;
 }
 
 /* The newest configuration of the log, committed or not. */
@@ -198,12 +206,7 @@ static int add_row(void *data, const struct store_row *row)
     struct loading *loading = data;
 
     saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
-    return fsm_load_row(loading->fsm, row->key, row->key_len, row->value, row->value_len);
-}
-
-static int load_row(void *data, const struct store_row *row)
-{
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+    return prepare_load_row(loading->fsm, row);
 }
 
 /* Carry out an entry behind the rows. */
@@ -297,18 +300,14 @@ int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_re
 {
     struct loading loading = {ret_saved, fsm_new()};
     struct store_loaded loaded;
-    struct store *store;
-    int err = open_store(dir, &store, ret_error);
+    int err;
 
     *ret_saved = (struct saved){0};
+    fsm_load_begin(loading.fsm);
+    err = load(dir, &loaded, add_row, &loading, ret_error);
     if (err == 0) {
-        fsm_load_begin(loading.fsm);
-        err = store->ops->load(store, &loaded, add_row, &loading, ret_error);
-        if (err == 0) {
-            err = take_loaded(&loading, &loaded, ret_reach, ret_error);
-            store_loaded_release(&loaded);
-        }
-        store->ops->close(store);
+        err = take_loaded(&loading, &loaded, ret_reach, ret_error);
+        store_loaded_release(&loaded);
     }
     fsm_free(loading.fsm);
     if (err != 0) {
@@ -321,18 +320,14 @@ int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret
 {
     struct fsm *fsm = fsm_new();
     struct store_loaded loaded;
-    struct store *store;
-    int err = open_store(dir, &store, ret_error);
+    int err;
 
+    fsm_load_begin(fsm);
+    err = load(dir, &loaded, prepare_load_row, fsm, ret_error);
     if (err == 0) {
-        fsm_load_begin(fsm);
-        err = store->ops->load(store, &loaded, load_row, fsm, ret_error);
-        if (err == 0) {
-            err = fsm_load_end(fsm, loaded.position.index);
-            set_reach(ret_reach, &loaded, fsm);
-            store_loaded_release(&loaded);
-        }
-        store->ops->close(store);
+        err = fsm_load_end(fsm, loaded.position.index);
+        set_reach(ret_reach, &loaded, fsm);
+        store_loaded_release(&loaded);
     }
     fsm_free(fsm);
     return err;

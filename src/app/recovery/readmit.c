@@ -85,13 +85,6 @@ static int help(void)
 
 /* --- what is there --- */
 
-static int no_row(void *data, const struct store_row *row)
-{
-    (void)data;
-    (void)row;
-    return 0; /* they were looked at before */
-}
-
 static int take(const struct store_loaded *loaded, struct readmit_found *found,
                 struct store_error *ret_error)
 {
@@ -142,7 +135,7 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     if (err != 0) {
         return err;
     }
-    err = (*ret_store)->ops->load(*ret_store, &loaded, no_row, NULL, ret_error);
+    err = (*ret_store)->ops->load(*ret_store, &loaded, NULL, NULL, ret_error);
     if (err == 0) {
         err = take(&loaded, found, ret_error);
         store_loaded_release(&loaded);
