@@ -35,24 +35,6 @@ static void voices_clear(struct doubt_voices *voices, uint64_t index)
     *voices = (struct doubt_voices){.index = index};
 }
 
-static void voices_put(struct doubt_voices *voices, uint64_t id, uint64_t value)
-{
-    struct doubt_voice *place = NULL;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct doubt_voice *voice = &voices->of[i];
-
-        if (voice->id == id) {
-            place = voice;
-            break;
-        }
-        place = place == NULL && voice->id == 0 ? voice : place;
-    }
-    if (place != NULL) { /* else: of nodes that are no voters any more */
-        *place = (struct doubt_voice){id, value};
-    }
-}
-
 static const struct doubt_voice *voices_find(const struct doubt_voices *voices, uint64_t id)
 {
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
@@ -61,6 +43,16 @@ static const struct doubt_voice *voices_find(const struct doubt_voices *voices, 
         }
     }
     return NULL;
+}
+
+static void voices_put(struct doubt_voices *voices, uint64_t id, uint64_t value)
+{
+    const struct doubt_voice *own = voices_find(voices, id);
+    const struct doubt_voice *place = own != NULL ? own : voices_find(voices, 0);
+
+    if (place != NULL) { /* else: of nodes that are no voters any more */
+        voices->of[place - voices->of] = (struct doubt_voice){id, value};
+    }
 }
 
 /* --- the question --- */
@@ -135,12 +127,12 @@ static void is_right(struct doubt *doubt)
     log_line(LOG_LEVEL_ERROR, "raft", "others confirm this node, and not what was said of it",
              "peer=%llu code=%s said=\"%s\"", (unsigned long long)doubt->from, err_code(err),
              doubt->text);
-    trust_alarm(&doubt->on->driver->trust, doubt->from,
-                err == ERR_DIVERGED       ? "state_digest"
-                : err == ERR_CONTRADICTED ? "committed_entry"
-                : err == ERR_NEWER        ? "snapshot_level"
-                                          : "start",
-                doubt->voices.index, doubt->value);
+    (void)trust_alarm(&doubt->on->driver->trust, doubt->from,
+                      err == ERR_DIVERGED       ? "state_digest"
+                      : err == ERR_CONTRADICTED ? "committed_entry"
+                      : err == ERR_NEWER        ? "snapshot_level"
+                                                : "start",
+                      doubt->voices.index, doubt->value);
     if (err == ERR_STALE) {
         doubt->owner->not_superseded(doubt->owner);
     } else if (err != ERR_NEWER) {

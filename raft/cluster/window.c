@@ -72,9 +72,8 @@ static uint32_t hash_of(const struct hash_link *link)
 
 struct windows *windows_new(const struct clock *clock)
 {
-    struct windows *windows = calloc(1, sizeof *windows);
+    struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
 
-    ASSERT(windows != NULL);
     windows->clock = clock;
     hash_table_init(&windows->table, hash_of);
     TAILQ_INIT(&windows->uses);
@@ -172,8 +171,8 @@ static struct window *find_or_make(struct windows *windows, const char *name, si
     struct window *window = find(windows, name, len);
 
     if (window == NULL && make_room(windows)) {
-        window = calloc(1, sizeof *window + len);
-        ASSERT(window != NULL && len <= LIMIT_TAG_NAME_BYTES);
+        ASSERT(len <= LIMIT_TAG_NAME_BYTES);
+        window = MUST_HAVE(calloc(1, sizeof *window + len));
         memcpy(window->name, name, len);
         window->name_len = (uint16_t)len;
         window->hash = (uint32_t)hash_bytes(name, len, 0);
@@ -568,9 +567,8 @@ static void returned_done_cb(struct id_request *request)
 
 static struct returned *returned_new(struct windows *windows, uint64_t deadline_ms)
 {
-    struct returned *returned = calloc(1, sizeof *returned);
+    struct returned *returned = MUST_HAVE(calloc(1, sizeof *returned));
 
-    ASSERT(returned != NULL);
     returned->windows = windows;
     returned->request.kind = ID_REQUEST_COMMAND;
     returned->request.deadline_ms = deadline_ms;

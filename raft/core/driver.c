@@ -745,8 +745,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
         return true;
     }
     if (contradiction.index <= driver->vouched) {
-        trust_alarm(&driver->trust, from, "committed_entry", contradiction.index, driver->vouched);
-        return false;
+        return trust_alarm(&driver->trust, from, "committed_entry", contradiction.index,
+                           driver->vouched);
     }
     snprintf(text, sizeof text,
              "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
@@ -870,8 +870,7 @@ static bool believes_entries(struct driver *driver, uint64_t from,
                    entry->buf.len);
         break;
     case ENTRIES_LIE:
-        trust_alarm(&driver->trust, from, checked.field, checked.value, checked.bound);
-        return false;
+        return trust_alarm(&driver->trust, from, checked.field, checked.value, checked.bound);
     }
     return true;
 }
@@ -999,8 +998,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
         log_too_large(driver, from);
         believed = false;
     } else if (fits) {
-        trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
-        believed = false;
+        believed = trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
     }
     snapshot_drop_in(&driver->transfers);
     trial_drop(&driver->trial);

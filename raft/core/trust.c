@@ -91,7 +91,7 @@ static uint64_t own_last(const struct trust *trust)
     return raft_last_index(&trust->consensus->raft);
 }
 
-void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
+bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
                  uint64_t bound)
 {
     struct trust_alarm *alarm = &trust->alarm;
@@ -100,7 +100,7 @@ void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
     alarm->count++;
     if (now < alarm->quiet_until_ms) {
         alarm->unlogged++;
-        return;
+        return false;
     }
     log_error(
         "raft", "a peer says what cannot be",
@@ -112,6 +112,7 @@ void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         (unsigned long long)alarm->unlogged);
     alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
+    return false;
 }
 
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term)
@@ -123,19 +124,14 @@ bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t 
         return true;
     }
     plausible_refused(&trust->plausible, now);
-    trust_alarm(trust, from, field, term, bound);
-    return false;
+    return trust_alarm(trust, from, field, term, bound);
 }
 
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index)
 {
     uint64_t bound = plausible_index(own_last(trust));
 
-    if (index <= bound) {
-        return true;
-    }
-    trust_alarm(trust, from, field, index, bound);
-    return false;
+    return index <= bound || trust_alarm(trust, from, field, index, bound);
 }
 
 static bool believes_indexes(struct trust *trust, uint64_t from, const struct raft_message *message)
@@ -165,13 +161,8 @@ static bool believes_indexes(struct trust *trust, uint64_t from, const struct ra
 
 static bool believes_leader(struct trust *trust, uint64_t from, uint64_t term)
 {
-    uint64_t leader = trust->leader;
-
-    if (term != trust->led_term || from == leader) {
-        return true;
-    }
-    trust_alarm(trust, from, "leader_of_term", from, leader);
-    return false;
+    return term != trust->led_term || from == trust->leader ||
+           trust_alarm(trust, from, "leader_of_term", from, trust->leader);
 }
 
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
@@ -194,8 +185,7 @@ static bool believes_first_entry(struct trust *trust, uint64_t from,
         args->entries[0].type == RAFT_CHANGE) {
         return true;
     }
-    trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
-    return false;
+    return trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
 }
 
 /* Everybody stands for himself, and grants what was asked for: a vote in this node's term, a
@@ -207,18 +197,13 @@ static bool believes_vote(struct trust *trust, uint64_t from, const struct raft_
     uint64_t asked = own_term(trust);
 
     if (message->type == RAFT_REQUEST_VOTE && vote->candidate_id != from) {
-        trust_alarm(trust, from, "candidate_id", vote->candidate_id, from);
-        return false;
+        return trust_alarm(trust, from, "candidate_id", vote->candidate_id, from);
     }
     if (message->type != RAFT_REQUEST_VOTE_RESULT || !result->vote_granted) {
         return true;
     }
     asked += result->pre_vote ? 1 : 0;
-    if (result->term > asked) {
-        trust_alarm(trust, from, "granted_term", result->term, asked);
-        return false;
-    }
-    return true;
+    return result->term <= asked || trust_alarm(trust, from, "granted_term", result->term, asked);
 }
 
 bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message)

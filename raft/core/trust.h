@@ -95,8 +95,9 @@ bool trust_message(struct trust *trust, uint64_t from, const struct raft_message
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term);
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index);
 
-/* Raise the alarm: a field that a peer said is not believed, beside what it may be (bound). */
-void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
+/* Raise the alarm: a field that a peer said is not believed, beside what it may be (bound). False.
+ */
+bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
                  uint64_t bound);
 
 /* Somebody leads a term, as far as this node can know. */

@@ -238,26 +238,27 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
                  : LOG_LEVEL_ERROR,
              "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
              (unsigned long long)peer, err_code(err), text);
-    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && node->state < NODE_WRITING) {
+    if (node->state >= NODE_WRITING) {
+        return;
+    }
+    if (err == ERR_WRONG_NODE || err == ERR_REMOVED) {
         maybe_lost(node);
     }
-    if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
+    if (err == ERR_WRONG_NODE) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
         node->process->failed(node->process, ERR_REFUSED,
                               "the cluster knows this node id with another data directory (was it "
                               "wiped or replaced, or is there another process in its place?): put "
                               "the old one back, or join under a new id");
     }
-    if (err == ERR_NEWER && node->state < NODE_WRITING) {
+    if (err == ERR_NEWER) {
         node->process->failed(node->process, ERR_NEWER, text);
     }
-    if (err == ERR_STALE && node->state < NODE_WRITING) {
+    if (err == ERR_STALE) {
         driver_mark_older(&node->replica.driver, marked_cb, node);
     }
-    if (node->state < NODE_WRITING) {
-        birth_watch_refused(&node->replica.births, peer, err);
-    }
-    if (err == ERR_REMOVED && node->state < NODE_WRITING) {
+    birth_watch_refused(&node->replica.births, peer, err);
+    if (err == ERR_REMOVED) {
         node->process->removed(node->process);
     }
 }
