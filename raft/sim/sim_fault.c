@@ -19,21 +19,11 @@
 
 /* --- links --- */
 
-static void cut_all(struct sim_node *node)
-{
-    unsigned n = node->id - 1;
-
-    for (unsigned i = 0; i < node->world->node_count; i++) {
-        sim_net_cut(node->world, n, i, true);
-        sim_net_cut(node->world, i, n, true);
-    }
-}
-
 void sim_fault_alone(struct sim_node *node)
 {
     if (node->world->faults) {
         sim_net_heal(node->world); /* the others have each other */
-        cut_all(node);
+        sim_net_cut_off(node);
     }
 }
 
@@ -114,7 +104,7 @@ static void random_cut(struct sim_world *world)
     world->stats.cuts++;
     switch (sim_below(world, 8)) {
     case 0:
-        cut_all(&world->nodes[a]);
+        sim_net_cut_off(&world->nodes[a]);
         break;
     case 1: /* one way */
         sim_net_cut(world, a, b, true);
@@ -124,7 +114,7 @@ static void random_cut(struct sim_world *world)
         break;
     case 3: /* so long that it will need a snapshot */
         world->nodes[a].alone_until_ms = world->now_ms + LONG_ALONE_MS;
-        cut_all(&world->nodes[a]);
+        sim_net_cut_off(&world->nodes[a]);
         break;
     case 4:
     case 5:

@@ -325,6 +325,16 @@ static bool stays_alone(const struct sim_world *world, unsigned node)
     return world->now_ms < world->nodes[node].alone_until_ms;
 }
 
+void sim_net_cut_off(struct sim_node *node)
+{
+    unsigned n = node->id - 1;
+
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        sim_net_cut(node->world, n, i, true);
+        sim_net_cut(node->world, i, n, true);
+    }
+}
+
 void sim_net_heal(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->node_count; i++) {

@@ -440,6 +440,15 @@ void sim_node_stop(struct sim_node *node)
     close_node(node);
 }
 
+void sim_node_end(struct sim_node *node)
+{
+    if (sim_percent(node->world, 50)) {
+        sim_node_crash(node);
+    } else {
+        sim_node_stop(node);
+    }
+}
+
 void sim_node_free(struct sim_node *node)
 {
     ASSERT(!node->up);

@@ -23,6 +23,8 @@ void sim_node_late(struct sim_node *node);
 void sim_node_crash(struct sim_node *node);
 /* As the process does when it is told to: everything that is queued is written. */
 void sim_node_stop(struct sim_node *node);
+/* One or the other. */
+void sim_node_end(struct sim_node *node);
 void sim_node_free(struct sim_node *node);
 
 #endif

@@ -110,11 +110,7 @@ bool sim_planted_strike(struct sim_world *world)
         return false;
     }
     log_setup((enum log_level)(LOG_LEVEL_ERROR + 1), 0); /* of the difference there is an alarm */
-    if (sim_percent(world, 50)) {
-        sim_node_crash(node);
-    } else {
-        sim_node_stop(node);
-    }
+    sim_node_end(node);
     if (plant(node)) {
         sim_trace(world, "the state of node %u is another on its disk", node->id);
         world->stats.planted++;

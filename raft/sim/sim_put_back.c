@@ -88,23 +88,11 @@ static bool can_be_told(struct sim_world *world)
     return copied > 0 && whole > 0;
 }
 
-static void end(struct sim_node *node)
-{
-    if (sim_percent(node->world, 50)) {
-        sim_node_crash(node);
-    } else {
-        sim_node_stop(node);
-    }
-}
-
 /* Started where it reaches nobody, the copy counts as many starts as the original, or more. */
 static void start_alone(struct sim_node *node)
 {
     for (uint64_t i = sim_below(node->world, ALONE_MAX); i > 0; i--) {
-        for (unsigned k = 0; k < node->world->node_count; k++) {
-            sim_net_cut(node->world, node->id - 1, k, true);
-            sim_net_cut(node->world, k, node->id - 1, true);
-        }
+        sim_net_cut_off(node);
         sim_node_start(node);
         sim_node_crash(node);
     }
@@ -166,7 +154,7 @@ bool sim_put_back_strike(struct sim_world *world)
     }
     SIM_NODE_FOREACH (node, world) {
         if (ended & BIT(node->id)) {
-            end(node);
+            sim_node_end(node);
         }
     }
     SIM_NODE_FOREACH (node, world) {
