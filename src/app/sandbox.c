@@ -17,22 +17,13 @@
 
 /* Of the system: its settings, libraries (the resolver loads some when it is first asked), and what
  * is to be known of the machine and of this process. */
-static const char *const of_system[] = {"/etc",
-                                        "/lib",
-                                        "/lib64",
-                                        "/usr/lib",
-                                        "/usr/lib64",
-                                        "/usr/share/zoneinfo",
-                                        "/run/systemd/resolve",
-                                        "/run/resolvconf",
-                                        "/run/NetworkManager",
-                                        "/sys/devices/system/cpu",
-                                        "/sys/fs/cgroup",
-                                        "/proc/self",
-                                        "/proc/meminfo",
-                                        "/proc/sys/net",
-                                        "/dev/null",
-                                        "/dev/urandom"};
+static const char *const of_system[] = {
+    "/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo",
+    /* what the resolver's settings are links to */
+    "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager",
+    /* the machine, and this process */
+    "/sys/devices/system/cpu", "/sys/fs/cgroup", "/proc/self", "/proc/meminfo", "/proc/sys/net",
+    "/dev/null", "/dev/urandom"};
 
 #define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
 /* The directory of a file, and the one that its links lead to: of each setting, of the config file
