@@ -4,7 +4,6 @@
 #include "raft/cluster/doubt.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "raft/core/trust.h"
 #include "src/base/assert.h"

@@ -4,7 +4,6 @@
 #include "raft/cluster/growth.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/container.h"
 
 #define LOOK_MS 200
 

@@ -3,7 +3,6 @@
  */
 #include "raft/sim/sim_disk.h"
 
-#include "src/base/assert.h"
 #include "src/base/container.h"
 
 static void kick(struct sim_disk *disk)

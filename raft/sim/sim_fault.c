@@ -9,7 +9,6 @@
 #include "raft/sim/sim_lost_vote.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
-#include "raft/wire/wire.h"
 
 #define LONG_ALONE_MS 5000 /* long enough for the others' logs to be compacted meanwhile */
 #define DOWN_MS 2500       /* how long a node is down at most */

@@ -4,7 +4,6 @@
 #include "raft/sim/sim_net.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "raft/sim/sim_level.h"
 #include "raft/wire/wire.h"

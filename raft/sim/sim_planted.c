@@ -3,16 +3,11 @@
  */
 #include "raft/sim/sim_planted.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "raft/core/prepare.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
-#include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_tables.h"
 
 #define VOTERS_MIN 3

@@ -11,7 +11,6 @@
  */
 #include "raft/transport/tls_channel.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,6 @@
  */
 #include "raft/wire/frame.h"
 
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/base/limits.h"

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/assert.h"
-
 #define ID_BYTES sizeof "65535"
 #define NEXT ".next"
 

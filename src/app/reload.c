@@ -3,7 +3,6 @@
  */
 #include "src/app/reload.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

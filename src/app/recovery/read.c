@@ -7,14 +7,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "raft/core/prepare.h"
 #include "raft/wire/configuration.h"
-#include "src/base/assert.h"
 #include "src/base/buf.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"

@@ -10,7 +10,6 @@
 #include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 #include "src/app/recovery/read.h"
-#include "src/base/assert.h"
 #include "storage/lmdb/store.h"
 
 #define MAP_SPARE_BYTES (64ULL << 20) /* beyond what the data file has */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/proto/text.h"
 #include "src/app/recovery/fresh.h"
 #include "src/app/recovery/options.h"
 #include "src/app/recovery/read.h"
