@@ -16,8 +16,6 @@
 
 #define WINDOW_BYTES ((uint64_t)LIMIT_SNAPSHOT_WINDOW * LIMIT_SNAPSHOT_CHUNK_BYTES)
 
-static void pump(struct snapshot_out *out);
-
 void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
                    struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
                    uint64_t first)
@@ -159,6 +157,23 @@ static int send_head(struct snapshot_out *out, const struct store_position *at, 
     return 0;
 }
 
+static void pump(struct snapshot_out *out)
+{
+    if (!out->active || out->reading) {
+        return;
+    }
+    if (out->ended) {
+        if (out->acked >= out->sent) {
+            out->transfers->sent++;
+            drop_out(out); /* all is there: close the view */
+        }
+        return;
+    }
+    if (out->sent - out->acked < WINDOW_BYTES) {
+        start_read(out, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+    }
+}
+
 static void go_on(struct snapshot_out *out, uint64_t led_term)
 {
     struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
@@ -183,23 +198,6 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
     }
     free((void *)(uintptr_t)result.position.conf);
     buf_free(&result.chunk);
-}
-
-static void pump(struct snapshot_out *out)
-{
-    if (!out->active || out->reading) {
-        return;
-    }
-    if (out->ended) {
-        if (out->acked >= out->sent) {
-            out->transfers->sent++;
-            drop_out(out); /* all is there: close the view */
-        }
-        return;
-    }
-    if (out->sent - out->acked < WINDOW_BYTES) {
-        start_read(out, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
-    }
 }
 
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
