@@ -81,10 +81,9 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
 static void on_ask(struct timer *timer, uint64_t now_ms)
 {
     struct clock_sync *sync = CONTAINER(timer, struct clock_sync, ask);
-    const struct configuration *conf = driver_configuration(sync->on->driver);
     const struct wire_clock question = {.sent_ms = now_ms};
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(sync->on->driver)) {
         if (member->id != sync->on->node_id) {
             struct clock_link *link = link_of(sync, member->id);
 

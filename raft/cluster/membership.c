@@ -102,10 +102,9 @@ struct voter_count {
 static bool keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
                          struct voter_count *ret_count)
 {
-    const struct configuration *conf = driver_configuration(membership->on->driver);
     struct voter_count count = {0};
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
             count.reached += ground_reaches(membership->on, member->id);
@@ -199,9 +198,7 @@ static struct member_answer begin(struct membership *membership, const struct me
 /* The member at this address; 0: none. */
 static uint64_t member_at(const struct membership *membership, const char *address)
 {
-    const struct configuration *conf = driver_configuration(membership->on->driver);
-
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
         if (strcmp(ground_address(membership->on, member), address) == 0) {
             return member->id;
         }

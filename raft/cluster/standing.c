@@ -14,9 +14,7 @@ static void tell(const struct standing *standing, uint64_t to, const struct peer
 
 static void tell_all(const struct standing *standing, const struct peer_standing *now)
 {
-    const struct configuration *conf = driver_configuration(standing->on->driver);
-
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(standing->on->driver)) {
         if (member->id != standing->on->node_id) {
             tell(standing, member->id, now);
         }

@@ -57,12 +57,11 @@ static bool is_adding(const struct ground *on)
 /* Does every member stand for the level? *ret_reached: and can all of them be asked. */
 static bool all_stand(const struct ground *on, uint16_t to, bool *ret_reached)
 {
-    const struct configuration *conf = driver_configuration(on->driver);
     struct node_info info;
 
     *ret_reached = true;
-    for (unsigned i = 0; i < conf->count; i++) {
-        enum obstacle obstacle = obstacle_of(on, conf->members[i].id, to, &info);
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
 
         if (obstacle != NONE && obstacle != NOT_REACHED) {
             return false;
@@ -99,10 +98,9 @@ bool upgrade_is_void(const struct upgrade *upgrade)
  * leafd here that there would be to go back to. */
 static bool is_new(const struct ground *on)
 {
-    const struct configuration *conf = driver_configuration(on->driver);
     struct node_info info;
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         if (!fsm_node(on->fsm, member->id, &info) ||
             info.incarnation >> PEER_INCARNATION_RANDOM_BITS != 1) {
             return false;
@@ -178,10 +176,9 @@ static void say_obstacle(const struct conf_member *member, enum obstacle obstacl
 /* Have all members said what they speak, and does none of them speak more than is in force? */
 static bool is_newest(const struct ground *on, uint16_t now)
 {
-    const struct configuration *conf = driver_configuration(on->driver);
     struct node_info info;
 
-    MEMBER_FOREACH (member, conf) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         if (!fsm_node(on->fsm, member->id, &info) || info.levels.max != now ||
             info.incarnation != start_of(on, member->id)) {
             return false;
@@ -193,14 +190,12 @@ static bool is_newest(const struct ground *on, uint16_t now)
 /* Name all that are in the way; false: nobody is. */
 static bool say_obstacles(const struct ground *on, uint16_t to, struct member_answer *answer)
 {
-    const struct configuration *conf = driver_configuration(on->driver);
-
-    for (unsigned i = 0; i < conf->count; i++) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         struct node_info info = {0};
-        enum obstacle obstacle = obstacle_of(on, conf->members[i].id, to, &info);
+        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
 
         if (obstacle != NONE) {
-            say_obstacle(&conf->members[i], obstacle, &info, answer);
+            say_obstacle(member, obstacle, &info, answer);
         }
     }
     if (is_adding(on)) {

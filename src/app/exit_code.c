@@ -13,15 +13,11 @@ enum exit_code exit_code_of_open(int err)
 
 enum exit_code exit_code_of_recovery(int err)
 {
-    switch (err) {
-    case 0:
-    case ERR_INVALID:
-    case ERR_IO:
-    case ERR_DISK_FULL:
-        return err == 0 ? EXIT_CODE_STOPPED : exit_code_of(err);
-    default:
-        return EXIT_CODE_DATA;
+    if (err == 0) {
+        return EXIT_CODE_STOPPED;
     }
+    return err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
+                                                                       : EXIT_CODE_DATA;
 }
 
 enum exit_code exit_code_of(int err)
