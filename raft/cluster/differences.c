@@ -7,8 +7,6 @@
 
 #include "src/base/log.h"
 
-#define ULL(number) ((unsigned long long)(number))
-
 void differences_init(struct differences *differences, const struct ground *on,
                       const struct differences_settings *settings)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/log.h"
 #include "src/id/fsm/fsm.h"
 
 #define LOOK_MS 20             /* between two looks at a catch-up */
@@ -17,8 +18,6 @@
 #define LIMIT_ELECTIONS 2      /* how long a handover may take, in election timeouts */
 #define NO_ROOM_AGAIN_MS 30000 /* a leader without room tries again: the others may have none */
 #define LAG_ENTRIES 1000       /* more: a voter is too far behind to lead soon */
-
-#define ULL(number) ((unsigned long long)(number))
 
 void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
 {

@@ -107,9 +107,8 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         "peer=%llu field=%s value=%llu bound=%llu own_term=%llu own_last=%llu "
         "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
         "see LeafdPeerImplausible in docs/operations.md\"",
-        (unsigned long long)from, field, (unsigned long long)value, (unsigned long long)bound,
-        (unsigned long long)own_term(trust), (unsigned long long)own_last(trust),
-        (unsigned long long)alarm->unlogged);
+        ULL(from), field, ULL(value), ULL(bound), ULL(own_term(trust)), ULL(own_last(trust)),
+        ULL(alarm->unlogged));
     alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
     return false;

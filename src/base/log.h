@@ -38,6 +38,9 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 #define log_warn(...) log_line(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
 
+/* A uint64_t for "%llu". */
+#define ULL(number) ((unsigned long long)(number))
+
 /* Quote len bytes for a log line into out (NUL-terminated, cut to size). Returns out. */
 const char *log_quote(const void *text, size_t len, char *out, size_t size);
 
