@@ -10,6 +10,7 @@
 #ifndef LEAFD_ID_BACKEND_ID_BACKEND_H
 #define LEAFD_ID_BACKEND_ID_BACKEND_H
 
+#include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/base/stall.h"
@@ -27,8 +28,22 @@ enum id_node_state {
     ID_NODE_FOLLOWER,
     ID_NODE_CANDIDATE,
     ID_NODE_LEADER,
-    ID_NODE_STOPPING
+    ID_NODE_STOPPING,
+    ID_NODE_STATES
 };
+
+/* "follower" */
+static inline const char *id_node_state_name(enum id_node_state state)
+{
+    static const char *const names[ID_NODE_STATES] = {[ID_NODE_STARTING] = "starting",
+                                                      [ID_NODE_FOLLOWER] = "follower",
+                                                      [ID_NODE_CANDIDATE] = "candidate",
+                                                      [ID_NODE_LEADER] = "leader",
+                                                      [ID_NODE_STOPPING] = "stopping"};
+
+    ASSERT(state < ID_NODE_STATES);
+    return names[state];
+}
 
 struct id_member {
     uint64_t id;

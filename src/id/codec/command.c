@@ -28,23 +28,16 @@ static const struct field GRANT_FIELDS[] = {
     FIELD_STRING(struct grant_item, name),
     FIELD_NUMBER(struct grant_item, size),
 };
-static const struct item_format GRANTS = {
-    .fields = FIELDS(GRANT_FIELDS),
-    .size = sizeof(struct grant_item),
-    .max = LIMIT_GRANTS_PER_ENTRY,
-};
+static const struct item_format GRANTS =
+    ITEM_FORMAT(FIELDS(GRANT_FIELDS), struct grant_item, NULL, LIMIT_GRANTS_PER_ENTRY);
 
 static bool window_is_sound(const void *data)
 {
     return ((const struct grant_item *)data)->size >= 1;
 }
 
-static const struct item_format WINDOWS = {
-    .fields = FIELDS(GRANT_FIELDS),
-    .size = sizeof(struct grant_item),
-    .is_sound = window_is_sound,
-    .max = LIMIT_GRANTS_PER_ENTRY,
-};
+static const struct item_format WINDOWS =
+    ITEM_FORMAT(FIELDS(GRANT_FIELDS), struct grant_item, window_is_sound, LIMIT_GRANTS_PER_ENTRY);
 
 static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, name),        FIELD_NUMBER(struct tag_put, fields),
@@ -89,29 +82,17 @@ static bool rekeyed_put_is_sound(const void *data)
            put->key_len == (has_key ? SHAPE_KEY_BYTES : 0);
 }
 
-static const struct item_format REKEYED_PUTS = {
-    .fields = FIELDS(PUT_FIELDS),
-    .size = sizeof(struct tag_put),
-    .is_sound = rekeyed_put_is_sound,
-};
+static const struct item_format REKEYED_PUTS =
+    ITEM_FORMAT(FIELDS(PUT_FIELDS), struct tag_put, rekeyed_put_is_sound, 0);
 
-static const struct item_format SHAPED_PUTS = {
-    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2),
-    .size = sizeof(struct tag_put),
-    .is_sound = shaped_put_is_sound,
-};
+static const struct item_format SHAPED_PUTS = ITEM_FORMAT(
+    FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2), struct tag_put, shaped_put_is_sound, 0);
 
-static const struct item_format BOUNDED_PUTS = {
-    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 3),
-    .size = sizeof(struct tag_put),
-    .is_sound = bounded_put_is_sound,
-};
+static const struct item_format BOUNDED_PUTS = ITEM_FORMAT(
+    FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 3), struct tag_put, bounded_put_is_sound, 0);
 
-static const struct item_format PUTS = {
-    .fields = FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 4),
-    .size = sizeof(struct tag_put),
-    .is_sound = put_is_sound,
-};
+static const struct item_format PUTS =
+    ITEM_FORMAT(FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 4), struct tag_put, put_is_sound, 0);
 
 static const struct field STRICT_FIELDS[] = {
     FIELD_STRING(struct strict_item, name),
@@ -133,26 +114,17 @@ static bool strict_is_sound(const void *data)
     return item->key_len <= LIMIT_KEY_BYTES && item->count >= 1 && item->count <= LIMIT_COUNT;
 }
 
-static const struct item_format STRICTS = {
-    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 3, strict_put, strict_read},
-    .size = sizeof(struct strict_item),
-    .is_sound = strict_is_sound,
-    .max = LIMIT_STRICT_ITEMS,
-};
+static const struct item_format STRICTS =
+    ITEM_FORMAT(FIELDS_STRAIGHT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 3), struct strict_item,
+                strict_is_sound, LIMIT_STRICT_ITEMS);
 
-static const struct item_format STRICTS_FOR = {
-    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT - 1, strict_for_put, strict_for_read},
-    .size = sizeof(struct strict_item),
-    .is_sound = strict_is_sound,
-    .max = LIMIT_STRICT_ITEMS,
-};
+static const struct item_format STRICTS_FOR =
+    ITEM_FORMAT(FIELDS_STRAIGHT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT - 1),
+                struct strict_item, strict_is_sound, LIMIT_STRICT_ITEMS);
 
-static const struct item_format STRICTS_DATED = {
-    .fields = {STRICT_FIELDS, STRICT_FIELD_COUNT, strict_dated_put, strict_dated_read},
-    .size = sizeof(struct strict_item),
-    .is_sound = strict_is_sound,
-    .max = LIMIT_STRICT_ITEMS,
-};
+static const struct item_format STRICTS_DATED =
+    ITEM_FORMAT(FIELDS_STRAIGHT(strict_dated, STRICT_FIELDS, STRICT_FIELD_COUNT),
+                struct strict_item, strict_is_sound, LIMIT_STRICT_ITEMS);
 
 static const struct field KEYED_FIELDS[] = {
     FIELD_STRING(struct keyed_item, item.name),  FIELD_STRING(struct keyed_item, item.key),
@@ -169,12 +141,8 @@ static bool keyed_is_sound(const void *data)
            keyed->first < TAG_MAX_ID_END && keyed->item.count <= TAG_MAX_ID_END - keyed->first;
 }
 
-static const struct item_format KEYEDS = {
-    .fields = FIELDS(KEYED_FIELDS),
-    .size = sizeof(struct keyed_item),
-    .is_sound = keyed_is_sound,
-    .max = LIMIT_STRICT_ITEMS,
-};
+static const struct item_format KEYEDS =
+    ITEM_FORMAT(FIELDS(KEYED_FIELDS), struct keyed_item, keyed_is_sound, LIMIT_STRICT_ITEMS);
 
 static const struct field GIVE_BACK_FIELDS[] = {
     FIELD_STRING(struct give_back_item, name),
@@ -190,22 +158,15 @@ static bool give_back_is_sound(const void *data)
     return item->first < item->end && item->end <= TAG_MAX_ID_END;
 }
 
-static const struct item_format GIVE_BACKS = {
-    .fields = FIELDS(GIVE_BACK_FIELDS),
-    .size = sizeof(struct give_back_item),
-    .is_sound = give_back_is_sound,
-    .max = LIMIT_GRANTS_PER_ENTRY,
-};
+static const struct item_format GIVE_BACKS = ITEM_FORMAT(
+    FIELDS(GIVE_BACK_FIELDS), struct give_back_item, give_back_is_sound, LIMIT_GRANTS_PER_ENTRY);
 
 static const struct field RECALLED_FIELDS[] = {
     FIELD_STRING(struct recalled_item, name),
     FIELD_NUMBER(struct recalled_item, generation),
 };
-static const struct item_format RECALLS = {
-    .fields = FIELDS(RECALLED_FIELDS),
-    .size = sizeof(struct recalled_item),
-    .max = LIMIT_GRANTS_PER_ENTRY,
-};
+static const struct item_format RECALLS =
+    ITEM_FORMAT(FIELDS(RECALLED_FIELDS), struct recalled_item, NULL, LIMIT_GRANTS_PER_ENTRY);
 
 /* --- commands --- */
 
@@ -510,9 +471,6 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 /* --- the row of a node --- */
 
-const struct row_format node_info_format = {
-    .version = 2,
-    .fields =
-        FIELDS_FIRST(NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1),
-    .is_sound = node_info_is_sound,
-};
+const struct row_format node_info_format = ROW_FORMAT(
+    2, FIELDS_FIRST(NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1),
+    node_info_is_sound);

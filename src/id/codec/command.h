@@ -352,6 +352,9 @@ void tag_rows_encode(const struct tag_row *const *rows, size_t count, const stru
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
 
+/* Those that are released at the end of their block. */
+#define TAG_ROWS_LOCAL(name) struct tag_rows name __attribute__((cleanup(tag_rows_release))) = {0}
+
 /* --- commands written and taken apart --- */
 
 struct command {

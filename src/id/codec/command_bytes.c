@@ -94,8 +94,7 @@ void *message_items_read_all(struct reader *reader, const struct item_format *fo
     if (count > format->max) {
         return NULL;
     }
-    items = calloc(count > 0 ? count : 1, format->size);
-    ASSERT(items != NULL);
+    items = MUST_HAVE(calloc(count > 0 ? count : 1, format->size));
     if (items_read(reader, format, items, count) != 0) {
         free(items);
         return NULL;

@@ -31,6 +31,12 @@ struct fields {
     }
 #define FIELDS(table) FIELDS_FIRST(table, sizeof(table) / sizeof(table)[0])
 
+/* Of those that FIELDS_FLAT() has made functions of this name for. */
+#define FIELDS_STRAIGHT(name, table, number)                                                       \
+    {                                                                                              \
+        table, number, name##_put, name##_read                                                     \
+    }
+
 void fields_put(struct buf *buf, const struct fields *fields, const void *record);
 
 /* False if the bytes are too few (then the reader is bad), or a text or bool does not fit its
@@ -45,12 +51,22 @@ struct item_format {
     uint32_t max;                       /* so many items at the most; 0: any number */
 };
 
+#define ITEM_FORMAT(fields_, type, is_sound_, max_)                                                \
+    {                                                                                              \
+        .fields = fields_, .size = sizeof(type), .is_sound = (is_sound_), .max = (max_)            \
+    }
+
 /* The value of a row as storage keeps it: a version, the fields, and nothing else. */
 struct row_format {
     uint8_t version;
     struct fields fields;
     bool (*is_sound)(const void *record); /* what each row keeps; NULL: all that reads is */
 };
+
+#define ROW_FORMAT(version_, fields_, is_sound_)                                                   \
+    {                                                                                              \
+        .version = (version_), .fields = fields_, .is_sound = (is_sound_)                          \
+    }
 
 void row_put(struct buf *buf, const struct row_format *format, const void *record);
 /* 0, ERR_BAD_VERSION, ERR_TRUNCATED or ERR_CORRUPT. */

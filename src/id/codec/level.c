@@ -22,8 +22,4 @@ static bool row_is_sound(const void *data)
     return row->level > LEVEL_FIRST && row->index > 0;
 }
 
-const struct row_format level_row_format = {
-    .version = 1,
-    .fields = FIELDS(ROW_FIELDS),
-    .is_sound = row_is_sound,
-};
+const struct row_format level_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), row_is_sound);

@@ -50,11 +50,8 @@ bool member_change_is_sound(const void *data)
            member_is_sound(change->node_id, change->address, change->kind == MEMBER_ADD);
 }
 
-const struct row_format member_change_format = {
-    .version = 1,
-    .fields = FIELDS(ROW_FIELDS),
-    .is_sound = member_change_is_sound,
-};
+const struct row_format member_change_format =
+    ROW_FORMAT(1, FIELDS(ROW_FIELDS), member_change_is_sound);
 
 bool member_move_is_sound(const void *data)
 {
@@ -63,11 +60,8 @@ bool member_move_is_sound(const void *data)
     return member_is_sound(move->node_id, move->address, true);
 }
 
-const struct row_format member_move_format = {
-    .version = 1,
-    .fields = FIELDS(MOVE_FIELDS),
-    .is_sound = member_move_is_sound,
-};
+const struct row_format member_move_format =
+    ROW_FORMAT(1, FIELDS(MOVE_FIELDS), member_move_is_sound);
 
 static bool ask_has_address(unsigned kind)
 {

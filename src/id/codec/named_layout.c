@@ -88,11 +88,6 @@ bool named_layout_preset(const char *name, size_t len, struct named_layout *ret_
     return false;
 }
 
-const char *named_layout_preset_name(unsigned i)
-{
-    return i < PRESET_COUNT ? PRESETS[i].name : NULL;
-}
-
 static uint64_t low_bits(uint64_t value, unsigned count)
 {
     return value & ((1ULL << count) - 1);
@@ -160,11 +155,7 @@ static bool row_is_sound(const void *data)
            row->created_ms <= TAG_TIME_MAX_MS;
 }
 
-const struct row_format layout_row_format = {
-    .version = 1,
-    .fields = FIELDS(ROW_FIELDS),
-    .is_sound = row_is_sound,
-};
+const struct row_format layout_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), row_is_sound);
 
 static bool is_alphanumeric(char c)
 {

@@ -45,8 +45,6 @@ bool named_layout_equal(const struct named_layout *a, const struct named_layout 
 
 /* A layout that others made known, by its name. False: there is none of the name. */
 bool named_layout_preset(const char *name, size_t len, struct named_layout *ret_layout);
-/* The name of preset i; NULL behind the last. */
-const char *named_layout_preset_name(unsigned i);
 
 /* The first Unix ms of a unit; at most TAG_TIME_MAX_MS and the longest span, so it cannot wrap. */
 static inline uint64_t named_layout_begin_ms(const struct named_layout *layout, uint64_t unit)

@@ -120,16 +120,13 @@ static bool status_is_sound(const void *status)
 /* Of an item of the results of a list. */
 static const struct item_format *results_of(enum result_type type)
 {
-    static const struct item_format GRANTS = {FIELDS(GRANT_RESULT_FIELDS),
-                                              sizeof(struct grant_result), grant_is_sound,
-                                              LIMIT_GRANTS_PER_ENTRY};
-    static const struct item_format STRICTS = {
-        {STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT, strict_result_put, strict_result_read},
-        sizeof(struct strict_result),
-        strict_is_sound,
-        LIMIT_STRICT_ITEMS};
-    static const struct item_format STATUSES = {FIELDS(STATUS_FIELDS), sizeof(int32_t),
-                                                status_is_sound, LIMIT_GRANTS_PER_ENTRY};
+    static const struct item_format GRANTS = ITEM_FORMAT(
+        FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_is_sound, LIMIT_GRANTS_PER_ENTRY);
+    static const struct item_format STRICTS =
+        ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
+                    struct strict_result, strict_is_sound, LIMIT_STRICT_ITEMS);
+    static const struct item_format STATUSES =
+        ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_is_sound, LIMIT_GRANTS_PER_ENTRY);
 
     ASSERT(type == RESULT_GRANTS || type == RESULT_STRICT || type == RESULT_STATUSES);
     return type == RESULT_GRANTS ? &GRANTS : type == RESULT_STRICT ? &STRICTS : &STATUSES;

@@ -222,13 +222,12 @@ static bool row_is_sound(const void *row)
 }
 
 /* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
-#define ROW_FORMAT(form, version_)                                                                 \
-    [form] = {.version = (version_),                                                               \
-              .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1)}
+#define ROW_OF(form, version)                                                                      \
+    [form] = ROW_FORMAT(version, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1), NULL)
 static const struct row_format ROW_FORMATS[] = {
-    ROW_FORMAT(TAG_FORM_PLAIN, 3),
-    ROW_FORMAT(TAG_FORM_BOUNDED, 4),
-    ROW_FORMAT(TAG_FORM_SHAPED, 5),
+    ROW_OF(TAG_FORM_PLAIN, 3),
+    ROW_OF(TAG_FORM_BOUNDED, 4),
+    ROW_OF(TAG_FORM_SHAPED, 5),
 };
 
 const struct row_format *tag_row_format(const struct tag_row *row)
@@ -236,15 +235,13 @@ const struct row_format *tag_row_format(const struct tag_row *row)
     return &ROW_FORMATS[tag_form(row)];
 }
 
-#define ITEM_FORMAT(form)                                                                          \
-    [form] = {.fields = FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(form)),                           \
-              .size = sizeof(struct tag_row),                                                      \
-              .is_sound = row_is_sound,                                                            \
-              .max = LIMIT_TAGS_PER_PAGE}
+#define ITEM_OF(form)                                                                              \
+    [form] = ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(form)), struct tag_row,          \
+                         row_is_sound, LIMIT_TAGS_PER_PAGE)
 const struct item_format tag_item_formats[] = {
-    ITEM_FORMAT(TAG_FORM_PLAIN),
-    ITEM_FORMAT(TAG_FORM_BOUNDED),
-    ITEM_FORMAT(TAG_FORM_SHAPED),
+    ITEM_OF(TAG_FORM_PLAIN),
+    ITEM_OF(TAG_FORM_BOUNDED),
+    ITEM_OF(TAG_FORM_SHAPED),
 };
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,

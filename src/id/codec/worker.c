@@ -50,16 +50,10 @@ static bool row_is_sound(const void *data)
            (row->client == 0 || (row->kind == WORKER_CLIENT && row->state == WORKER_HELD));
 }
 
-static const struct row_format PLAIN = {
-    .version = 2,
-    .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2),
-    .is_sound = row_is_sound,
-};
-static const struct row_format COUNTED = {
-    .version = 3,
-    .fields = FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1),
-    .is_sound = row_is_sound,
-};
+static const struct row_format PLAIN =
+    ROW_FORMAT(2, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2), row_is_sound);
+static const struct row_format COUNTED =
+    ROW_FORMAT(3, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1), row_is_sound);
 
 void worker_row_put(struct buf *buf, const struct worker_row *row)
 {
@@ -75,12 +69,9 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
 }
 
 /* A row on its way, with its worker id; for whom it counts is nobody's business. */
-static const struct item_format ROW = {
-    .fields = FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1),
-    .size = sizeof(struct worker_row),
-    .is_sound = row_is_sound,
-    .max = LIMIT_WORKER_IDS,
-};
+static const struct item_format ROW =
+    ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row, row_is_sound,
+                LIMIT_WORKER_IDS);
 
 static const struct field RESULT_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, status),
