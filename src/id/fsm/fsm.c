@@ -22,9 +22,8 @@
 
 struct fsm *fsm_new(void)
 {
-    struct fsm *fsm = calloc(1, sizeof *fsm);
+    struct fsm *fsm = MUST_HAVE(calloc(1, sizeof *fsm));
 
-    ASSERT(fsm != NULL);
     fsm_tags_init(&fsm->tags, &fsm->journal);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
@@ -279,7 +278,7 @@ static void apply_leaders(struct fsm *fsm, const struct fsm_strict *strict, stru
         status_result_encode(fsm_birth_apply(&fsm->birth, &command->birth), result);
         return;
     case COMMAND_WINDOW:
-        fsm_windows_grant(&fsm->tags, &command->list, result);
+        fsm_windows_grant(&fsm->recalls, &command->list, result);
         return;
     case COMMAND_KEYED:
         fsm_keyed_apply(strict, &command->list, result);
@@ -656,11 +655,11 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_WORKERS:
         return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        if (fsm_birth_is_row(&row)) {
+        if (fsm_loaded_is(&row, FSM_SETTING_BIRTH)) {
             return fsm_birth_load(&fsm->birth, &row);
         }
-        return fsm_level_is_row(&row) ? fsm_level_load(&fsm->level, &row)
-                                      : fsm_settings_load(&fsm->settings, &row);
+        return fsm_loaded_is(&row, FSM_SETTING_LEVEL) ? fsm_level_load(&fsm->level, &row)
+                                                      : fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_LAYOUTS:
         return fsm_layouts_load(&fsm->layouts, &row);
     case FSM_TABLE_MEMBERS:
@@ -743,9 +742,9 @@ static void moved(struct fsm *fsm)
 void fsm_take(struct fsm *fsm, struct fsm *from)
 {
     struct fsm_listener *listener = fsm->journal.listener;
-    struct fsm *other = malloc(sizeof *other);
+    struct fsm *other = MUST_HAVE(malloc(sizeof *other));
 
-    ASSERT(other != NULL && from->journal.listener == NULL);
+    ASSERT(from->journal.listener == NULL);
     ASSERT(!fsm->journal.loading && !from->journal.loading);
     *other = *fsm;
     *fsm = *from;

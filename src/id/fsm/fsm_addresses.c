@@ -33,12 +33,6 @@ static struct member_move *find(const struct fsm_addresses *addresses, uint64_t 
     return NULL;
 }
 
-static void journal_row(struct fsm_addresses *addresses, const struct member_move *move)
-{
-    fsm_journal_node_key(addresses->journal, FSM_TABLE_ADDRESSES, move->node_id);
-    fsm_journal_record(addresses->journal, &member_move_format, move);
-}
-
 void fsm_addresses_set(struct fsm_addresses *addresses, const struct member_move *move)
 {
     struct member_move *row = find(addresses, move->node_id);
@@ -47,10 +41,9 @@ void fsm_addresses_set(struct fsm_addresses *addresses, const struct member_move
     if (row != NULL && strcmp(row->address, move->address) == 0) {
         return;
     }
-    if (row != NULL) {
-        journal_row(addresses, row);
-        fsm_journal_leave(addresses->journal);
-    } else {
+    fsm_journal_node(addresses->journal, FSM_TABLE_ADDRESSES, move->node_id, &member_move_format,
+                     row, move);
+    if (row == NULL) {
         ASSERT(addresses->count < LIMIT_NODE_ID);
         addresses->items = array_room(addresses->items, addresses->count, &addresses->capacity,
                                       sizeof *addresses->items);
@@ -58,8 +51,6 @@ void fsm_addresses_set(struct fsm_addresses *addresses, const struct member_move
     }
     *row = *move;
     addresses->changes++;
-    journal_row(addresses, row);
-    fsm_journal_enter(addresses->journal);
 }
 
 void fsm_addresses_forget(struct fsm_addresses *addresses, uint64_t node_id)
@@ -69,8 +60,8 @@ void fsm_addresses_forget(struct fsm_addresses *addresses, uint64_t node_id)
     if (row == NULL) {
         return;
     }
-    journal_row(addresses, row);
-    fsm_journal_delete(addresses->journal);
+    fsm_journal_node(addresses->journal, FSM_TABLE_ADDRESSES, node_id, &member_move_format, row,
+                     NULL);
     *row = addresses->items[--addresses->count];
     addresses->changes++;
 }

@@ -8,11 +8,8 @@
 #include "src/base/assert.h"
 #include "src/id/codec/tag.h"
 
-static const struct row_format BIRTH = {
-    .version = FSM_ROW_VERSION,
-    .fields = FIELDS(birth_fields),
-    .is_sound = birth_is_sound,
-};
+static const struct row_format BIRTH =
+    ROW_FORMAT(FSM_ROW_VERSION, FIELDS(birth_fields), birth_is_sound);
 
 void fsm_birth_init(struct fsm_birth *table, struct fsm_journal *journal)
 {
@@ -23,10 +20,8 @@ static void set(struct fsm_birth *table, const struct birth *birth)
 {
     ASSERT(uid_is_none(&table->birth.uid));
     table->birth = *birth;
-    fsm_journal_key(table->journal, FSM_TABLE_SETTINGS);
-    buf_put(&table->journal->row, FSM_SETTING_BIRTH, strlen(FSM_SETTING_BIRTH));
-    fsm_journal_record(table->journal, &BIRTH, &table->birth);
-    fsm_journal_enter(table->journal);
+    fsm_journal_change(table->journal, FSM_TABLE_SETTINGS, FSM_SETTING_BIRTH,
+                       strlen(FSM_SETTING_BIRTH), &BIRTH, NULL, birth);
 }
 
 void fsm_birth_value(const struct birth *birth, struct buf *out)
@@ -44,12 +39,6 @@ int fsm_birth_apply(struct fsm_birth *table, const struct birth *birth)
     shown.wall_ms = fsm_shown_ms(birth->wall_ms);
     set(table, &shown);
     return 0;
-}
-
-bool fsm_birth_is_row(const struct fsm_loaded *row)
-{
-    return row->key_len == 1 + strlen(FSM_SETTING_BIRTH) &&
-           memcmp(row->key + 1, FSM_SETTING_BIRTH, strlen(FSM_SETTING_BIRTH)) == 0;
 }
 
 int fsm_birth_load(struct fsm_birth *table, const struct fsm_loaded *row)

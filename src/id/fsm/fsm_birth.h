@@ -31,8 +31,7 @@ void fsm_birth_value(const struct birth *birth, struct buf *out);
 /* 0, or ERR_EXISTS: there is one already, which holds. */
 int fsm_birth_apply(struct fsm_birth *table, const struct birth *birth);
 
-/* Is it the row of the birth, of those of its table? And the row as fsm_load_row() gets it. */
-bool fsm_birth_is_row(const struct fsm_loaded *row);
+/* The row as fsm_load_row() gets it. */
 int fsm_birth_load(struct fsm_birth *table, const struct fsm_loaded *row) MUST_CHECK;
 
 #endif

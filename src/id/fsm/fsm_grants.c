@@ -14,8 +14,9 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 
 /* --- segments --- */
 
-/* Who is granted segments, and when. */
+/* Of tags of which mode, to whom, and when: segments to a node, or windows to who leads. */
 struct grant_to {
+    enum tag_mode mode;
     uint64_t node_id;
     uint64_t wall_ms;
 };
@@ -39,64 +40,14 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
     ASSERT(tag->max_id <= tag_bound(tag));
 }
 
-/* 0, or why nothing is granted. */
+/* 0, or why nothing is granted. R2: the range is what apply finds. */
 static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
                      const struct grant_item *item, struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
-    uint32_t size;
-
-    *ret_result = (struct grant_result){0};
-    if (tag == NULL || tag->deleted) {
-        ret_result->generation = tag != NULL ? tag->generation : 0;
-        return ERR_UNKNOWN_TAG;
-    }
-    ret_result->generation = tag->generation;
-    ret_result->step = tag->step;
-    ret_result->max_step = tag->max_step;
-    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
-    ASSERT(tag->max_id <= tag_bound(tag));
-    if (tag->mode != TAG_MODE_TREND) {
-        return ERR_WRONG_MODE;
-    }
-    size = item->size > 0 ? item->size : tag->step;
-    if (size > tag->max_step) {
-        size = tag->max_step;
-    }
-    if (tag->max_id == tag_bound(tag)) {
-        return ERR_EXHAUSTED;
-    }
-    if (!fsm_holder_add(recalls, to->node_id)) {
-        return ERR_OVERLOADED;
-    }
-    grant_ids(recalls->tags, row, size, to->wall_ms, ret_result);
-    return 0;
-}
-
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
-                        struct buf *result)
-{
-    const struct grant_to to = {node_id, fsm_shown_ms(command->wall_ms)};
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    struct grant_item item;
-    size_t count = 0;
-
-    while (command_next(command, &item)) {
-        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        results[count].status = grant_one(recalls, &to, &item, &results[count]);
-        count++;
-    }
-    ASSERT(count == command->count);
-    results_encode(RESULT_GRANTS, results, count, result);
-}
-
-/* R2: the range is what apply finds. 0, or why nothing is reserved. */
-static int window_one(struct fsm_tags *tags, const struct grant_item *item, uint64_t wall_ms,
-                      struct grant_result *ret_result)
-{
-    struct fsm_row *row = fsm_tags_find(tags, item->name, item->name_len);
     const struct tag_row *tag = row != NULL ? &row->tag : NULL;
+    uint32_t most = LIMIT_TAG_STEP;
+    uint32_t size = item->size;
 
     *ret_result = (struct grant_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
@@ -104,32 +55,55 @@ static int window_one(struct fsm_tags *tags, const struct grant_item *item, uint
     }
     ret_result->step = tag->step;
     ret_result->max_step = tag->max_step;
-    if (tag->mode != TAG_MODE_MONOTONIC) {
+    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
+    ASSERT(tag->max_id <= tag_bound(tag));
+    if (tag->mode != to->mode) {
         return ERR_WRONG_MODE;
     }
-    ASSERT(tag->max_id <= tag_bound(tag));
-    if (tag->recalling || tag->max_id == tag_bound(tag)) {
+    if (tag->recalling || tag->max_id == tag_bound(tag)) { /* the former is no segments' tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
-    grant_ids(tags, row, item->size < LIMIT_TAG_STEP ? item->size : LIMIT_TAG_STEP, wall_ms,
-              ret_result);
+    if (to->mode == TAG_MODE_TREND) {
+        if (!fsm_holder_add(recalls, to->node_id)) {
+            return ERR_OVERLOADED;
+        }
+        size = size > 0 ? size : tag->step;
+        most = tag->max_step;
+    }
+    grant_ids(recalls->tags, row, size < most ? size : most, to->wall_ms, ret_result);
     return 0;
 }
 
-void fsm_windows_grant(struct fsm_tags *tags, struct command_list *command, struct buf *result)
+static void grant_all(struct fsm_recalls *recalls, const struct grant_to *to,
+                      struct command_list *command, struct buf *result)
 {
-    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
 
     while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        results[count].status = window_one(tags, &item, wall_ms, &results[count]);
+        results[count].status = grant_one(recalls, to, &item, &results[count]);
         count++;
     }
     ASSERT(count == command->count);
     results_encode(RESULT_GRANTS, results, count, result);
+}
+
+void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
+                        struct buf *result)
+{
+    const struct grant_to to = {TAG_MODE_TREND, node_id, fsm_shown_ms(command->wall_ms)};
+
+    grant_all(recalls, &to, command, result);
+}
+
+void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
+                       struct buf *result)
+{
+    const struct grant_to to = {TAG_MODE_MONOTONIC, 0, fsm_shown_ms(command->wall_ms)};
+
+    grant_all(recalls, &to, command, result);
 }
 
 /* False: the range stays burnt. */

@@ -43,7 +43,8 @@ void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
                             struct buf *result);
 /* COMMAND_WINDOW: who appended it holds the ranges; it needs no recall, since it hands nothing out
  * once it does not lead any more (docs/monotonic.md). */
-void fsm_windows_grant(struct fsm_tags *tags, struct command_list *command, struct buf *result);
+void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
+                       struct buf *result);
 void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result);
 void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,

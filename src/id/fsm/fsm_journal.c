@@ -4,6 +4,7 @@
 #include "src/id/fsm/fsm_journal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/array.h"
 #include "src/base/assert.h"
@@ -80,6 +81,36 @@ void fsm_journal_delete(struct fsm_journal *journal)
     list_change(journal, 0);
 }
 
+static void put_record(struct fsm_journal *journal, enum fsm_table table, const void *key,
+                       size_t len, const struct row_format *format, const void *record)
+{
+    fsm_journal_key(journal, table);
+    buf_put(&journal->row, key, len);
+    fsm_journal_record(journal, format, record);
+}
+
+void fsm_journal_change(struct fsm_journal *journal, enum fsm_table table, const void *key,
+                        size_t len, const struct row_format *format, const void *before,
+                        const void *after)
+{
+    if (before != NULL) {
+        put_record(journal, table, key, len, format, before);
+        (after != NULL ? fsm_journal_leave : fsm_journal_delete)(journal);
+    }
+    if (after != NULL) {
+        put_record(journal, table, key, len, format, after);
+        fsm_journal_enter(journal);
+    }
+}
+
+void fsm_journal_node(struct fsm_journal *journal, enum fsm_table table, uint64_t node_id,
+                      const struct row_format *format, const void *before, const void *after)
+{
+    const uint64_t key = htobe64(node_id);
+
+    fsm_journal_change(journal, table, &key, sizeof key, format, before, after);
+}
+
 void fsm_changes_release(struct fsm_changes *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
@@ -88,6 +119,11 @@ void fsm_changes_release(struct fsm_changes *changes)
     }
     free(changes->items);
     *changes = (struct fsm_changes){0};
+}
+
+bool fsm_loaded_is(const struct fsm_loaded *row, const char *name)
+{
+    return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
 }
 
 uint64_t fsm_key_node(const uint8_t *key)

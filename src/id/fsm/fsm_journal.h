@@ -2,10 +2,10 @@
  * fsm_journal.h - what all tables of the state machine write into: the digest of all rows, and the
  * list of those that changed.
  *
- * The happy path: a table puts the row that it is about to change into the journal, by
- * fsm_journal_key() (or _node_key), fsm_journal_value() and the value's bytes, and lets it leave;
- * changes it; and puts it in again, to enter. Then the digest is the sum of all rows again, and
- * storage gets the new one.
+ * The happy path: a table says what a row was and what it becomes, by fsm_journal_change(). Or it
+ * puts the row that it is about to change into the journal, by fsm_journal_key() (or _node_key),
+ * fsm_journal_value() and the value's bytes, and lets it leave; changes it; and puts it in again,
+ * to enter. Then the digest is the sum of all rows again, and storage gets the new one.
  *
  * Invariant: a row counts in the digest exactly while it stands in its table. The digest is the sum
  * modulo 2^64 of hash_row() over all rows, the very sum that storage keeps and verifies.
@@ -72,6 +72,15 @@ void fsm_journal_enter(struct fsm_journal *journal);
  * value: storage refuses the deletion of a row that it does not have. */
 void fsm_journal_delete(struct fsm_journal *journal);
 
+/* All of that: the row of this key, the table and so many bytes, was before, and is after. NULL: it
+ * is new, or deleted. */
+void fsm_journal_change(struct fsm_journal *journal, enum fsm_table table, const void *key,
+                        size_t len, const struct row_format *format, const void *before,
+                        const void *after);
+/* The same of a row of a node. */
+void fsm_journal_node(struct fsm_journal *journal, enum fsm_table table, uint64_t node_id,
+                      const struct row_format *format, const void *before, const void *after);
+
 /* --- rows that are loaded --- */
 
 /* A row as fsm_load_row() gets it; its key has one byte at least. */
@@ -81,6 +90,9 @@ struct fsm_loaded {
     const void *value;
     size_t value_len;
 };
+
+/* Is it the setting of this name? */
+bool fsm_loaded_is(const struct fsm_loaded *row, const char *name);
 
 /* The id in the key of a row of a node, which may be longer. */
 uint64_t fsm_key_node(const uint8_t *key);

@@ -34,17 +34,11 @@ static bool value_is_sound(const void *data)
            key->position < LIMIT_STRICT_ITEMS;
 }
 
-static const struct row_format PLAIN = {
-    .version = FSM_ROW_VERSION,
-    .fields = FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1),
-    .is_sound = value_is_sound,
-};
+static const struct row_format PLAIN =
+    ROW_FORMAT(FSM_ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
 /* Of a key that counts for a client: level 3. */
-static const struct row_format COUNTED = {
-    .version = FSM_ROW_VERSION + 1,
-    .fields = FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT),
-    .is_sound = value_is_sound,
-};
+static const struct row_format COUNTED =
+    ROW_FORMAT(FSM_ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT), value_is_sound);
 
 static int value_read(const struct fsm_loaded *loaded, struct fsm_key_ids *ret_value)
 {
@@ -102,8 +96,7 @@ static struct fsm_key_holder *holder_enter(struct fsm_keys *keys, uint64_t clien
     struct fsm_key_holder *holder = client != 0 ? holder_find(keys, client) : NULL;
 
     if (holder == NULL && client != 0) {
-        holder = calloc(1, sizeof *holder);
-        ASSERT(holder != NULL);
+        holder = MUST_HAVE(calloc(1, sizeof *holder));
         holder->client = client;
         hash_table_add(&keys->holders, &holder->link);
         keys->bytes += HOLDER_BYTES;
@@ -227,9 +220,8 @@ static void journal_put(struct fsm_keys *keys, const struct fsm_key *key)
 static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *text, size_t len,
                       const struct fsm_key_ids *ids)
 {
-    struct fsm_key *key = malloc(offsetof(struct fsm_key, key) + len);
+    struct fsm_key *key = MUST_HAVE(malloc(offsetof(struct fsm_key, key) + len));
 
-    ASSERT(key != NULL);
     ASSERT(len >= 1 && len <= LIMIT_KEY_BYTES && keys->table.count < LIMIT_KEYS);
     key->row = row;
     key->holder = holder_enter(keys, ids->client);
@@ -353,8 +345,7 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
     if (count == 0) {
         return 0;
     }
-    sorted = malloc(count * sizeof(struct fsm_key *));
-    ASSERT(sorted != NULL);
+    sorted = MUST_HAVE(malloc(count * sizeof(struct fsm_key *)));
     TAILQ_FOREACH (key, ages, age) {
         ASSERT(at < count);
         sorted[at++] = key;

@@ -25,13 +25,6 @@ static struct layout_row *find(struct fsm_layouts *layouts, const char *name, si
     return NULL;
 }
 
-static void journal_row(struct fsm_layouts *layouts, const struct layout_row *row)
-{
-    fsm_journal_key(layouts->journal, FSM_TABLE_LAYOUTS);
-    buf_put(&layouts->journal->row, row->name, row->name_len);
-    fsm_journal_record(layouts->journal, &layout_row_format, row);
-}
-
 static void tell(const struct fsm_layouts *layouts, const struct layout_row *row)
 {
     struct fsm_listener *listener = layouts->journal->listener;
@@ -44,19 +37,19 @@ static void tell(const struct fsm_layouts *layouts, const struct layout_row *row
 static void add(struct fsm_layouts *layouts, const struct layout_row *row)
 {
     ASSERT(layouts->count < LIMIT_LAYOUTS);
-    layouts->rows[layouts->count] = *row;
-    journal_row(layouts, &layouts->rows[layouts->count++]);
-    fsm_journal_enter(layouts->journal);
+    layouts->rows[layouts->count++] = *row;
+    fsm_journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
+                       &layout_row_format, NULL, row);
 }
 
 static void set_deleted(struct fsm_layouts *layouts, struct layout_row *row, bool deleted)
 {
+    const struct layout_row before = *row;
+
     ASSERT(row->deleted != deleted);
-    journal_row(layouts, row);
-    fsm_journal_leave(layouts->journal);
     row->deleted = deleted;
-    journal_row(layouts, row);
-    fsm_journal_enter(layouts->journal);
+    fsm_journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
+                       &layout_row_format, &before, row);
     tell(layouts, row);
 }
 

@@ -7,8 +7,6 @@
 
 #include "src/base/assert.h"
 
-#define LEVEL_KEY "level"
-
 void fsm_level_init(struct fsm_level *level, struct fsm_journal *journal, struct level_range speaks)
 {
     ASSERT(level_is_sound(speaks));
@@ -20,22 +18,12 @@ uint16_t fsm_level_now(const struct fsm_level *level)
     return level->row.level != 0 ? level->row.level : LEVEL_FIRST;
 }
 
-static void journal_put(struct fsm_level *level)
-{
-    fsm_journal_key(level->journal, FSM_TABLE_SETTINGS);
-    buf_put(&level->journal->row, LEVEL_KEY, strlen(LEVEL_KEY));
-    fsm_journal_record(level->journal, &level_row_format, &level->row);
-}
-
 static void set(struct fsm_level *level, const struct level_row *row)
 {
-    if (level->row.level != 0) {
-        journal_put(level);
-        fsm_journal_leave(level->journal);
-    }
+    fsm_journal_change(level->journal, FSM_TABLE_SETTINGS, FSM_SETTING_LEVEL,
+                       strlen(FSM_SETTING_LEVEL), &level_row_format,
+                       level->row.level != 0 ? &level->row : NULL, row);
     level->row = *row;
-    journal_put(level);
-    fsm_journal_enter(level->journal);
 }
 
 int fsm_level_raise(struct fsm_level *level, const struct level_command *command, uint64_t index)
@@ -53,12 +41,6 @@ int fsm_level_raise(struct fsm_level *level, const struct level_command *command
                                    .index = index,
                                    .wall_ms = fsm_shown_ms(command->wall_ms)});
     return 0;
-}
-
-bool fsm_level_is_row(const struct fsm_loaded *row)
-{
-    return row->key_len == 1 + strlen(LEVEL_KEY) &&
-           memcmp(row->key + 1, LEVEL_KEY, row->key_len - 1) == 0;
 }
 
 int fsm_level_load(struct fsm_level *level, const struct fsm_loaded *row)

@@ -17,6 +17,9 @@
 #include "src/id/codec/level.h"
 #include "src/id/fsm/fsm_journal.h"
 
+/* The name of the setting, behind the table in its key. */
+#define FSM_SETTING_LEVEL "level"
+
 struct fsm_level {
     struct fsm_journal *journal;
     struct level_range speaks; /* of this leafd */
@@ -33,8 +36,7 @@ uint16_t fsm_level_now(const struct fsm_level *level);
 int fsm_level_raise(struct fsm_level *level, const struct level_command *command,
                     uint64_t index) MUST_CHECK;
 
-/* Is this row, of the table of settings, the level's? And load it, as fsm_load_row(); ERR_NEWER. */
-bool fsm_level_is_row(const struct fsm_loaded *row);
+/* The row as fsm_load_row() gets it; ERR_NEWER. */
 int fsm_level_load(struct fsm_level *level, const struct fsm_loaded *row) MUST_CHECK;
 
 #endif

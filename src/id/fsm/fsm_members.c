@@ -23,19 +23,12 @@ void fsm_members_clear(struct fsm_members *members)
 
 /* --- rows --- */
 
-static void journal_change(struct fsm_members *members)
-{
-    ASSERT(members->change.kind != 0);
-    fsm_journal_key(members->journal, FSM_TABLE_MEMBERS);
-    fsm_journal_record(members->journal, &member_change_format, &members->change);
-}
-
 /* Take the row of the change away, if there is one. */
 static void change_forget(struct fsm_members *members)
 {
     if (members->change.kind != 0) {
-        journal_change(members);
-        fsm_journal_delete(members->journal);
+        fsm_journal_change(members->journal, FSM_TABLE_MEMBERS, "", 0, &member_change_format,
+                           &members->change, NULL);
         members->change = (struct member_change){0};
     }
 }
@@ -43,13 +36,9 @@ static void change_forget(struct fsm_members *members)
 static void change_put(struct fsm_members *members, const struct member_change *change)
 {
     ASSERT(change->kind != 0 && change->node_id >= 1 && change->node_id <= LIMIT_NODE_ID);
-    if (members->change.kind != 0) {
-        journal_change(members);
-        fsm_journal_leave(members->journal);
-    }
+    fsm_journal_change(members->journal, FSM_TABLE_MEMBERS, "", 0, &member_change_format,
+                       members->change.kind != 0 ? &members->change : NULL, change);
     members->change = *change;
-    journal_change(members);
-    fsm_journal_enter(members->journal);
 }
 
 void fsm_members_remove(struct fsm_members *members, uint64_t node_id)
@@ -134,35 +123,27 @@ const struct node_info *fsm_members_info(const struct fsm_members *members, uint
     return info_find(members, node_id);
 }
 
-static void journal_info(struct fsm_members *members, const struct node_info *info)
-{
-    fsm_journal_node_key(members->journal, FSM_TABLE_NODES, info->node_id);
-    fsm_journal_record(members->journal, &node_info_format, info);
-}
-
 void fsm_members_report(struct fsm_members *members, const struct node_info *info)
 {
     struct node_info *row = info_find(members, info->node_id);
 
     ASSERT(info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID);
+    if (row != NULL && row->store_id == info->store_id && row->incarnation == info->incarnation &&
+        row->levels.min == info->levels.min && row->levels.max == info->levels.max &&
+        strcmp(row->version, info->version) == 0 &&
+        strcmp(row->http_address, info->http_address) == 0 &&
+        strcmp(row->peer_address, info->peer_address) == 0) {
+        return;
+    }
+    fsm_journal_node(members->journal, FSM_TABLE_NODES, info->node_id, &node_info_format, row,
+                     info);
     if (row == NULL) {
         ASSERT(members->info_count < LIMIT_NODE_ID);
         members->infos = array_room(members->infos, members->info_count, &members->info_capacity,
                                     sizeof *members->infos);
         row = &members->infos[members->info_count++];
-    } else if (row->store_id == info->store_id && row->incarnation == info->incarnation &&
-               row->levels.min == info->levels.min && row->levels.max == info->levels.max &&
-               strcmp(row->version, info->version) == 0 &&
-               strcmp(row->http_address, info->http_address) == 0 &&
-               strcmp(row->peer_address, info->peer_address) == 0) {
-        return;
-    } else {
-        journal_info(members, row);
-        fsm_journal_leave(members->journal);
     }
     *row = *info;
-    journal_info(members, row);
-    fsm_journal_enter(members->journal);
 }
 
 /* --- loading --- */

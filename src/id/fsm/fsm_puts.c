@@ -154,9 +154,8 @@ static bool refuse_key(struct put_result *result, unsigned present)
 /* The key behind those of the row's shape, so many times. The caller frees it after the row. */
 static char *add_keys(struct tag_row *row, const char *key, unsigned times)
 {
-    char *shape = malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES);
+    char *shape = MUST_HAVE(malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES));
 
-    ASSERT(shape != NULL);
     memcpy(shape, row->shape, row->shape_len);
     for (; times > 0; times--) {
         memcpy(shape + row->shape_len, key, SHAPE_KEY_BYTES);
@@ -433,11 +432,9 @@ struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_l
                                     .knows_dates = level >= 4,
                                     .knows_keys = level >= 5};
     uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
-    struct puts_judged *judged = calloc(1, sizeof *judged);
+    struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
 
-    ASSERT(judged != NULL);
-    judged->plans = calloc(count + 1, sizeof *judged->plans);
-    ASSERT(judged->plans != NULL);
+    judged->plans = MUST_HAVE(calloc(count + 1, sizeof *judged->plans));
     judged->count = count;
     judged->refused = put_refused(recalls, command, &rules, judged->plans, &judged->answer);
     return judged;

@@ -64,10 +64,9 @@ static void journal_recall(struct fsm_recalls *recalls, const struct fsm_recall 
 static void recall_new(struct fsm_recalls *recalls, struct fsm_row *row,
                        const struct node_set *nodes)
 {
-    struct fsm_recall *recall = calloc(1, sizeof *recall);
+    struct fsm_recall *recall = MUST_HAVE(calloc(1, sizeof *recall));
     struct fsm_recall *twin;
 
-    ASSERT(recall != NULL);
     ASSERT(nodes->count <= LIMIT_SEGMENT_HOLDERS && recalls->count < LIMIT_RECALLS);
     recall->row = row;
     node_set_copy(&recall->nodes, nodes);

@@ -32,11 +32,8 @@ static bool answer_is_sound(const void *data)
     return session_stamp_is_sound(&row->stamp) && row->len > 0;
 }
 
-static const struct row_format ANSWER = {
-    .version = FSM_ROW_VERSION,
-    .fields = FIELDS(ANSWER_FIELDS),
-    .is_sound = answer_is_sound,
-};
+static const struct row_format ANSWER =
+    ROW_FORMAT(FSM_ROW_VERSION, FIELDS(ANSWER_FIELDS), answer_is_sound);
 
 _Static_assert(ROW_HEAD_BYTES + STRICT_RESULTS_HEAD_BYTES +
                        LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
@@ -71,9 +68,9 @@ uint64_t fsm_session_incarnation(const struct fsm_sessions *sessions, uint64_t n
 static struct fsm_session *session_make(struct fsm_sessions *sessions, uint64_t node_id,
                                         uint64_t incarnation)
 {
-    struct fsm_session *session = calloc(1, sizeof *session);
+    struct fsm_session *session = MUST_HAVE(calloc(1, sizeof *session));
 
-    ASSERT(session != NULL && sessions->count < LIMIT_SESSIONS);
+    ASSERT(sessions->count < LIMIT_SESSIONS);
     session->node_id = node_id;
     session->incarnation = incarnation;
     session->lowest = 1;
@@ -144,8 +141,7 @@ static void slots_reserve(struct fsm_session *session, size_t count)
         return;
     }
     ASSERT(count <= LIMIT_SESSION_COMMANDS);
-    session->slots = realloc(session->slots, count * sizeof *session->slots);
-    ASSERT(session->slots != NULL);
+    session->slots = MUST_HAVE(realloc(session->slots, count * sizeof *session->slots));
     memset(&session->slots[old], 0, (count - old) * sizeof *session->slots);
     session->slot_count = count;
 }

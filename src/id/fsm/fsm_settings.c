@@ -31,11 +31,8 @@ static bool layout_is_sound(const void *data)
     return layout_check(layout, layout->epoch_ms) == 0;
 }
 
-static const struct row_format LAYOUT = {
-    .version = FSM_ROW_VERSION,
-    .fields = FIELDS(snowflake_layout_fields),
-    .is_sound = layout_is_sound,
-};
+static const struct row_format LAYOUT =
+    ROW_FORMAT(FSM_ROW_VERSION, FIELDS(snowflake_layout_fields), layout_is_sound);
 
 static const struct field TIME_FIELDS[] = {FIELD_NUMBER(struct fsm_settings, log_ms)};
 
@@ -46,23 +43,12 @@ static bool time_is_sound(const void *data)
     return settings->log_ms >= 1 && settings->log_ms <= LOG_MS_MAX;
 }
 
-static const struct row_format TIME = {
-    .version = FSM_ROW_VERSION,
-    .fields = FIELDS(TIME_FIELDS),
-    .is_sound = time_is_sound,
-};
+static const struct row_format TIME =
+    ROW_FORMAT(FSM_ROW_VERSION, FIELDS(TIME_FIELDS), time_is_sound);
 
 static bool layout_equal(const struct snowflake_layout *a, const struct snowflake_layout *b)
 {
     return a->epoch_ms == b->epoch_ms && snowflake_bits_equal(a, b);
-}
-
-static void journal_put(struct fsm_journal *journal, const char *name,
-                        const struct row_format *format, const void *record)
-{
-    fsm_journal_key(journal, FSM_TABLE_SETTINGS);
-    buf_put(&journal->row, name, strlen(name));
-    fsm_journal_record(journal, format, record);
 }
 
 static void set_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
@@ -70,20 +56,19 @@ static void set_layout(struct fsm_settings *settings, const struct snowflake_lay
     ASSERT(!settings->has_layout);
     settings->has_layout = true;
     settings->layout = *layout;
-    journal_put(settings->journal, FSM_SETTING_LAYOUT, &LAYOUT, layout);
-    fsm_journal_enter(settings->journal);
+    fsm_journal_change(settings->journal, FSM_TABLE_SETTINGS, FSM_SETTING_LAYOUT,
+                       strlen(FSM_SETTING_LAYOUT), &LAYOUT, NULL, layout);
 }
 
 static void set_time(struct fsm_settings *settings, uint64_t log_ms)
 {
+    const struct fsm_settings after = {.log_ms = log_ms};
+
     ASSERT(log_ms > settings->log_ms);
-    if (settings->log_ms > 0) {
-        journal_put(settings->journal, FSM_SETTING_TIME, &TIME, settings);
-        fsm_journal_leave(settings->journal);
-    }
+    fsm_journal_change(settings->journal, FSM_TABLE_SETTINGS, FSM_SETTING_TIME,
+                       strlen(FSM_SETTING_TIME), &TIME, settings->log_ms > 0 ? settings : NULL,
+                       &after);
     settings->log_ms = log_ms;
-    journal_put(settings->journal, FSM_SETTING_TIME, &TIME, settings);
-    fsm_journal_enter(settings->journal);
 }
 
 void fsm_settings_tell(const struct fsm_settings *settings)
@@ -131,18 +116,13 @@ void fsm_settings_time_value(uint64_t log_ms, struct buf *out)
 
 /* --- loading --- */
 
-static bool is_key(const struct fsm_loaded *row, const char *name)
-{
-    return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
-}
-
 int fsm_settings_load(struct fsm_settings *settings, const struct fsm_loaded *row)
 {
     struct fsm_settings loaded = {0};
-    bool is_layout = is_key(row, FSM_SETTING_LAYOUT);
+    bool is_layout = fsm_loaded_is(row, FSM_SETTING_LAYOUT);
     int err;
 
-    if (!is_layout && !is_key(row, FSM_SETTING_TIME)) {
+    if (!is_layout && !fsm_loaded_is(row, FSM_SETTING_TIME)) {
         return ERR_NEWER; /* a setting that a later level brought */
     }
     err = is_layout ? row_read(row->value, row->value_len, &LAYOUT, &loaded.layout)

@@ -167,8 +167,7 @@ static void describe(struct fsm_row *row, const struct tag_row *tag)
     ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
     ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX);
     if (tag->description_len > 0 || tag->shape_len > 0) {
-        texts = calloc(1, (size_t)tag->description_len + 1 + tag->shape_len);
-        ASSERT(texts != NULL);
+        texts = MUST_HAVE(calloc(1, (size_t)tag->description_len + 1 + tag->shape_len));
         memcpy(texts, tag->description, tag->description_len);
     }
     if (tag->shape_len > 0) {

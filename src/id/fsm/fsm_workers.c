@@ -187,8 +187,7 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
         fsm_journal_leave(workers->journal);
     }
     if (workers->rows == NULL) {
-        workers->rows = calloc(LIMIT_WORKER_IDS, sizeof *workers->rows);
-        ASSERT(workers->rows != NULL);
+        workers->rows = MUST_HAVE(calloc(LIMIT_WORKER_IDS, sizeof *workers->rows));
     }
     workers->rows[row->id] = *row;
     journal_put(workers, row);

@@ -68,21 +68,13 @@ bool node_set_remove(struct node_set *set, uint64_t node_id)
 /* Says of a node only that it is there. */
 static const struct row_format NODE_ROW = {.version = FSM_ROW_VERSION};
 
-static struct fsm_journal *journal_put(struct fsm_journal *journal, enum fsm_table table,
-                                       uint64_t node_id)
-{
-    fsm_journal_node_key(journal, table, node_id);
-    fsm_journal_record(journal, &NODE_ROW, NULL);
-    return journal;
-}
-
 bool node_set_add_row(struct node_set *set, struct fsm_journal *journal, enum fsm_table table,
                       uint64_t node_id)
 {
     if (!node_set_add(set, node_id)) {
         return false;
     }
-    fsm_journal_enter(journal_put(journal, table, node_id));
+    fsm_journal_node(journal, table, node_id, &NODE_ROW, NULL, set);
     return true;
 }
 
@@ -92,7 +84,7 @@ bool node_set_remove_row(struct node_set *set, struct fsm_journal *journal, enum
     if (!node_set_remove(set, node_id)) {
         return false;
     }
-    fsm_journal_delete(journal_put(journal, table, node_id));
+    fsm_journal_node(journal, table, node_id, &NODE_ROW, set, NULL);
     return true;
 }
 

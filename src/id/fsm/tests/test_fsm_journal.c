@@ -27,6 +27,19 @@ static struct fsm_journal *row(struct fsm_journal *journal, const char *key, con
     return journal;
 }
 
+/* The same of a record: a version and a byte. */
+struct record {
+    uint8_t byte;
+};
+static const struct field FIELDS_OF[] = {FIELD_NUMBER(struct record, byte)};
+static const struct row_format FORMAT = {.version = '1', .fields = FIELDS(FIELDS_OF)};
+
+static void change(struct fsm_journal *journal, const struct record *before,
+                   const struct record *after)
+{
+    fsm_journal_change(journal, (enum fsm_table)'x', "a", 1, &FORMAT, before, after);
+}
+
 static uint64_t hash_of(const char *key, const char *value)
 {
     return hash_row(key, strlen(key), value, strlen(value));
@@ -39,6 +52,46 @@ static void expect(const struct fsm_change *change, const char *key, const char 
     assert_int_equal(change->value.len, strlen(value));
     assert_memory_equal(change->value.len > 0 ? (const void *)change->value.data : "", value,
                         strlen(value));
+}
+
+static void test_a_change_says_before_and_after(void **state)
+{
+    const struct record one = {'1'};
+    const struct record two = {'2'};
+    struct fsm_changes changes = {0};
+    struct fsm_journal journal = {.changes = &changes};
+
+    (void)state;
+    change(&journal, NULL, &one);
+    assert_true(journal.digest == hash_of("xa", "11"));
+    change(&journal, &one, &two);
+    assert_true(journal.digest == hash_of("xa", "12"));
+    change(&journal, &two, NULL);
+    assert_true(journal.digest == 0);
+    assert_int_equal(changes.count, 3);
+    expect(&changes.items[0], "xa", "11");
+    expect(&changes.items[1], "xa", "12");
+    expect(&changes.items[2], "xa", "");
+    fsm_changes_release(&changes);
+    buf_free(&journal.row);
+}
+
+/* The key is the table and eight bytes, the highest first. */
+static void test_rows_of_nodes(void **state)
+{
+    static const uint8_t key[FSM_NODE_KEY_BYTES] = {'x', 0, 0, 0, 0, 0, 0, 1, 2};
+    const struct record one = {'1'};
+    struct fsm_changes changes = {0};
+    struct fsm_journal journal = {.changes = &changes};
+
+    (void)state;
+    fsm_journal_node(&journal, (enum fsm_table)'x', 258, &FORMAT, NULL, &one);
+    assert_int_equal(changes.count, 1);
+    assert_int_equal(changes.items[0].key.len, sizeof key);
+    assert_memory_equal(changes.items[0].key.data, key, sizeof key);
+    assert_true(fsm_key_node(key) == 258);
+    fsm_changes_release(&changes);
+    buf_free(&journal.row);
 }
 
 static void test_rows_are_listed_in_order(void **state)
@@ -103,6 +156,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_listed_in_order),
+        cmocka_unit_test(test_a_change_says_before_and_after),
+        cmocka_unit_test(test_rows_of_nodes),
         cmocka_unit_test(test_rows_are_deleted_without_a_list),
         cmocka_unit_test(test_rows_are_never_empty),
     };
