@@ -4,6 +4,7 @@
 #include "http/api/exposition.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -33,55 +34,54 @@ void expose_family(struct exposition *to, const char *name, enum metric_kind kin
 /* A sample comes: before the first of its metric goes what there is to say of all. */
 static void begin_family(struct exposition *to)
 {
-    size_t len;
+    size_t len = strlen(to->name);
 
-    if (to->name == NULL) {
+    if (to->help == NULL) {
         return;
     }
-    len = strlen(to->name);
     if (to->is_open && is_total(to->name)) { /* the family is called without it */
         len -= strlen(TOTAL);
     }
     buf_printf(to->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, to->name, to->help, (int)len,
                to->name, to->kind);
-    to->name = NULL;
+    to->help = NULL;
 }
 
 /* The name and what goes before the value. */
-static void begin(struct exposition *to, const char *name, const char *labels)
+static void begin(struct exposition *to, const char *labels)
 {
     begin_family(to);
     if (labels[0] != '\0') {
-        buf_printf(to->text, "%s{%s} ", name, labels);
+        buf_printf(to->text, "%s{%s} ", to->name, labels);
     } else {
-        buf_printf(to->text, "%s ", name);
+        buf_printf(to->text, "%s ", to->name);
     }
 }
 
-void expose_sample(struct exposition *to, const char *name, const char *labels, uint64_t value)
+void expose_sample(struct exposition *to, const char *labels, uint64_t value)
 {
-    begin(to, name, labels);
+    begin(to, labels);
     buf_printf(to->text, "%" PRIu64 "\n", value);
 }
 
-void expose_real(struct exposition *to, const char *name, const char *labels, double value)
+void expose_real(struct exposition *to, const char *labels, double value)
 {
-    begin(to, name, labels);
+    begin(to, labels);
     buf_printf(to->text, "%.6g\n", value);
 }
 
-void expose_ms(struct exposition *to, const char *name, const char *labels, int64_t ms)
+void expose_ms(struct exposition *to, const char *labels, int64_t ms)
 {
     uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
 
-    begin(to, name, labels);
+    begin(to, labels);
     buf_printf(to->text, "%s%" PRIu64 ".%03" PRIu64 "\n", ms < 0 ? "-" : "", size_ms / 1000,
                size_ms % 1000);
 }
 
-void expose_us(struct exposition *to, const char *name, const char *labels, uint64_t us)
+void expose_us(struct exposition *to, const char *labels, uint64_t us)
 {
-    begin(to, name, labels);
+    begin(to, labels);
     buf_printf(to->text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 
@@ -95,9 +95,21 @@ static void put_exemplar(const struct exposition *to, const struct exemplar_view
     }
 }
 
-void expose_histogram(struct exposition *to, const char *name, const char *labels,
-                      const struct histogram_view *view, const struct exemplar_view *exemplars)
+const char *expose_word(const char *name, const char *value, char out[EXPOSITION_WORD_BYTES])
 {
+    (void)snprintf(out, EXPOSITION_WORD_BYTES, "%s=\"%s\"", name, value);
+    return out;
+}
+
+void expose_of(struct exposition *to, const char *name, const char *value, uint64_t sample)
+{
+    expose_sample(to, expose_word(name, value, (char[EXPOSITION_WORD_BYTES]){0}), sample);
+}
+
+void expose_histogram(struct exposition *to, const char *labels, const struct histogram_view *view,
+                      const struct exemplar_view *exemplars)
+{
+    const char *name = to->name;
     const char *comma = labels[0] != '\0' ? "," : "";
     const char *open = labels[0] != '\0' ? "{" : "";
     const char *close = labels[0] != '\0' ? "}" : "";
@@ -122,7 +134,15 @@ void expose_one(struct exposition *to, const char *name, enum metric_kind kind, 
                 uint64_t value)
 {
     expose_family(to, name, kind, help);
-    expose_sample(to, name, "", value);
+    expose_sample(to, "", value);
+}
+
+void expose_ones(struct exposition *to, enum metric_kind kind, const struct exposed *ones,
+                 size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        expose_one(to, ones[i].name, kind, ones[i].help, ones[i].value);
+    }
 }
 
 void expose_label(struct buf *labels, const char *name, const void *value, size_t len)

@@ -23,12 +23,14 @@
 #define EXPOSITION_TYPE "text/plain; version=0.0.4"
 #define EXPOSITION_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
+#define EXPOSITION_WORD_BYTES 64
+
 struct exposition {
     struct buf *text; /* borrowed */
     bool is_open;     /* OpenMetrics */
-    /* its own: a metric that was begun and has no sample yet, of which nothing is written */
+    /* its own: the metric that was begun, of which nothing is written before its first sample */
     const char *name;
-    const char *help;
+    const char *help; /* NULL: it has a sample */
     const char *kind;
 };
 
@@ -40,20 +42,35 @@ void expose_family(struct exposition *to, const char *name, enum metric_kind kin
                    const char *help);
 
 /* A sample of it. labels: as between the braces, "loop=\"raft\"", or "". */
-void expose_sample(struct exposition *to, const char *name, const char *labels, uint64_t value);
-void expose_real(struct exposition *to, const char *name, const char *labels, double value);
+void expose_sample(struct exposition *to, const char *labels, uint64_t value);
+void expose_real(struct exposition *to, const char *labels, double value);
 /* A signed number of milliseconds, or a number of microseconds, as seconds, exactly. */
-void expose_ms(struct exposition *to, const char *name, const char *labels, int64_t ms);
-void expose_us(struct exposition *to, const char *name, const char *labels, uint64_t us);
+void expose_ms(struct exposition *to, const char *labels, int64_t ms);
+void expose_us(struct exposition *to, const char *labels, uint64_t us);
+
+/* A label of words of our own. Returns out. */
+const char *expose_word(const char *name, const char *value, char out[EXPOSITION_WORD_BYTES]);
+
+/* A sample that has such a one alone. */
+void expose_of(struct exposition *to, const char *name, const char *value, uint64_t sample);
 
 /* Its buckets, sum and count. exemplars: HISTOGRAM_BUCKETS of them, which OpenMetrics alone shows;
  * NULL: none. */
-void expose_histogram(struct exposition *to, const char *name, const char *labels,
-                      const struct histogram_view *view, const struct exemplar_view *exemplars);
+void expose_histogram(struct exposition *to, const char *labels, const struct histogram_view *view,
+                      const struct exemplar_view *exemplars);
 
 /* A metric that has one sample without labels. */
 void expose_one(struct exposition *to, const char *name, enum metric_kind kind, const char *help,
                 uint64_t value);
+
+/* Some of these. */
+struct exposed {
+    const char *name;
+    const char *help;
+    uint64_t value;
+};
+void expose_ones(struct exposition *to, enum metric_kind kind, const struct exposed *ones,
+                 size_t count);
 
 /* Append a label, with a comma before it if there are others: name="value", escaped; bytes that are
  * no UTF-8 are shown by replacement. */

@@ -19,8 +19,6 @@
 #include "http/tls/context.h"
 #include "src/base/assert.h"
 
-#define LABEL_BYTES 64
-
 /* Sums over all loops, as of now. */
 struct totals {
     uint64_t segment_ids;
@@ -94,21 +92,12 @@ static void totals_make(const struct api *api, struct totals *totals)
     }
 }
 
-/* Append name="value", of words of our own. */
-static const char *label_of(const char *name, const char *value, char out[LABEL_BYTES])
-{
-    (void)snprintf(out, LABEL_BYTES, "%s=\"%s\"", name, value);
-    return out;
-}
-
 static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx"};
 
 /* Requests by the class of their status, those of all classes of `probes`, or of all others. */
 static void put_replies(struct exposition *to, const struct totals *totals, const char *name,
                         const char *help, bool probes)
 {
-    char label[LABEL_BYTES];
-
     expose_family(to, name, METRIC_COUNTER, help);
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
         uint64_t count = 0;
@@ -118,7 +107,7 @@ static void put_replies(struct exposition *to, const struct totals *totals, cons
                 count += histogram_count(&totals->took[class][k]);
             }
         }
-        expose_sample(to, name, label_of("status", statuses[k], label), count);
+        expose_of(to, "status", statuses[k], count);
     }
 }
 
@@ -139,7 +128,6 @@ static void see_exemplars(const struct api *api, unsigned class, unsigned k,
 /* Those of which there was none yet are left out but for successes: each is many lines. */
 static void put_latency(struct exposition *to, const struct api *api, const struct totals *totals)
 {
-    static const char name[] = "leafd_http_request_duration_seconds";
     static const char *const classes[] = {
         [TRAFFIC_OTHER] = "other",   [TRAFFIC_SEGMENT] = "segment",
         [TRAFFIC_STRICT] = "strict", [TRAFFIC_SNOWFLAKE] = "snowflake",
@@ -147,9 +135,9 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
         [TRAFFIC_TAGS] = "tags",     [TRAFFIC_WORKERS] = "workers",
         [TRAFFIC_ADMIN] = "admin",   [TRAFFIC_RESP] = "resp"};
     struct exemplar_view exemplars[HISTOGRAM_BUCKETS];
-    char label[LABEL_BYTES];
+    char label[2 * EXPOSITION_WORD_BYTES];
 
-    expose_family(to, name, METRIC_HISTOGRAM,
+    expose_family(to, "leafd_http_request_duration_seconds", METRIC_HISTOGRAM,
                   "From a request that is complete to its reply, by class and status.");
     for (unsigned class = 0; class < COUNT_OF(classes); class ++) {
         for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
@@ -159,7 +147,7 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
                 (void)snprintf(label, sizeof label, "class=\"%s\",status=\"%s\"", classes[class],
                                statuses[k]);
                 see_exemplars(api, class, k, exemplars);
-                expose_histogram(to, name, label, view, exemplars);
+                expose_histogram(to, label, view, exemplars);
             }
         }
     }
@@ -167,14 +155,11 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
 
 static void put_counters(struct exposition *to, const struct totals *totals)
 {
-    static const char ids[] = "leafd_ids_total";
-    char label[LABEL_BYTES];
-
-    expose_family(to, ids, METRIC_COUNTER, "Ids handed out by this node.");
-    expose_sample(to, ids, "kind=\"segment\"", totals->segment_ids);
-    expose_sample(to, ids, "kind=\"snowflake\"", totals->snowflake_ids);
-    expose_sample(to, ids, "kind=\"strict\"", totals->strict_ids);
-    expose_sample(to, ids, "kind=\"monotonic\"", totals->monotonic_ids);
+    expose_family(to, "leafd_ids_total", METRIC_COUNTER, "Ids handed out by this node.");
+    expose_of(to, "kind", "segment", totals->segment_ids);
+    expose_of(to, "kind", "snowflake", totals->snowflake_ids);
+    expose_of(to, "kind", "strict", totals->strict_ids);
+    expose_of(to, "kind", "monotonic", totals->monotonic_ids);
     put_replies(to, totals, "leafd_http_requests_total",
                 "Requests answered, by the class of their status; probes apart.", false);
     put_replies(to, totals, "leafd_http_probes_total",
@@ -183,9 +168,8 @@ static void put_counters(struct exposition *to, const struct totals *totals)
         to, "leafd_http_refused_total", METRIC_COUNTER,
         "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < CONN_REFUSALS; refusal++) {
-        expose_sample(to, "leafd_http_refused_total",
-                      label_of("why", conn_refusal_name((enum conn_refusal)refusal), label),
-                      totals->refused[refusal]);
+        expose_of(to, "why", conn_refusal_name((enum conn_refusal)refusal),
+                  totals->refused[refusal]);
     }
     expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
                "Parts of large replies, each made in a turn of its own.", totals->parts);
@@ -201,7 +185,6 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
                                          [ID_BURN_SKIPPED] = "skipped",
                                          [ID_BURN_UNANSWERED] = "unanswered",
                                          [ID_BURN_WINDOW] = "window"};
-    char label[LABEL_BYTES];
 
     expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
                   "Ids granted to this node that nobody was given, by cause.");
@@ -210,7 +193,7 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
 
         burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
         burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
-        expose_sample(to, "leafd_ids_burnt_total", label_of("cause", causes[cause], label), burnt);
+        expose_of(to, "cause", causes[cause], burnt);
     }
     expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
                "Ids that this node gave back unused when it stopped.",
@@ -219,46 +202,41 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
 
 static void put_connections(struct exposition *to, const struct totals *totals)
 {
-    expose_one(to, "leafd_connections", METRIC_GAUGE, "Open client connections.",
-               totals->connections);
-    expose_one(to, "leafd_waiting_requests", METRIC_GAUGE, "Requests that wait for ids.",
-               totals->waiting);
-    expose_one(to, "leafd_http_body_bytes", METRIC_GAUGE, "Request bodies in memory.",
-               totals->body_bytes);
-    expose_one(to, "leafd_http_input_bytes", METRIC_GAUGE, "Memory of requests that are not whole.",
-               totals->input_bytes);
-    expose_one(to, "leafd_http_waiting_bytes", METRIC_GAUGE,
-               "What requests that wait keep beyond 512 bytes each.", totals->waiting_bytes);
-    expose_one(to, "leafd_http_output_bytes", METRIC_GAUGE,
-               "Memory of replies that were not taken.", totals->output_bytes);
+    const struct exposed gauges[] = {
+        {"leafd_connections", "Open client connections.", totals->connections},
+        {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
+        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
+        {"leafd_http_input_bytes", "Memory of requests that are not whole.", totals->input_bytes},
+        {"leafd_http_waiting_bytes", "What requests that wait keep beyond 512 bytes each.",
+         totals->waiting_bytes},
+        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
+    };
+
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
 }
 
 /* Those of the RESP door, which are among the others, too. */
 static void put_resp(struct exposition *to, const struct totals *totals)
 {
-    char label[LABEL_BYTES];
-
     expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
                "Open client connections at the RESP door.", totals->resp_connections);
     expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
                   "Requests answered at the RESP door, by the class of their status over HTTP.");
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-        expose_sample(to, "leafd_resp_requests_total", label_of("status", statuses[k], label),
-                      totals->resp_replies[k]);
+        expose_of(to, "status", statuses[k], totals->resp_replies[k]);
     }
 }
 
 static void put_tls(struct exposition *to, const struct totals *totals, struct tls *tls)
 {
-    static const char name[] = "leafd_tls_handshakes_total";
     int64_t until_s;
 
     if (totals->has_tls) {
-        expose_family(to, name, METRIC_COUNTER,
+        expose_family(to, "leafd_tls_handshakes_total", METRIC_COUNTER,
                       "TLS connections that began, and those that could not.");
-        expose_sample(to, name, "result=\"full\"", totals->handshakes_full);
-        expose_sample(to, name, "result=\"resumed\"", totals->handshakes_resumed);
-        expose_sample(to, name, "result=\"failed\"", totals->handshakes_failed);
+        expose_of(to, "result", "full", totals->handshakes_full);
+        expose_of(to, "result", "resumed", totals->handshakes_resumed);
+        expose_of(to, "result", "failed", totals->handshakes_failed);
     }
     if (tls != NULL) {
         until_s = tls_until_s(tls);
@@ -276,20 +254,20 @@ static void put_reloads(struct exposition *to, const struct http_reloads *reload
     }
     expose_family(to, "leafd_reloads_total", METRIC_COUNTER,
                   "How often the settings were read again.");
-    expose_sample(to, "leafd_reloads_total", "result=\"done\"", id_count_of(&reloads->done));
-    expose_sample(to, "leafd_reloads_total", "result=\"refused\"", id_count_of(&reloads->refused));
+    expose_of(to, "result", "done", id_count_of(&reloads->done));
+    expose_of(to, "result", "refused", id_count_of(&reloads->refused));
     expose_family(to, "leafd_reload_timestamp_seconds", METRIC_GAUGE,
                   "Unix time of the last reload that was done; 0: none yet.");
-    expose_ms(to, "leafd_reload_timestamp_seconds", "", (int64_t)id_count_of(&reloads->done_ms));
+    expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
 }
 
-static void put_stall(struct exposition *to, const char *name, const char *loop,
-                      const struct stall *stall, uint64_t minute_ms)
+static void put_stall(struct exposition *to, const char *loop, const struct stall *stall,
+                      uint64_t minute_ms)
 {
-    char label[LABEL_BYTES];
+    char word[EXPOSITION_WORD_BYTES];
     uint64_t ms = minute_ms > 0 ? stall_minute_ms(stall, minute_ms) : stall_longest_ms(stall);
 
-    expose_ms(to, name, label_of("loop", loop, label), (int64_t)ms);
+    expose_ms(to, expose_word("loop", loop, word), (int64_t)ms);
 }
 
 /* For how long whatever came had to wait for a loop. */
@@ -299,16 +277,16 @@ static void put_stalls(struct exposition *to, const struct api_loop *loop)
     char name[16];
 
     for (unsigned minute = 0; minute < 2; minute++) {
-        const char *metric = minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
-                                         : "leafd_loop_longest_stall_seconds";
-
-        expose_family(to, metric, METRIC_GAUGE,
+        expose_family(to,
+                      minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
+                                  : "leafd_loop_longest_stall_seconds",
+                      METRIC_GAUGE,
                       minute == 1 ? "The longest turn of a loop in the last minute."
                                   : "The longest turn of a loop since the start.");
-        put_stall(to, metric, "raft", &loop->backend->health->stall, minute * now_ms);
+        put_stall(to, "raft", &loop->backend->health->stall, minute * now_ms);
         for (unsigned i = 0; i < loop->api->loop_count; i++) {
             (void)snprintf(name, sizeof name, "http-%u", i);
-            put_stall(to, metric, name, &loop->api->loops[i]->conns->stall, minute * now_ms);
+            put_stall(to, name, &loop->api->loops[i]->conns->stall, minute * now_ms);
         }
     }
 }
@@ -316,16 +294,14 @@ static void put_stalls(struct exposition *to, const struct api_loop *loop)
 /* The same without what else the machine did meanwhile. */
 static void put_busiest(struct exposition *to, const struct api_loop *loop)
 {
-    static const char name[] = "leafd_loop_busiest_turn_cpu_seconds";
-
     char labels[32];
 
-    expose_family(to, name, METRIC_GAUGE,
+    expose_family(to, "leafd_loop_busiest_turn_cpu_seconds", METRIC_GAUGE,
                   "The most processor time that a turn of a loop has taken.");
-    expose_us(to, name, "loop=\"raft\"", stall_busiest_us(&loop->backend->health->stall));
+    expose_us(to, "loop=\"raft\"", stall_busiest_us(&loop->backend->health->stall));
     for (unsigned i = 0; i < loop->api->loop_count; i++) {
         (void)snprintf(labels, sizeof labels, "loop=\"http-%u\"", i);
-        expose_us(to, name, labels, stall_busiest_us(&loop->api->loops[i]->conns->stall));
+        expose_us(to, labels, stall_busiest_us(&loop->api->loops[i]->conns->stall));
     }
 }
 
@@ -337,7 +313,7 @@ static void put_build(struct exposition *to, const struct http_build *build)
     expose_label(&labels, "version", build->version, strlen(build->version));
     expose_label(&labels, "commit", build->commit, strlen(build->commit));
     buf_put(&labels, "", 1);
-    expose_sample(to, "leafd_build_info", (const char *)labels.data, 1);
+    expose_sample(to, (const char *)labels.data, 1);
 }
 
 static bool wants_openmetrics(const struct conn *conn)

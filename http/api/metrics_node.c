@@ -13,21 +13,7 @@
 #include "src/base/assert.h"
 #include "src/base/process.h"
 
-#define LABEL_BYTES 64 /* of labels that are numbers and words of our own */
-
-struct one {
-    const char *name;
-    const char *help;
-    uint64_t value;
-};
-
-static void put_ones(struct exposition *to, enum metric_kind kind, const struct one *ones,
-                     size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        expose_one(to, ones[i].name, kind, ones[i].help, ones[i].value);
-    }
-}
+#define MEMBER_BYTES 32 /* of a label with a member's id */
 
 /* --- what atomics say --- */
 
@@ -35,7 +21,6 @@ static void put_ones(struct exposition *to, enum metric_kind kind, const struct 
 static void put_birth(struct exposition *to, const struct id_health *health)
 {
     char text[UID_TEXT_BYTES];
-    char label[LABEL_BYTES];
     struct uid uid;
     bool born = id_health_uid(health, &uid);
 
@@ -43,14 +28,13 @@ static void put_birth(struct exposition *to, const struct id_health *health)
                born);
     if (born) {
         expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
-        (void)snprintf(label, sizeof label, "uid=\"%s\"", uid_text(&uid, text));
-        expose_sample(to, "leafd_cluster_info", label, 1);
+        expose_of(to, "uid", uid_text(&uid, text), 1);
     }
 }
 
 static void put_health(struct exposition *to, const struct id_health *health)
 {
-    const struct one gauges[] = {
+    const struct exposed gauges[] = {
         {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
         {"leafd_leader_through",
          "Id of the node through which this one reaches the leader, 0: directly.",
@@ -72,14 +56,13 @@ static void put_health(struct exposition *to, const struct id_health *health)
          health->member_change},
         {"leafd_stopping", "1 while this node stops and takes no more requests.", health->stopping},
     };
-    char label[LABEL_BYTES];
 
-    put_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
     expose_family(to, "leafd_setting_differs", METRIC_GAUGE,
                   "1 if this setting is not what the log knows, which holds.");
     for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
-        (void)snprintf(label, sizeof label, "setting=\"%s\"", id_difference_setting(i));
-        expose_sample(to, "leafd_setting_differs", label, (atomic_load(&health->differs) >> i) & 1);
+        expose_of(to, "setting", id_difference_setting(i),
+                  (atomic_load(&health->differs) >> i) & 1);
     }
     put_birth(to, health);
     expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
@@ -93,18 +76,16 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     const struct snowflake *snowflake = backend->snowflake;
     int refusal = refusal_now(backend);
     uint64_t now_ms = clock_wall_ms(backend->clock);
-    char label[LABEL_BYTES];
     uint64_t last_ms;
 
     expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
                   "1 while snowflake ids are refused for this reason.");
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        (void)snprintf(label, sizeof label, "code=\"%s\"", err_code(codes[i]));
-        expose_sample(to, "leafd_snowflake_refused", label, codes[i] == refusal);
+        expose_of(to, "code", err_code(codes[i]), codes[i] == refusal);
     }
     expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
                   "How far the clock is ahead of the cluster's; behind: negative.");
-    expose_ms(to, "leafd_clock_off_seconds", "", atomic_load(&backend->health->clock_off_ms));
+    expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
     if (snowflake != NULL && atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         last_ms = snowflake_last_ms(&snowflake->layout);
         expose_one(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
@@ -117,12 +98,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
 
 static void put_consensus(struct exposition *to, const struct id_figures *now)
 {
-    static const char *const roles[] = {[ID_NODE_STARTING] = "starting",
-                                        [ID_NODE_FOLLOWER] = "follower",
-                                        [ID_NODE_CANDIDATE] = "candidate",
-                                        [ID_NODE_LEADER] = "leader",
-                                        [ID_NODE_STOPPING] = "stopping"};
-    const struct one gauges[] = {
+    const struct exposed gauges[] = {
         {"leafd_leader_id", "Id of the leader that this node knows; 0: none.", now->leader_id},
         {"leafd_term", "Term of this node.", now->term},
         {"leafd_commit_index", "Last entry of the log that is committed, as this node knows.",
@@ -140,7 +116,7 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
         {"leafd_window_ids", "Ids that are left in these windows.", now->window_ids},
         {"leafd_workers", "Worker ids that are held.", now->workers},
     };
-    const struct one counters[] = {
+    const struct exposed counters[] = {
         {"leafd_elections_total", "Elections that this node stood for.", now->elections},
         {"leafd_leaderships_total", "Elections that it won.", now->leaderships},
         {"leafd_snapshots_sent_total", "Snapshots that went to other nodes, whole.",
@@ -159,74 +135,33 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
          now->rounds_confirmed},
         {"leafd_rounds_abandoned_total", "Rounds that ended without that.", now->rounds_abandoned},
     };
-    char label[LABEL_BYTES];
 
-    put_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-    put_ones(to, METRIC_COUNTER, counters, COUNT_OF(counters));
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+    expose_ones(to, METRIC_COUNTER, counters, COUNT_OF(counters));
     expose_family(to, "leafd_role", METRIC_GAUGE, "1 for the role that this node has.");
-    for (unsigned i = 0; i < COUNT_OF(roles); i++) {
-        (void)snprintf(label, sizeof label, "role=\"%s\"", roles[i]);
-        expose_sample(to, "leafd_role", label, i == now->role);
+    for (enum id_node_state i = 0; i < ID_NODE_STATES; i++) {
+        expose_of(to, "role", id_node_state_name(i), i == now->role);
     }
 }
 
-/* What is known of a member: a function each; false: nothing. */
+enum member_metric { REACHABLE, VOTER, LAG, ROUND_TRIP, CLOCK, LEVEL, MEMBER_METRICS };
 
-struct of_member {
-    const char *name;
-    const char *help;
-    void (*put)(struct exposition *to, const char *name, const char *label,
-                const struct id_figures *now, const struct id_member_figures *member);
-};
-
-static void put_reachable(struct exposition *to, const char *name, const char *label,
+/* What is known of a member, if it is. */
+static void put_of_member(struct exposition *to, const char *label, enum member_metric metric,
                           const struct id_figures *now, const struct id_member_figures *member)
 {
-    (void)now;
-    expose_sample(to, name, label, member->reachable);
-}
+    uint64_t last = now->last_index;
 
-static void put_voter(struct exposition *to, const char *name, const char *label,
-                      const struct id_figures *now, const struct id_member_figures *member)
-{
-    (void)now;
-    expose_sample(to, name, label, member->voter);
-}
-
-static void put_lag(struct exposition *to, const char *name, const char *label,
-                    const struct id_figures *now, const struct id_member_figures *member)
-{
-    if (member->has_match) {
-        expose_sample(to, name, label,
-                      now->last_index > member->match_index ? now->last_index - member->match_index
-                                                            : 0);
-    }
-}
-
-static void put_rtt(struct exposition *to, const char *name, const char *label,
-                    const struct id_figures *now, const struct id_member_figures *member)
-{
-    (void)now;
-    if (member->has_rtt) {
-        expose_us(to, name, label, member->rtt_us);
-    }
-}
-
-static void put_clock(struct exposition *to, const char *name, const char *label,
-                      const struct id_figures *now, const struct id_member_figures *member)
-{
-    (void)now;
-    if (member->has_clock) {
-        expose_ms(to, name, label, member->clock_off_ms);
-    }
-}
-
-static void put_level(struct exposition *to, const char *name, const char *label,
-                      const struct id_figures *now, const struct id_member_figures *member)
-{
-    (void)now;
-    if (member->levels.max > 0) {
-        expose_sample(to, name, label, member->levels.max);
+    if (metric == REACHABLE || metric == VOTER) {
+        expose_sample(to, label, metric == VOTER ? member->voter : member->reachable);
+    } else if (metric == LAG && member->has_match) {
+        expose_sample(to, label, last > member->match_index ? last - member->match_index : 0);
+    } else if (metric == ROUND_TRIP && member->has_rtt) {
+        expose_us(to, label, member->rtt_us);
+    } else if (metric == CLOCK && member->has_clock) {
+        expose_ms(to, label, member->clock_off_ms);
+    } else if (metric == LEVEL && member->levels.max > 0) {
+        expose_sample(to, label, member->levels.max);
     }
 }
 
@@ -244,29 +179,32 @@ static void put_versions(struct exposition *to, const struct id_figures *now)
             expose_label(&labels, "version", member->version,
                          strnlen(member->version, sizeof member->version));
             buf_put(&labels, "", 1);
-            expose_sample(to, "leafd_member_info", (const char *)labels.data, 1);
+            expose_sample(to, (const char *)labels.data, 1);
         }
     }
 }
 
 static void put_members(struct exposition *to, const struct id_figures *now)
 {
-    static const struct of_member metrics[] = {
-        {"leafd_member_reachable", "1 if this node has a link to the member.", put_reachable},
-        {"leafd_member_voter", "1 if the member votes.", put_voter},
-        {"leafd_member_lag_entries", "Entries that the member lacks; the leader tells.", put_lag},
-        {"leafd_link_rtt_seconds", "The way to the member and back, last measured.", put_rtt},
-        {"leafd_member_clock_off_seconds",
-         "How far the clock of the member is ahead of this node's; behind: negative.", put_clock},
-        {"leafd_member_level_able", "The newest level that the member speaks.", put_level},
+    static const struct {
+        const char *name;
+        const char *help;
+    } metrics[] = {
+        [REACHABLE] = {"leafd_member_reachable", "1 if this node has a link to the member."},
+        [VOTER] = {"leafd_member_voter", "1 if the member votes."},
+        [LAG] = {"leafd_member_lag_entries", "Entries that the member lacks; the leader tells."},
+        [ROUND_TRIP] = {"leafd_link_rtt_seconds", "The way to the member and back, last measured."},
+        [CLOCK] = {"leafd_member_clock_off_seconds",
+                   "How far the clock of the member is ahead of this node's; behind: negative."},
+        [LEVEL] = {"leafd_member_level_able", "The newest level that the member speaks."},
     };
-    char label[LABEL_BYTES];
+    char label[MEMBER_BYTES];
 
-    for (size_t k = 0; k < COUNT_OF(metrics); k++) {
-        expose_family(to, metrics[k].name, METRIC_GAUGE, metrics[k].help);
+    for (enum member_metric metric = 0; metric < MEMBER_METRICS; metric++) {
+        expose_family(to, metrics[metric].name, METRIC_GAUGE, metrics[metric].help);
         for (size_t i = 0; i < now->member_count; i++) {
             (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", now->members[i].id);
-            metrics[k].put(to, metrics[k].name, label, now, &now->members[i]);
+            put_of_member(to, label, metric, now, &now->members[i]);
         }
     }
     put_versions(to, now);
@@ -274,7 +212,7 @@ static void put_members(struct exposition *to, const struct id_figures *now)
 
 static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
 {
-    const struct one gauges[] = {
+    const struct exposed gauges[] = {
         {"leafd_map_bytes", "What the database may grow to: data.map-bytes.", disk->map_bytes},
         {"leafd_map_used_bytes", "What it takes of that.", disk->used_bytes},
         {"leafd_disk_bytes", "Size of the file system of the data directory.", disk->disk_bytes},
@@ -282,24 +220,22 @@ static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
     };
 
     if (disk->map_bytes > 0) {
-        put_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+        expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
     }
 }
 
 static void put_backups(struct exposition *to, const struct id_backup_figures *backups)
 {
-    static const char name[] = "leafd_backups_total";
-
-    expose_family(to, name, METRIC_COUNTER,
+    expose_family(to, "leafd_backups_total", METRIC_COUNTER,
                   "Backups that were taken of this node, and those that were given up.");
-    expose_sample(to, name, "result=\"done\"", backups->taken);
-    expose_sample(to, name, "result=\"failed\"", backups->failed);
+    expose_of(to, "result", "done", backups->taken);
+    expose_of(to, "result", "failed", backups->failed);
     if (backups->last_ms == 0) {
         return; /* nobody has to take any */
     }
     expose_family(to, "leafd_backup_last_success_time_seconds", METRIC_GAUGE,
                   "Unix time at which the last backup was sent, whole.");
-    expose_ms(to, "leafd_backup_last_success_time_seconds", "", (int64_t)backups->last_ms);
+    expose_ms(to, "", (int64_t)backups->last_ms);
     expose_one(to, "leafd_backup_bytes", METRIC_GAUGE, "Size of that backup.", backups->last_bytes);
 }
 
@@ -319,7 +255,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
 
     for (size_t i = 0; i < COUNT_OF(durations); i++) {
         expose_family(to, durations[i].name, METRIC_HISTOGRAM, durations[i].help);
-        expose_histogram(to, durations[i].name, "", durations[i].view, NULL);
+        expose_histogram(to, "", durations[i].view, NULL);
     }
 }
 
@@ -342,7 +278,7 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
             if (identity == NULL || identity_may_use(identity, tag->name, tag->name_len)) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
                 buf_put(&labels, "", 1);
-                expose_real(to, names[k], (const char *)labels.data,
+                expose_real(to, (const char *)labels.data,
                             k == 0 ? tag->per_s : (double)tag->left / tag->per_s);
             }
         }
@@ -372,23 +308,23 @@ void metrics_node_put(struct exposition *to, const struct id_backend *backend,
 
 void metrics_process_put(struct exposition *to)
 {
+    char word[EXPOSITION_WORD_BYTES];
     struct process_figures process;
-    char label[LABEL_BYTES];
 
     process_look(&process);
-    expose_one(to, "process_resident_memory_bytes", METRIC_GAUGE, "Memory in use.",
-               process.resident_bytes);
-    expose_one(to, "process_virtual_memory_bytes", METRIC_GAUGE, "Addresses in use.",
-               process.virtual_bytes);
-    expose_one(to, "process_open_fds", METRIC_GAUGE, "Open descriptors.", process.open_descriptors);
-    expose_one(to, "process_max_fds", METRIC_GAUGE, "How many there may be.",
-               process.max_descriptors);
+    const struct exposed gauges[] = {
+        {"process_resident_memory_bytes", "Memory in use.", process.resident_bytes},
+        {"process_virtual_memory_bytes", "Addresses in use.", process.virtual_bytes},
+        {"process_open_fds", "Open descriptors.", process.open_descriptors},
+        {"process_max_fds", "How many there may be.", process.max_descriptors},
+    };
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
     expose_family(to, "process_cpu_seconds_total", METRIC_COUNTER, "Processor time.");
-    expose_us(to, "process_cpu_seconds_total", "", process.cpu_us);
+    expose_us(to, "", process.cpu_us);
     expose_family(to, "leafd_thread_cpu_seconds_total", METRIC_COUNTER,
                   "Processor time of threads, by name.");
     for (size_t i = 0; i < process.thread_count; i++) {
-        (void)snprintf(label, sizeof label, "thread=\"%s\"", process.threads[i].name);
-        expose_us(to, "leafd_thread_cpu_seconds_total", label, process.threads[i].cpu_us);
+        expose_us(to, expose_word("thread", process.threads[i].name, word),
+                  process.threads[i].cpu_us);
     }
 }

@@ -3,6 +3,7 @@
  */
 #include "http/proto/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -133,8 +134,26 @@ void text_put_json(struct buf *buf, const char *text, size_t len)
 
 void text_put_field(struct buf *buf, const char *before, const char *text)
 {
+    text_put_field_of(buf, before, text, text != NULL ? strlen(text) : 0);
+}
+
+void text_put_field_of(struct buf *buf, const char *before, const char *text, size_t len)
+{
     buf_put(buf, before, strlen(before));
-    text_put_json(buf, text, strlen(text));
+    if (text != NULL) {
+        text_put_json(buf, text, len);
+    } else {
+        buf_put(buf, "null", 4);
+    }
+}
+
+void text_put_number(struct buf *buf, const char *before, uint64_t value)
+{
+    if (value == TEXT_UNKNOWN) {
+        text_put_field(buf, before, NULL);
+    } else {
+        buf_printf(buf, "%s%" PRIu64, before, value);
+    }
 }
 
 const char *text_show(const char *text, size_t len, char *out, size_t size)

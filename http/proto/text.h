@@ -28,6 +28,12 @@ size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
 int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
                        uint64_t *ret_value) MUST_CHECK;
 
+/* For printf's %llu, since a uint64_t is not that everywhere. */
+static inline unsigned long long ull(uint64_t value)
+{
+    return value;
+}
+
 /* The value of a hex digit, -1: it is none. */
 int text_hex_digit(char c);
 
@@ -37,8 +43,13 @@ bool text_is_utf8(const char *text, size_t len);
 /* Append a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_put_json(struct buf *buf, const char *text, size_t len);
 
-/* Append `before` as it is, and then a JSON string. */
+/* Append `before` as it is, and then a JSON string; text NULL: null. */
 void text_put_field(struct buf *buf, const char *before, const char *text);
+void text_put_field_of(struct buf *buf, const char *before, const char *text, size_t len);
+
+/* The same of a number; TEXT_UNKNOWN: null. */
+#define TEXT_UNKNOWN UINT64_MAX
+void text_put_number(struct buf *buf, const char *before, uint64_t value);
 
 /* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
  * end in "...". Returns out, NUL-terminated. size >= 16. */

@@ -24,24 +24,20 @@
 #define CERTIFICATE_ENDS_S (14 * DAY_S)
 
 /* Does the condition hold now? Then what it is, with values, in text (ALARM_TEXT_BYTES). */
-typedef bool alarm_judge(struct alarms *alarms, const struct alarm_facts *facts, char *text);
+typedef bool alarm_judge(const struct alarm_facts *facts, char *text);
+/* The same of one that depends on what was seen before. */
+typedef bool alarm_judge_over(struct alarms *alarms, const struct alarm_facts *facts, char *text);
 
 #define SAY(text, ...) (void)snprintf((text), ALARM_TEXT_BYTES, __VA_ARGS__)
 
-static unsigned long long ull(uint64_t value)
-{
-    return value;
-}
-
 /* --- the cluster --- */
 
-static bool node_down(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool node_down(const struct alarm_facts *facts, char *text)
 {
     const struct id_cluster_status *status = facts->status;
     size_t at = 0;
     unsigned count = 0;
 
-    (void)alarms;
     for (size_t i = 0; i < status->member_count; i++) {
         const struct id_member *member = &status->members[i];
 
@@ -59,9 +55,8 @@ static bool node_down(struct alarms *alarms, const struct alarm_facts *facts, ch
     return count > 0;
 }
 
-static bool no_leader(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool no_leader(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     SAY(text,
         "node %llu knows no leader in term %llu: it serves the ids in its memory, and gets no "
         "more",
@@ -84,12 +79,11 @@ static bool peer_implausible(struct alarms *alarms, const struct alarm_facts *fa
     return facts->now_ms < alarms->implausible_until;
 }
 
-static bool versions_differ(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool versions_differ(const struct alarm_facts *facts, char *text)
 {
     const struct id_cluster_status *status = facts->status;
     const struct id_member *first = NULL;
 
-    (void)alarms;
     for (size_t i = 0; i < status->member_count; i++) {
         const struct id_member *member = &status->members[i];
 
@@ -107,13 +101,12 @@ static bool versions_differ(struct alarms *alarms, const struct alarm_facts *fac
     return false;
 }
 
-static bool member_lags(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool member_lags(const struct alarm_facts *facts, char *text)
 {
     const struct id_cluster_status *status = facts->status;
     unsigned count = 0;
     size_t at = 0;
 
-    (void)alarms;
     for (size_t i = 0; i < status->member_count; i++) {
         const struct id_member *member = &status->members[i];
 
@@ -131,13 +124,12 @@ static bool member_lags(struct alarms *alarms, const struct alarm_facts *facts, 
 }
 
 /* Every member has said what it speaks, and all speak more than is in force. */
-static bool level_not_raised(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool level_not_raised(const struct alarm_facts *facts, char *text)
 {
     const struct id_cluster_status *status = facts->status;
     unsigned level = atomic_load(&facts->health->level);
     unsigned able = UINT16_MAX;
 
-    (void)alarms;
     for (size_t i = 0; i < status->member_count; i++) {
         unsigned max = status->members[i].levels.max;
 
@@ -171,9 +163,8 @@ static bool errors(struct alarms *alarms, const struct alarm_facts *facts, char 
     return failed * 100 > requests * ERRORS_PERCENT;
 }
 
-static bool requests_wait(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool requests_wait(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     SAY(text,
         "%llu requests wait for ids, and some have all the time: segments are used up faster "
         "than they are granted",
@@ -183,19 +174,17 @@ static bool requests_wait(struct alarms *alarms, const struct alarm_facts *facts
 
 /* --- disk and memory --- */
 
-static bool disk_low(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool disk_low(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     SAY(text, "the disk or the database of node %llu is nearly full: no changes are taken",
         ull(facts->status->node_id));
     return atomic_load(&facts->health->disk_low);
 }
 
-static bool map_fills(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool map_fills(const struct alarm_facts *facts, char *text)
 {
     uint64_t percent = facts->map_bytes > 0 ? facts->map_used_bytes * 100 / facts->map_bytes : 0;
 
-    (void)alarms;
     SAY(text, "the database of node %llu takes %llu %% of data.map-bytes: %llu of %llu MiB",
         ull(facts->status->node_id), ull(percent), ull(facts->map_used_bytes >> 20),
         ull(facts->map_bytes >> 20));
@@ -213,17 +202,15 @@ static uint64_t state_percent(const struct alarm_facts *facts, char *text)
     return percent;
 }
 
-static bool state_high(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool state_high(const struct alarm_facts *facts, char *text)
 {
     uint64_t percent = state_percent(facts, text);
 
-    (void)alarms;
     return percent >= ID_STATE_HIGH_PERCENT && percent < ID_STATE_NEARLY_FULL_PERCENT;
 }
 
-static bool state_nearly_full(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool state_nearly_full(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     return state_percent(facts, text) >= ID_STATE_NEARLY_FULL_PERCENT;
 }
 
@@ -234,11 +221,10 @@ static int64_t certificate_left_s(const struct alarm_facts *facts)
     return facts->certificate_until_s - (int64_t)(facts->wall_ms / 1000);
 }
 
-static bool certificate_ends(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool certificate_ends(const struct alarm_facts *facts, char *text)
 {
     int64_t left_s = certificate_left_s(facts);
 
-    (void)alarms;
     if (facts->certificate_until_s == 0 || left_s <= 0 || left_s >= CERTIFICATE_ENDS_S) {
         return false;
     }
@@ -247,9 +233,8 @@ static bool certificate_ends(struct alarms *alarms, const struct alarm_facts *fa
     return true;
 }
 
-static bool certificate_ended(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool certificate_ended(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     SAY(text, "the certificate of node %llu has ended: clients refuse it",
         ull(facts->status->node_id));
     return facts->certificate_until_s != 0 && certificate_left_s(facts) <= 0;
@@ -273,20 +258,18 @@ static bool snowflake_refused(struct alarms *alarms, const struct alarm_facts *f
            (!granting || facts->now_ms >= alarms->granting_since_ms + GRANTING_MS);
 }
 
-static bool clock_off(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool clock_off(const struct alarm_facts *facts, char *text)
 {
     int64_t off_ms = atomic_load(&facts->health->clock_off_ms);
 
-    (void)alarms;
     SAY(text, "the clock of node %llu is %llu ms %s the cluster's", ull(facts->status->node_id),
         ull(off_ms < 0 ? 0 - (uint64_t)off_ms : (uint64_t)off_ms),
         off_ms < 0 ? "behind" : "ahead of");
     return off_ms > CLOCK_OFF_MS || off_ms < -CLOCK_OFF_MS;
 }
 
-static bool layout_ends(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool layout_ends(const struct alarm_facts *facts, char *text)
 {
-    (void)alarms;
     SAY(text, "the layout of snowflake ids is used up in %llu days",
         ull(facts->layout_left_s / 86400));
     return facts->layout_left_s < LAYOUT_ENDS_S;
@@ -299,67 +282,69 @@ static const struct {
     const char *severity;
     const char *do_next;
     alarm_judge *judge;
-    uint32_t hold_ms; /* so long the condition has to hold */
+    uint32_t hold_ms;             /* so long the condition has to hold */
+    alarm_judge_over *judge_over; /* instead of judge; NULL: there is that */
 } table[ALARMS] = {
     [ALARM_NODE_DOWN] = {"LeafdNodeDown", "critical",
                          "Look at the log of that node, and start it; if its data is lost, replace "
                          "it under a new id (docs/membership.md).",
-                         node_down, 1500},
+                         node_down, 1500, NULL},
     [ALARM_NO_LEADER] = {"LeafdNoLeader", "critical",
                          "Start the nodes that are down until a majority is up, and see whether "
                          "they reach each other's peer port (docs/operations.md).",
-                         no_leader, 2000},
+                         no_leader, 2000, NULL},
     [ALARM_ERRORS] = {"LeafdErrors", "warning",
                       "See which code they have in the log and in /metrics; without a leader or "
                       "with a full disk there is another alarm beside this one.",
-                      errors, 120000},
+                      NULL, 120000, errors},
     [ALARM_REQUESTS_WAIT] = {"LeafdRequestsWait", "warning",
                              "Raise max_step of the busiest tags, or their step.", requests_wait,
-                             60000},
+                             60000, NULL},
     [ALARM_DISK_LOW] = {"LeafdDiskLow", "critical",
                         "Make room on the disk, or raise data.map-bytes and restart the node.",
-                        disk_low, 0},
+                        disk_low, 0, NULL},
     [ALARM_STATE_HIGH] = {"LeafdStateHigh", "warning",
                           "Raise data.memory-bytes on all nodes, one after the other.", state_high,
-                          0},
+                          0, NULL},
     [ALARM_STATE_NEARLY_FULL] = {"LeafdStateNearlyFull", "critical",
                                  "New tags are about to be refused: raise data.memory-bytes on all "
                                  "nodes, one after the other.",
-                                 state_nearly_full, 0},
+                                 state_nearly_full, 0, NULL},
     [ALARM_PEER_IMPLAUSIBLE] = {"LeafdPeerImplausible", "critical",
                                 "The log says which node told what: look for a disk that was put "
                                 "back, or for somebody who has the peers' secret.",
-                                peer_implausible, 0},
+                                NULL, 0, peer_implausible},
     [ALARM_SNOWFLAKE_REFUSED] = {"LeafdSnowflakeRefused", "critical",
                                  "Look at the clock of this node and at its time service "
                                  "(docs/snowflake.md says what each refusal wants).",
-                                 snowflake_refused, 2000},
+                                 NULL, 2000, snowflake_refused},
     [ALARM_CLOCK_OFF] = {"LeafdClockOff", "warning",
                          "See whether its time service runs: chronyc tracking, timedatectl.",
-                         clock_off, 10000},
+                         clock_off, 10000, NULL},
     [ALARM_LAYOUT_ENDS] = {"LeafdSnowflakeLayoutEnds", "warning",
                            "Plan a layout with more bits of time, or a later epoch "
                            "(docs/snowflake.md).",
-                           layout_ends, 0},
+                           layout_ends, 0, NULL},
     [ALARM_VERSIONS_DIFFER] = {"LeafdVersionsDiffer", "warning",
                                "Go on with the upgrade until all nodes run one version "
                                "(docs/versions.md).",
-                               versions_differ, 3600000},
+                               versions_differ, 3600000, NULL},
     [ALARM_MAP_FILLS] = {"LeafdMapFills", "warning",
-                         "Raise data.map-bytes and restart the node, in time.", map_fills, 60000},
+                         "Raise data.map-bytes and restart the node, in time.", map_fills, 60000,
+                         NULL},
     [ALARM_MEMBER_LAGS] = {"LeafdMemberLags", "warning",
                            "Look at its disk, its processor and the link to it; a snapshot may be "
                            "on its way.",
-                           member_lags, 120000},
+                           member_lags, 120000, NULL},
     [ALARM_CERTIFICATE_ENDS] = {"LeafdCertificateEnds", "warning",
-                                "Put a new one in its place, and send SIGHUP.", certificate_ends,
-                                0},
+                                "Put a new one in its place, and send SIGHUP.", certificate_ends, 0,
+                                NULL},
     [ALARM_CERTIFICATE_ENDED] = {"LeafdCertificateEnded", "critical",
                                  "Put a new one in its place, and send SIGHUP.", certificate_ended,
-                                 0},
+                                 0, NULL},
     [ALARM_LEVEL_NOT_RAISED] = {"LeafdLevelNotRaised", "warning",
                                 "Finish the upgrade: POST /api/cluster/level (docs/versions.md).",
-                                level_not_raised, 86400000},
+                                level_not_raised, 86400000, NULL},
 };
 
 const char *alarm_name(enum alarm_name name)
@@ -385,7 +370,8 @@ static void look_at(enum alarm_name name, struct alarms *alarms, const struct al
     struct alarm *alarm = &alarms->items[name];
     char text[ALARM_TEXT_BYTES] = "";
 
-    if (!table[name].judge(alarms, facts, text)) {
+    if (!(table[name].judge != NULL ? table[name].judge(facts, text)
+                                    : table[name].judge_over(alarms, facts, text))) {
         if (alarm->begun) {
             events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over", table[name].name);
             tell(name, false, alarm->text);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/err.h"
 
@@ -16,11 +17,6 @@ struct look {
 };
 
 #define TELL(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
-
-static unsigned long long ull(uint64_t value)
-{
-    return value;
-}
 
 /* --- who leads --- */
 

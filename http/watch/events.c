@@ -41,16 +41,6 @@ void events_free(struct events *events)
     ASSERT(pthread_mutex_destroy(&events->lock) == 0);
 }
 
-static void lock(struct events *events)
-{
-    ASSERT(pthread_mutex_lock(&events->lock) == 0);
-}
-
-static void unlock(struct events *events)
-{
-    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
-}
-
 void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,
                 ...)
 {
@@ -58,7 +48,7 @@ void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, c
     va_list args;
 
     ASSERT(kind < EVENT_KINDS);
-    lock(events);
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
     event = &events->ring[events->last_number++ % LIMIT_EVENTS];
     event->number = events->last_number;
     event->wall_ms = wall_ms;
@@ -66,16 +56,16 @@ void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, c
     va_start(args, format);
     (void)vsnprintf(event->text, sizeof event->text, format, args);
     va_end(args);
-    unlock(events);
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
 }
 
 uint64_t events_last(struct events *events)
 {
     uint64_t last;
 
-    lock(events);
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
     last = events->last_number;
-    unlock(events);
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
     return last;
 }
 
@@ -83,9 +73,8 @@ static void put_event(const struct event *event, struct buf *out)
 {
     char time[TEXT_TIME_BYTES];
 
-    buf_printf(out, "{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"",
-               (unsigned long long)event->number, text_time_rfc3339(event->wall_ms, time),
-               event_kind_name(event->kind));
+    buf_printf(out, "{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"", ull(event->number),
+               text_time_rfc3339(event->wall_ms, time), event_kind_name(event->kind));
     text_put_field(out, ",\"text\":", event->text);
     buf_printf(out, "}");
 }
@@ -96,7 +85,7 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
     uint64_t count;
 
     ASSERT(limit > 0);
-    lock(events);
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
     first = events->last_number > LIMIT_EVENTS ? events->last_number - LIMIT_EVENTS : 0;
     first = after > first ? after : first; /* the one before the first */
     count = events->last_number > first ? events->last_number - first : 0;
@@ -105,10 +94,7 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
         buf_printf(out, "%s", i > 0 ? "," : "");
         put_event(&events->ring[(first + i) % LIMIT_EVENTS], out);
     }
-    if (count > limit) {
-        buf_printf(out, "],\"next\":%llu}", (unsigned long long)(first + limit));
-    } else {
-        buf_printf(out, "],\"next\":null}");
-    }
-    unlock(events);
+    text_put_number(out, "],\"next\":", count > limit ? first + limit : TEXT_UNKNOWN);
+    buf_printf(out, "}");
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
 }

@@ -25,10 +25,10 @@ static void put(struct exposition *to)
     expose_one(to, "leafd_a_total", METRIC_COUNTER, "Some of it.", UINT64_MAX);
     expose_family(to, "leafd_none", METRIC_GAUGE, "Nobody has it.");
     expose_family(to, "leafd_b_seconds", METRIC_GAUGE, "Time.");
-    expose_ms(to, "leafd_b_seconds", "k=\"1\"", -1001);
-    expose_ms(to, "leafd_b_seconds", "k=\"2\"", INT64_MIN);
-    expose_us(to, "leafd_b_seconds", "", 1000001);
-    expose_real(to, "leafd_b_seconds", "k=\"3\"", 9.2e18);
+    expose_ms(to, "k=\"1\"", -1001);
+    expose_ms(to, "k=\"2\"", INT64_MIN);
+    expose_us(to, "", 1000001);
+    expose_real(to, "k=\"3\"", 9.2e18);
     expose_end(to);
 }
 
@@ -65,10 +65,10 @@ static void test_buckets_add_up(void **state)
     struct histogram_view view = {.counts = {3, 0, 4, [HISTOGRAM_BUCKETS - 1] = 5},
                                   .sum_us = 61000002};
     struct buf text = BUF_INIT;
-    struct exposition to = {.text = &text};
+    struct exposition to = {.text = &text, .name = "t"};
 
     (void)state;
-    expose_histogram(&to, "t", "class=\"x\"", &view, NULL);
+    expose_histogram(&to, "class=\"x\"", &view, NULL);
     buf_put(&text, "", 1);
     assert_non_null(strstr((char *)text.data, "t_bucket{class=\"x\",le=\"0.00001\"} 3\n"));
     assert_non_null(strstr((char *)text.data, "t_bucket{class=\"x\",le=\"0.00002\"} 3\n"));
@@ -78,7 +78,7 @@ static void test_buckets_add_up(void **state)
                                               "t_sum{class=\"x\"} 61.000002\n"
                                               "t_count{class=\"x\"} 12\n"));
     text.len = 0;
-    expose_histogram(&to, "t", "", &view, NULL);
+    expose_histogram(&to, "", &view, NULL);
     buf_put(&text, "", 1);
     assert_non_null(strstr((char *)text.data, "t_bucket{le=\"+Inf\"} 12\n"
                                               "t_sum 61.000002\n"
@@ -97,14 +97,14 @@ static void test_exemplars(void **state)
     struct buf text = BUF_INIT;
 
     (void)state;
-    expose_histogram(&(struct exposition){.text = &text, .is_open = true}, "t", "", &view,
+    expose_histogram(&(struct exposition){.text = &text, .name = "t", .is_open = true}, "", &view,
                      exemplars);
     buf_put(&text, "", 1);
     assert_non_null(strstr((char *)text.data, "t_bucket{le=\"10.0\"} 3\n"
                                               "t_bucket{le=\"+Inf\"} 8 # {trace_id=\"00000000000000"
                                               "000000000000000abc\"} 10.000001 1795000000.007\n"));
     text.len = 0;
-    expose_histogram(&(struct exposition){.text = &text}, "t", "", &view, exemplars);
+    expose_histogram(&(struct exposition){.text = &text, .name = "t"}, "", &view, exemplars);
     buf_put(&text, "", 1);
     assert_null(strstr((char *)text.data, "trace"));
     assert_non_null(strstr((char *)text.data, "t_bucket{le=\"+Inf\"} 8\n"));
