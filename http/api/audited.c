@@ -77,19 +77,6 @@ static const char *method_name(enum method method)
     return names[method];
 }
 
-/* The trace that the request belongs to, as its client says. */
-static void put_trace(const struct conn *conn, char out[HEADER_TRACE_BYTES])
-{
-    size_t len = 0;
-    size_t count;
-    const char *value =
-        header_find(conn_at(conn, 0), conn_head(conn)->len, "traceparent", &len, &count);
-
-    if (value == NULL || count != 1 || !header_trace(value, len, out)) {
-        out[0] = '\0';
-    }
-}
-
 /* Is force=1 among the options, however it is written? */
 static bool is_forced(const struct conn *conn)
 {
@@ -132,7 +119,7 @@ static void note_make(struct conn *conn, struct note *note)
         put_words(conn, note);
         return;
     }
-    put_trace(conn, note->trace);
+    (void)conn_trace(conn, note->trace);
     (void)snprintf(note->what, sizeof note->what, "%s %.*s", method_name(head->method),
                    (int)target_len, conn_at(conn, head->target_at));
     note->asked_len = conn->body.len < VALUE_BYTES ? conn->body.len : VALUE_BYTES;
@@ -277,11 +264,10 @@ static int go_on(struct conn *conn)
 }
 
 /* As much of it as has room. */
-static void put_before(struct note *note, struct buf *json)
+static void put_before(struct note *note, const struct buf *json)
 {
     note->before_len = json->len < VALUE_BYTES ? json->len : VALUE_BYTES;
     memcpy(note->before, json->data, note->before_len);
-    buf_free(json);
 }
 
 /* --- what was before: one thing --- */
@@ -290,17 +276,14 @@ static void put_before(struct note *note, struct buf *json)
 static int tag_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct tag_rows rows;
+    TAG_ROWS_LOCAL(rows);
+    BUF_LOCAL(json);
 
     ASSERT(conn->note != NULL);
-    if (call->request.status == 0 && tag_rows_decode(reply->data, reply->len, &rows) == 0) {
-        struct buf json = BUF_INIT;
-
-        if (rows.count == 1) {
-            tag_json_put(&rows.rows[0], &json);
-            put_before(conn->note, &json);
-        }
-        tag_rows_release(&rows);
+    if (call->request.status == 0 && tag_rows_decode(reply->data, reply->len, &rows) == 0 &&
+        rows.count == 1) {
+        tag_json_put(&rows.rows[0], &json);
+        put_before(conn->note, &json);
     }
     return go_on(conn);
 }
@@ -314,7 +297,7 @@ static int worker_before_cb(struct conn *conn, struct call *call)
     call->behind = NULL;
     if (call->request.status == 0 && worker_rows_decode(reply->data, reply->len, &rows) == 0) {
         const struct worker_row *row = rows.rows;
-        struct buf json = BUF_INIT;
+        BUF_LOCAL(json);
 
         if (rows.count == 1 && row->id == call->looking.at) {
             buf_printf(&json,
@@ -358,18 +341,16 @@ int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
 static bool list_fits(const void *first, size_t first_len, const void *second, size_t second_len)
 {
     BUF_LOCAL(json);
-    size_t len;
 
     text_put_json(&json, first, first_len);
     text_put_json(&json, second, second_len);
-    len = json.len;
-    return len <= LIST_BYTES;
+    return json.len <= LIST_BYTES;
 }
 
 static int cluster_before_cb(struct conn *conn, struct call *call)
 {
     const struct id_cluster_status *cluster = call->cluster;
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
     size_t more = 0;
 
     if (call->request.status != 0) {
@@ -380,10 +361,9 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
         const struct id_member *member = &cluster->members[i];
         size_t before = json.len;
 
-        buf_printf(&json,
-                   "%s{\"id\":%" PRIu64 ",\"role\":\"%s\",\"peer_address\":", i > 0 ? "," : "",
-                   member->id, member->role);
-        text_put_json(&json, member->peer_address, strlen(member->peer_address));
+        buf_printf(&json, "%s{\"id\":%" PRIu64 ",\"role\":\"%s\"", i > 0 ? "," : "", member->id,
+                   member->role);
+        text_put_field(&json, ",\"peer_address\":", member->peer_address);
         buf_put_u8(&json, '}');
         if (more > 0 || !list_fits(json.data, json.len, "", 0)) {
             json.len = before;
@@ -441,7 +421,7 @@ static int look_at_cluster(struct conn *conn)
 static int look_at_level(struct conn *conn)
 {
     const struct id_health *health = api_loop(conn)->backend->health;
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
 
     buf_printf(&json, "{\"level\":%u}", atomic_load_explicit(&health->level, memory_order_relaxed));
     put_before(conn->note, &json);
@@ -452,7 +432,7 @@ static int look_at_layout(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const struct layout_words *named = NULL;
-    struct buf json = BUF_INIT;
+    BUF_LOCAL(json);
 
     if (snowflake != NULL) {
         named = snowflake_named_find(snowflake, conn_at(conn, conn->request.name_at),
@@ -502,8 +482,8 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
     BUF_LOCAL(json);
     bool fits;
 
-    buf_printf(&json, "%s{\"tag\":", note->before_len > 0 ? "," : "[");
-    text_put_json(&json, put->name, put->name_len);
+    text_put_field_of(&json, note->before_len > 0 ? ",{\"tag\":" : "[{\"tag\":", put->name,
+                      put->name_len);
     if (row != NULL) {
         buf_printf(&json, ",\"max_id\":\"%" PRIu64 "\",\"step\":%u,\"mode\":\"%s\"}", row->max_id,
                    row->step, tag_mode_name(row->mode));
@@ -552,7 +532,7 @@ static int item_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     struct call *change = call->behind;
-    struct tag_rows rows = {0};
+    TAG_ROWS_LOCAL(rows);
     struct command read;
     struct tag_put put;
     bool fits;
@@ -564,7 +544,6 @@ static int item_before_cb(struct conn *conn, struct call *call)
         rows.count = 0;
     }
     fits = put_item(conn->note, &put, rows.count == 1 ? &rows.rows[0] : NULL);
-    tag_rows_release(&rows);
     return fits ? look_on(conn, change, call->looking.submit, call->looking.at + 1)
                 : look_done(conn, change, call->looking.submit, read.list.count - call->looking.at);
 }

@@ -64,8 +64,7 @@ static int bad_value(const struct param *field, const char *shown, struct body_f
         return body_fail(ret_fault, code, "%s=%s is not a string", field->name, shown);
     case PARAM_NUMBER:
         return body_fail(ret_fault, code, "%s=%s is not a whole number from %llu to %llu",
-                         field->name, shown, (unsigned long long)field->min,
-                         (unsigned long long)field->max);
+                         field->name, shown, ull(field->min), ull(field->max));
     }
     UNREACHABLE("a kind of field");
 }
@@ -89,7 +88,7 @@ COLD static int bad_text(const struct param *field, struct body_fault *ret_fault
     if (field->kind == PARAM_TEXT) {
         return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
                          field->name, text_show(field->text, field->len, shown, sizeof shown),
-                         (unsigned long long)field->max);
+                         ull(field->max));
     }
     return bad_value(field, text_show(field->text, field->len, shown, BODY_SHOWN_BYTES), ret_fault);
 }

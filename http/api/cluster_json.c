@@ -6,15 +6,6 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 
-void json_put_known(struct buf *json, const char *before, uint64_t value)
-{
-    if (value == ID_UNKNOWN) {
-        buf_printf(json, "%snull", before);
-    } else {
-        buf_printf(json, "%s%llu", before, (unsigned long long)value);
-    }
-}
-
 void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json)
 {
     if (snowflake == NULL || !atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
@@ -23,38 +14,26 @@ void layout_json_put(const struct snowflake *snowflake, const char *before, stru
     }
     buf_printf(json,
                "%s{\"epoch_ms\":%llu,\"time_bits\":%u,\"worker_bits\":%u,\"sequence_bits\":%u}",
-               before, (unsigned long long)snowflake->layout.epoch_ms, snowflake->layout.time_bits,
+               before, ull(snowflake->layout.epoch_ms), snowflake->layout.time_bits,
                snowflake->layout.worker_bits, snowflake->layout.sequence_bits);
-}
-
-static const char *state_name(enum id_node_state state)
-{
-    static const char *const names[] = {[ID_NODE_STARTING] = "starting",
-                                        [ID_NODE_FOLLOWER] = "follower",
-                                        [ID_NODE_CANDIDATE] = "candidate",
-                                        [ID_NODE_LEADER] = "leader",
-                                        [ID_NODE_STOPPING] = "stopping"};
-
-    ASSERT(state < sizeof names / sizeof names[0]);
-    return names[state];
 }
 
 /* What this node knows of the way to it. */
 static void put_link(const struct id_member *member, struct buf *json)
 {
-    json_put_known(json, ",\"lag\":", member->lag);
-    json_put_known(json, ",\"round_trip_us\":", member->round_trip_us);
+    text_put_number(json, ",\"lag\":", member->lag);
+    text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
     if (member->has_clock_offset) {
         buf_printf(json, ",\"clock_offset_ms\":%lld", (long long)member->clock_offset_ms);
     } else {
         buf_printf(json, ",\"clock_offset_ms\":null");
     }
-    json_put_known(json, ",\"last_heard_ms\":", member->last_heard_ms);
+    text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
 }
 
 static void put_member(const struct id_member *member, bool with_links, struct buf *json)
 {
-    buf_printf(json, "{\"id\":%llu", (unsigned long long)member->id);
+    buf_printf(json, "{\"id\":%llu", ull(member->id));
     text_put_field(json, ",\"peer_address\":", member->peer_address);
     text_put_field(json, ",\"http_address\":", member->http_address);
     text_put_field(json, ",\"role\":", member->role);
@@ -66,7 +45,7 @@ static void put_member(const struct id_member *member, bool with_links, struct b
         buf_printf(json, ",\"levels\":null");
     }
     buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
-               (unsigned long long)member->match_index);
+               ull(member->match_index));
     if (with_links) {
         put_link(member, json);
     }
@@ -81,7 +60,7 @@ static void put_change(const struct id_member_change *change, struct buf *json)
         return;
     }
     buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
-               (unsigned long long)change->node_id, change->state);
+               ull(change->node_id), change->state);
     if (change->peer_address[0] != '\0') {
         text_put_field(json, ",\"peer_address\":", change->peer_address);
     }
@@ -91,14 +70,12 @@ static void put_change(const struct id_member_change *change, struct buf *json)
 static void put_level(const struct level_row *level, struct buf *json)
 {
     char time[TEXT_TIME_BYTES];
+    bool known = level->index != 0;
 
-    buf_printf(json, "{\"number\":%u,\"since\":", level->level);
-    if (level->index != 0) {
-        buf_printf(json, "\"%s\",\"index\":%llu}", text_time_rfc3339(level->wall_ms, time),
-                   (unsigned long long)level->index);
-    } else {
-        buf_printf(json, "null,\"index\":null}");
-    }
+    buf_printf(json, "{\"number\":%u", level->level);
+    text_put_field(json, ",\"since\":", known ? text_time_rfc3339(level->wall_ms, time) : NULL);
+    text_put_number(json, ",\"index\":", known ? level->index : TEXT_UNKNOWN);
+    buf_printf(json, "}");
 }
 
 void cluster_json_put(const struct id_cluster_status *status, bool with_links, struct buf *json)
@@ -107,21 +84,14 @@ void cluster_json_put(const struct id_cluster_status *status, bool with_links, s
 
     ASSERT(status->member_count <= LIMIT_NODES);
     text_put_field(json, "\"cluster_id\":", status->cluster_id);
-    if (uid_is_none(&status->uid)) {
-        buf_printf(json, ",\"uid\":null");
-    } else {
-        text_put_field(json, ",\"uid\":", uid_text(&status->uid, uid));
-    }
-    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\",\"leader_id\":",
-               (unsigned long long)status->node_id, state_name(status->state));
-    if (status->leader_id != 0) {
-        buf_printf(json, "%llu", (unsigned long long)status->leader_id);
-    } else {
-        buf_printf(json, "null");
-    }
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\"", ull(status->node_id),
+               id_node_state_name(status->state));
+    text_put_number(json,
+                    ",\"leader_id\":", status->leader_id != 0 ? status->leader_id : TEXT_UNKNOWN);
     buf_printf(json, ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,\"level\":",
-               (unsigned long long)status->term, (unsigned long long)status->commit_index,
-               (unsigned long long)status->applied_index);
+               ull(status->term), ull(status->commit_index), ull(status->applied_index));
     put_level(&status->level, json);
     buf_printf(json, ",\"members\":[");
     for (size_t i = 0; i < status->member_count; i++) {

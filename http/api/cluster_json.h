@@ -18,7 +18,4 @@ void cluster_json_put(const struct id_cluster_status *status, bool with_links, s
  * know it. before: as it is. */
 void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json);
 
-/* Append a number, or null for ID_UNKNOWN. before: as it is. */
-void json_put_known(struct buf *json, const char *before, uint64_t value);
-
 #endif

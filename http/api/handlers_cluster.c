@@ -34,8 +34,7 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
 {
     buf_printf(buf, "{\"current\":%s,\"next_id\":", current ? "true" : "false");
     if (slot->size > 0) {
-        buf_printf(buf, "\"%llu\",\"end\":\"%llu\"", (unsigned long long)slot->next_id,
-                   (unsigned long long)slot->end);
+        buf_printf(buf, "\"%llu\",\"end\":\"%llu\"", ull(slot->next_id), ull(slot->end));
     } else {
         buf_printf(buf, "null,\"end\":null");
     }
@@ -51,20 +50,15 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
                                          [ID_TAG_MONOTONIC] = "monotonic"};
 
     ASSERT(info->state < COUNT_OF(states));
-    buf_printf(buf, "{\"tag\":");
-    text_put_json(buf, info->name, info->name_len);
+    text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
     buf_printf(buf, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
     put_slot(&info->slots[0], true, buf);
     buf_printf(buf, ",");
     put_slot(&info->slots[1], false, buf);
-    buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s,\"last_refill_ago_ms\":", info->step,
+    buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
                info->refill_in_flight ? "true" : "false");
-    if (info->last_refill_ago_ms != UINT64_MAX) {
-        buf_printf(buf, "%llu", (unsigned long long)info->last_refill_ago_ms);
-    } else {
-        buf_printf(buf, "null");
-    }
-    buf_printf(buf, ",\"rate_per_s\":%llu}", (unsigned long long)info->rate_per_s);
+    text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
+    buf_printf(buf, ",\"rate_per_s\":%llu}", ull(info->rate_per_s));
 }
 
 static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
@@ -80,12 +74,8 @@ static void put_segments(const struct id_segment_info *items, size_t count, stru
 /* The name to go on behind; NULL: there is no more. */
 static void put_next(const struct id_segment_info *last, struct buf *json)
 {
-    buf_printf(json, ",\"next\":");
-    if (last != NULL) {
-        text_put_json(json, last->name, last->name_len);
-    } else {
-        buf_printf(json, "null");
-    }
+    text_put_field_of(json, ",\"next\":", last != NULL ? last->name : NULL,
+                      last != NULL ? last->name_len : 0);
     buf_printf(json, "}");
 }
 
@@ -147,9 +137,8 @@ static void put_node(const struct id_node_buffers *node, const struct id_segment
     while (last != NULL && count > 0 && order(&node->page.items[count - 1], last) > 0) {
         count--;
     }
-    buf_printf(json, "{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,",
-               (unsigned long long)node->node_id, node->asked ? "true" : "false",
-               node->answered ? "true" : "false");
+    buf_printf(json, "{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,", ull(node->node_id),
+               node->asked ? "true" : "false", node->answered ? "true" : "false");
     put_segments(node->page.items, count, json);
     buf_printf(json, "}");
 }

@@ -67,8 +67,8 @@ int handle_snowflake_decode(struct conn *conn)
     buf_printf(reply_begin(conn),
                "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
                "\"sequence\":%u}",
-               (unsigned long long)id, (unsigned long long)parts.unix_ms,
-               text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
+               ull(id), ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
+               parts.sequence);
     return 200;
 }
 
@@ -96,9 +96,8 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
                            shape.check != SHAPE_CHECK_NONE ? ", or its check is wrong" : "");
     }
     json = reply_begin(conn);
-    buf_printf(json, "{\"tag\":");
-    text_put_json(json, row->name, row->name_len);
-    buf_printf(json, ",\"id\":\"%llu\",\"granted\":%s}", (unsigned long long)id,
+    text_put_field_of(json, "{\"tag\":", row->name, row->name_len);
+    buf_printf(json, ",\"id\":\"%llu\",\"granted\":%s}", ull(id),
                id < row->max_id ? "true" : "false");
     return 200;
 }
@@ -106,17 +105,12 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
 static int decode_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct tag_rows rows;
-    int status = ERR_BAD_MESSAGE;
+    TAG_ROWS_LOCAL(rows);
 
-    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        return status;
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
+        return ERR_BAD_MESSAGE;
     }
-    if (rows.count == 1) {
-        status = decode_by(conn, &rows.rows[0], call->decode.text, call->decode.len);
-    }
-    tag_rows_release(&rows);
-    return status;
+    return decode_by(conn, &rows.rows[0], call->decode.text, call->decode.len);
 }
 
 int handle_segment_decode(struct conn *conn)

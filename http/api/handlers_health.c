@@ -80,8 +80,7 @@ static const char *memory_text(const struct id_health *health, char ret_text[MEM
     uint64_t percent = memory_percent(health);
 
     (void)snprintf(ret_text, MEMORY_TEXT_BYTES,
-                   "tags and keys take %llu %% of data.memory-bytes; %s",
-                   (unsigned long long)percent,
+                   "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
                    percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
                                                            : "at 100 % new ones are refused");
     return ret_text;
@@ -143,7 +142,7 @@ static void put_refusal(const struct id_backend *backend, const struct checks *c
     text_put_field(buf, ",\"reason\":", checks->refusal_text);
     buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
                (long long)atomic_load(&backend->health->clock_off_ms),
-               (unsigned long long)refusal_wait_until_ms(backend, checks->refusal));
+               ull(refusal_wait_until_ms(backend, checks->refusal)));
 }
 
 /* The names of the settings. */

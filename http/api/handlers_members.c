@@ -46,8 +46,10 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_NOT_NEXT] = {409, "not_the_next_level"},
 };
 
-static int answered_cb(struct conn *conn, struct call *call)
+/* An answer on a member, by its id, or on the level, by its number. see: it was only looked at. */
+static int put_answer(struct conn *conn, const struct call *call, const char *what, bool see)
 {
+    const struct id_health *health = api_loop(conn)->backend->health;
     const struct buf *reply = &call->request.reply;
     const struct outcome *outcome;
     struct member_answer answer;
@@ -57,15 +59,42 @@ static int answered_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     outcome = &outcomes[answer.outcome];
-    if (outcome->code != NULL) {
+    if (!see && outcome->code != NULL) {
         return reply_error(conn, outcome->status, outcome->code, "%s", answer.why);
     }
     json = reply_begin(conn);
-    buf_printf(json, "{\"id\":%llu,\"status\":\"%s\"", (unsigned long long)call->member_id,
-               answer.outcome == MEMBER_DONE ? "done" : "pending");
+    if (see) { /* the leader's word; what this node has applied may be a moment behind */
+        buf_printf(json, "{\"%s\":%u,\"can_rise\":%s,\"newest\":%s", what,
+                   atomic_load(&health->level), answer.outcome == MEMBER_DONE ? "true" : "false",
+                   answer.outcome == MEMBER_NOT_NEXT ? "true" : "false");
+    } else {
+        buf_printf(json, "{\"%s\":%llu,\"status\":\"%s\"", what, ull(call->member_id),
+                   answer.outcome == MEMBER_DONE ? "done" : "pending");
+    }
     text_put_field(json, ",\"message\":", answer.why);
     buf_printf(json, "}");
-    return outcome->status;
+    return see ? 200 : outcome->status;
+}
+
+static int answered_cb(struct conn *conn, struct call *call)
+{
+    return put_answer(conn, call, "id", false);
+}
+
+static int level_cb(struct conn *conn, struct call *call)
+{
+    return put_answer(conn, call, "level", call->member_id == 0);
+}
+
+/* number: the member's id, or the level. */
+static int submit(struct conn *conn, const struct member_ask *ask, uint64_t number,
+                  int (*finish)(struct conn *conn, struct call *call), uint32_t timeout_ms)
+{
+    struct call *call = call_new(ID_REQUEST_MEMBER, finish);
+
+    call->member_id = number;
+    member_ask_encode(ask, &call->request.payload);
+    return call_submit_for(conn, call, timeout_ms);
 }
 
 /* What each asks for: an id in the path or the body, an address, the option force. */
@@ -112,7 +141,6 @@ static int handle(struct conn *conn, enum member_ask_kind kind)
     struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
     struct member_ask ask = {.kind = (uint8_t)kind};
     const struct form *form = &forms[kind];
-    struct call *call;
 
     if ((form->id_in_path &&
          !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id)) ||
@@ -121,60 +149,19 @@ static int handle(struct conn *conn, enum member_ask_kind kind)
         return ANSWERED;
     }
     ask.force = options[1].number == 1;
-    call = call_new(ID_REQUEST_MEMBER, answered_cb);
-    call->member_id = ask.node_id;
-    member_ask_encode(&ask, &call->request.payload);
-    return call_submit_for(conn, call, (uint32_t)options[0].number);
+    return submit(conn, &ask, ask.node_id, answered_cb, (uint32_t)options[0].number);
 }
 
 /* --- the level --- */
-
-static int level_cb(struct conn *conn, struct call *call)
-{
-    const struct id_backend *backend = api_loop(conn)->backend;
-    const struct buf *reply = &call->request.reply;
-    struct member_answer answer;
-    struct buf *json;
-    bool see = call->member_id == 0;
-
-    if (member_answer_decode(reply->data, reply->len, &answer) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!see && outcomes[answer.outcome].code != NULL) {
-        return reply_error(conn, outcomes[answer.outcome].status, outcomes[answer.outcome].code,
-                           "%s", answer.why);
-    }
-    json = reply_begin(conn);
-    if (see) { /* the leader's word; what this node has applied may be a moment behind */
-        buf_printf(json, "{\"level\":%u,\"can_rise\":%s,\"newest\":%s",
-                   atomic_load(&backend->health->level),
-                   answer.outcome == MEMBER_DONE ? "true" : "false",
-                   answer.outcome == MEMBER_NOT_NEXT ? "true" : "false");
-    } else {
-        buf_printf(json, "{\"level\":%llu,\"status\":\"%s\"", (unsigned long long)call->member_id,
-                   answer.outcome == MEMBER_DONE ? "done" : "pending");
-    }
-    text_put_field(json, ",\"message\":", answer.why);
-    buf_printf(json, "}");
-    return see ? 200 : outcomes[answer.outcome].status;
-}
-
-static int submit_level(struct conn *conn, const struct member_ask *ask, uint32_t timeout_ms)
-{
-    struct call *call = call_new(ID_REQUEST_MEMBER, level_cb);
-
-    call->member_id = ask->level;
-    member_ask_encode(ask, &call->request.payload);
-    return call_submit_for(conn, call, timeout_ms);
-}
 
 int handle_level_see(struct conn *conn)
 {
     const struct member_ask ask = {.kind = MEMBER_ASK_LEVEL_SEE};
     struct param options[] = {OPTION_TIMEOUT(conn)};
 
-    return request_options(conn, options, 1) ? submit_level(conn, &ask, (uint32_t)options[0].number)
-                                             : ANSWERED;
+    return request_options(conn, options, 1)
+               ? submit(conn, &ask, 0, level_cb, (uint32_t)options[0].number)
+               : ANSWERED;
 }
 
 int handle_level_raise(struct conn *conn)
@@ -193,7 +180,7 @@ int handle_level_raise(struct conn *conn)
     }
     ask.level = (uint16_t)fields[0].number;
     json_decref(body);
-    return submit_level(conn, &ask, (uint32_t)options[0].number);
+    return submit(conn, &ask, ask.level, level_cb, (uint32_t)options[0].number);
 }
 
 /* --- members --- */

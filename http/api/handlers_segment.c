@@ -143,7 +143,7 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
         conn, 409, err_code(ERR_KEY_CONFLICT),
         "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
         text_show(key_of(conn), conn_head(conn)->key_len, key, sizeof key), shown,
-        (unsigned long long)result->detail, claim->count);
+        ull(result->detail), claim->count);
 }
 
 /* A refusal of which the state machine told the details. */

@@ -152,7 +152,7 @@ static bool answer_named(struct conn *conn, const struct id_claim *claim, int rv
     } else if (row != NULL && rv == ERR_EPOCH_EXHAUSTED) {
         (void)reply_error(conn, 507, err_code(rv),
                           "the time of layout %s is over: its last millisecond was %llu (%s)",
-                          row->name, (unsigned long long)named_layout_last_ms(&row->layout),
+                          row->name, ull(named_layout_last_ms(&row->layout)),
                           text_time_rfc3339(named_layout_last_ms(&row->layout), time));
     } else {
         return false;
@@ -179,8 +179,8 @@ HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
             conn, 400, "bad_count",
             "count=%u is more than the %llu ids of %d %s, which is the most that one reply holds "
             "in %s",
-            claim->count, (unsigned long long)count_max(backend->snowflake, claim),
-            LIMIT_RANGES_PER_REPLY, claim->layout != NULL ? "units of time" : "milliseconds",
+            claim->count, ull(count_max(backend->snowflake, claim)), LIMIT_RANGES_PER_REPLY,
+            claim->layout != NULL ? "units of time" : "milliseconds",
             layout_text(claim, layout, sizeof layout));
     case ERR_NOT_CONTIGUOUS:
         return reply_error(conn, 409, "not_contiguous",
@@ -191,14 +191,13 @@ HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
     case ERR_CLOCK_BACKWARDS:
     case ERR_CLOCK_SKEW:
     case ERR_WINDOW_EXPIRED:
-        return reply_error(conn, 503, err_code(rv), "%s",
-                           refusal_text(backend, rv, text, sizeof text));
     case ERR_EPOCH_EXHAUSTED:
-        return reply_error(conn, 507, err_code(rv), "%s",
-                           refusal_text(backend, rv, text, sizeof text));
     case ERR_NO_WORKER_ID:
-        return reply_error(conn, 409, err_code(rv), "%s",
-                           refusal_text(backend, rv, text, sizeof text));
+        return reply_error(conn,
+                           rv == ERR_EPOCH_EXHAUSTED ? 507
+                           : rv == ERR_NO_WORKER_ID  ? 409
+                                                     : 503,
+                           err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
     case ERR_DISABLED:
         return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
     default:

@@ -33,18 +33,13 @@
 static int get_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct tag_rows rows;
-    int status = ERR_BAD_MESSAGE;
+    TAG_ROWS_LOCAL(rows);
 
-    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        return status;
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
+        return ERR_BAD_MESSAGE;
     }
-    if (rows.count == 1) {
-        tag_json_put(&rows.rows[0], reply_begin(conn));
-        status = 200;
-    }
-    tag_rows_release(&rows);
-    return status;
+    tag_json_put(&rows.rows[0], reply_begin(conn));
+    return 200;
 }
 
 int handle_tag_get(struct conn *conn)
@@ -208,11 +203,10 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
         return reply_error(
             conn, 409, "would_repeat",
             "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)", item,
-            (unsigned long long)result->max_id, (unsigned long long)result->asked);
+            ull(result->max_id), ull(result->asked));
     case ERR_NEEDS_FORCE:
         return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
-                           item, (unsigned long long)result->max_id,
-                           (unsigned long long)result->asked, result->why);
+                           item, ull(result->max_id), ull(result->asked), result->why);
     case ERR_INVALID:
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
@@ -346,8 +340,7 @@ static bool refuse_without_force(struct conn *conn, const struct buf *data)
             (void)reply_error(conn, 409, "needs_force",
                               "max_id=%llu leaves %llu ids below %llu, less than %d (force=1 does "
                               "it)",
-                              (unsigned long long)put.max_id,
-                              (unsigned long long)(bound - put.max_id), (unsigned long long)bound,
+                              ull(put.max_id), ull(bound - put.max_id), ull(bound),
                               LIMIT_MAX_ID_LEFT);
             return true;
         }
@@ -503,7 +496,7 @@ static int list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     struct buf *json = reply_begin(conn);
-    struct tag_rows rows;
+    TAG_ROWS_LOCAL(rows);
 
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
         return ERR_BAD_MESSAGE;
@@ -513,14 +506,8 @@ static int list_cb(struct conn *conn, struct call *call)
         buf_printf(json, "%s", i > 0 ? "," : "");
         tag_json_put(&rows.rows[i], json);
     }
-    buf_printf(json, "],\"next\":");
-    if (rows.next_len > 0) {
-        text_put_json(json, rows.next, rows.next_len);
-    } else {
-        buf_printf(json, "null");
-    }
+    text_put_field_of(json, "],\"next\":", rows.next_len > 0 ? rows.next : NULL, rows.next_len);
     buf_printf(json, "}");
-    tag_rows_release(&rows);
     return 200;
 }
 

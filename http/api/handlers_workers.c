@@ -50,18 +50,17 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
             conn, 409, "conflict",
             "worker id %u is the own one of node %s until %llu: a node alone changes its row",
             row->id, text_show(row->name, row->name_len, shown, sizeof shown),
-            (unsigned long long)row->granted_until_ms);
+            ull(row->granted_until_ms));
     }
     if (asked->expected_until_ms != 0) {
         return reply_error(
             conn, 409, "conflict",
             "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
-            (unsigned long long)asked->expected_until_ms, row->id,
-            (unsigned long long)row->granted_until_ms);
+            ull(asked->expected_until_ms), row->id, ull(row->granted_until_ms));
     }
     return reply_error(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
                        text_show(row->name, row->name_len, shown, sizeof shown),
-                       (unsigned long long)row->granted_until_ms);
+                       ull(row->granted_until_ms));
 }
 
 static int fail_fenced(struct conn *conn, const struct worker_row *row)
@@ -69,8 +68,7 @@ static int fail_fenced(struct conn *conn, const struct worker_row *row)
     char shown[SHOWN_BYTES];
 
     return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
-                       (unsigned long long)row->epoch,
-                       row->state == WORKER_HELD ? "held" : "was released",
+                       ull(row->epoch), row->state == WORKER_HELD ? "held" : "was released",
                        text_show(row->name, row->name_len, shown, sizeof shown));
 }
 
@@ -82,8 +80,7 @@ static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
         return reply_error(
             conn, 400, "bad_request",
             "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
-            (unsigned long long)asked->last_timestamp_ms, result->row.id,
-            (unsigned long long)result->row.granted_until_ms);
+            ull(asked->last_timestamp_ms), result->row.id, ull(result->row.granted_until_ms));
     }
     return reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
                        asked->worker_id);
@@ -108,7 +105,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
             conn, 503, "clock_skew",
             "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
             "ms are allowed; for from_ms and the window's end, %d ms more",
-            (unsigned long long)asked->wall_ms, LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
+            ull(asked->wall_ms), LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
     case ERR_INVALID:
         return fail_invalid(conn, asked, result);
     case ERR_NOT_FOUND:
@@ -159,8 +156,7 @@ static int change_cb(struct conn *conn, struct call *call)
     }
     json = reply_begin(conn);
     buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
-               (unsigned long long)row->epoch, (unsigned long long)row->granted_from_ms,
-               (unsigned long long)row->granted_until_ms);
+               ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
     layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
     buf_printf(json, "}");
     return status;
@@ -341,18 +337,16 @@ int handle_worker_release(struct conn *conn)
 
 static void put_row(const struct worker_row *row, struct buf *json)
 {
-    buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\",\"name\":", row->id,
+    buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\"", row->id,
                row->state == WORKER_HELD ? "held" : "released",
                row->kind == WORKER_NODE ? "node" : "client");
-    text_put_json(json, row->name, row->name_len);
-    buf_printf(json, ",\"address\":");
-    text_put_json(json, row->address, row->address_len);
+    text_put_field_of(json, ",\"name\":", row->name, row->name_len);
+    text_put_field_of(json, ",\"address\":", row->address, row->address_len);
     buf_printf(json,
                ",\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu,\"last_timestamp_ms\":%llu,"
                "\"updated_ms\":%llu}",
-               (unsigned long long)row->epoch, (unsigned long long)row->granted_from_ms,
-               (unsigned long long)row->granted_until_ms,
-               (unsigned long long)row->last_timestamp_ms, (unsigned long long)row->updated_ms);
+               ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms),
+               ull(row->last_timestamp_ms), ull(row->updated_ms));
 }
 
 static int list_cb(struct conn *conn, struct call *call)
@@ -372,12 +366,10 @@ static int list_cb(struct conn *conn, struct call *call)
         buf_printf(json, "%s", i > 0 ? "," : "");
         put_row(&rows.rows[i], json);
     }
-    buf_printf(json, "],\"log_time_ms\":%llu,\"next\":", (unsigned long long)rows.log_ms);
-    if (count < rows.count) {
-        buf_printf(json, "%u}", rows.rows[count - 1].id);
-    } else {
-        buf_printf(json, "null}");
-    }
+    text_put_number(json, "],\"log_time_ms\":", rows.log_ms);
+    text_put_number(json,
+                    ",\"next\":", count < rows.count ? rows.rows[count - 1].id : TEXT_UNKNOWN);
+    buf_printf(json, "}");
     worker_rows_release(&rows);
     return 200;
 }

@@ -200,8 +200,7 @@ static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
         const struct segment_range *range = &claim->ranges[i];
 
         buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"}", i > 0 ? "," : "",
-                   (unsigned long long)range->first,
-                   (unsigned long long)(range->first + range->count - 1));
+                   ull(range->first), ull(range->first + range->count - 1));
     }
     buf_put(buf, "]}", 2);
 }
@@ -291,9 +290,8 @@ static void lines_sent(struct http_wait *wait)
 static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct lines *lines = malloc(sizeof *lines + ranges_bytes);
+    struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
 
-    ASSERT(lines != NULL);
     *lines = (struct lines){.wait = {.cancel = lines_cancel, .sent = lines_sent},
                             .text = claim->text,
                             .range_count = claim->range_count};
@@ -496,9 +494,8 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait))
 {
     struct api_loop *loop = api_loop(conn);
-    struct parked *parked = calloc(1, sizeof *parked);
+    struct parked *parked = MUST_HAVE(calloc(1, sizeof *parked));
 
-    ASSERT(parked != NULL);
     ASSERT(claim->left > 0);
     parked->waiter.clock = claim->layout;
     if (waiters_add(&loop->waiters, &parked->waiter, tag, claim->left) != 0) {

@@ -20,10 +20,9 @@ void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf 
                "{\"name\":\"%s\",\"unit_ms\":%u,\"epoch_ms\":%llu,\"time_bits\":%u,"
                "\"worker_bits\":%u,\"sequence_bits\":%u,\"order\":\"%s\",\"last_ms\":%llu,"
                "\"deleted\":%s}",
-               row->name, layout->unit_ms, (unsigned long long)layout->bits.epoch_ms,
-               layout->bits.time_bits, layout->bits.worker_bits, layout->bits.sequence_bits,
-               layout_orders[layout->order], (unsigned long long)named_layout_last_ms(layout),
-               deleted ? "true" : "false");
+               row->name, layout->unit_ms, ull(layout->bits.epoch_ms), layout->bits.time_bits,
+               layout->bits.worker_bits, layout->bits.sequence_bits, layout_orders[layout->order],
+               ull(named_layout_last_ms(layout)), deleted ? "true" : "false");
 }
 
 struct layout_words *layout_named(struct conn *conn, const char *name, size_t len)
@@ -50,13 +49,13 @@ int layout_decode(struct conn *conn, const struct layout_words *named, uint64_t 
 
     if (!named_layout_decode(&named->row.layout, id, &parts)) {
         return reply_error(conn, 400, "bad_request",
-                           "id %llu is of no time that can be shown in layout %s",
-                           (unsigned long long)id, named->row.name);
+                           "id %llu is of no time that can be shown in layout %s", ull(id),
+                           named->row.name);
     }
     buf_printf(reply_begin(conn),
                "{\"id\":\"%llu\",\"layout\":\"%s\",\"timestamp_ms\":%llu,\"time\":\"%s\","
                "\"worker_id\":%u,\"sequence\":%u}",
-               (unsigned long long)id, named->row.name, (unsigned long long)parts.unix_ms,
-               text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
+               ull(id), named->row.name, ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time),
+               parts.worker, parts.sequence);
     return 200;
 }

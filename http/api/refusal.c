@@ -81,9 +81,8 @@ static const char *clock_text(const struct id_backend *backend, int err, char *o
         (void)snprintf(out, size,
                        "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
                        "in %llu ms",
-                       err_text(err), off_ms, (unsigned long long)until_ms,
-                       text_time_rfc3339(until_ms, time),
-                       (unsigned long long)(until_ms > now_ms ? until_ms - now_ms : 0));
+                       err_text(err), off_ms, ull(until_ms), text_time_rfc3339(until_ms, time),
+                       ull(until_ms > now_ms ? until_ms - now_ms : 0));
     }
     return out;
 }
@@ -101,13 +100,13 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
         (void)snprintf(out, size,
                        "%s: it ended at %llu (%s), %llu ms ago, and ids go on when a majority of "
                        "the nodes has renewed it",
-                       err_text(err), (unsigned long long)end_ms, text_time_rfc3339(end_ms, time),
-                       (unsigned long long)(now_ms > end_ms ? now_ms - end_ms : 0));
+                       err_text(err), ull(end_ms), text_time_rfc3339(end_ms, time),
+                       ull(now_ms > end_ms ? now_ms - end_ms : 0));
         return out;
     case ERR_EPOCH_EXHAUSTED:
         end_ms = snowflake_last_ms(&backend->snowflake->layout);
         (void)snprintf(out, size, "%s: its last millisecond was %llu (%s)", err_text(err),
-                       (unsigned long long)end_ms, text_time_rfc3339(end_ms, time));
+                       ull(end_ms), text_time_rfc3339(end_ms, time));
         return out;
     case ERR_NO_WORKER_ID:
         (void)snprintf(out, size,

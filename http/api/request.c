@@ -55,6 +55,14 @@ int reply_fault(struct conn *conn, const struct body_fault *fault)
     return reply_error(conn, 400, fault->code, "%s", fault->message);
 }
 
+int reply_bad_tag(struct conn *conn, const char *name, size_t len, const char *why)
+{
+    char shown[SHOWN_BYTES];
+
+    return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
+                       text_show(name, len, shown, sizeof shown), why);
+}
+
 int reply_err(struct conn *conn, int err)
 {
     switch (err) {
@@ -162,18 +170,8 @@ bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint
         return true;
     }
     return reply_error(conn, 400, "bad_request", "%s %s is not a whole number from %llu to %llu",
-                       what, text_show(raw, request->name_len, shown, sizeof shown),
-                       (unsigned long long)min, (unsigned long long)max);
-}
-
-COLD static bool fail_tag_name(struct conn *conn, const char *why)
-{
-    const struct request *request = &conn->request;
-    char shown[SHOWN_BYTES];
-
-    return reply_error(
-        conn, 400, "bad_tag", "bad tag %s: %s",
-        text_show(conn_at(conn, request->name_at), request->name_len, shown, sizeof shown), why);
+                       what, text_show(raw, request->name_len, shown, sizeof shown), ull(min),
+                       ull(max));
 }
 
 HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
@@ -190,5 +188,6 @@ HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
     } else {
         rv = tag_name_check(name, *ret_len, &why);
     }
-    return rv == 0 ? true : fail_tag_name(conn, why);
+    return rv == 0 ? true
+                   : reply_bad_tag(conn, conn_at(conn, request->name_at), request->name_len, why);
 }

@@ -36,6 +36,9 @@ COLD int reply_error(struct conn *conn, int status, const char *code, const char
 /* The answer for an error of the backend that is not particular to a route. Returns ANSWERED. */
 COLD int reply_err(struct conn *conn, int err);
 
+/* 400: the name of a tag that is none. Returns ANSWERED. */
+COLD int reply_bad_tag(struct conn *conn, const char *name, size_t len, const char *why);
+
 /* 400. Returns ANSWERED. */
 COLD int reply_fault(struct conn *conn, const struct body_fault *fault);
 

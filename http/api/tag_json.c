@@ -190,16 +190,10 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       struct body_fault *ret_fault)
 {
     json_t *object = body_parse(len > 0 ? body : "{}", 0, len > 0 ? len : 2, ret_fault);
-    enum command_type type = COMMAND_TAGS_PUT;
-    int rv = ERR_INVALID;
+    int rv = object != NULL ? ERR_NEWER : ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
-    if (object != NULL) {
-        tag_json_begin(command, type, head);
-        rv = tag_json_add(object, name, name_len, command, ret_fault);
-    }
-    while (rv == ERR_NEWER) {
-        type = tag_json_wider(type);
+    for (enum command_type type = COMMAND_TAGS_PUT; rv == ERR_NEWER; type = tag_json_wider(type)) {
         tag_json_begin(command, type, head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
@@ -214,16 +208,15 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
 {
     char time[TEXT_TIME_BYTES];
 
-    buf_printf(buf, "{\"tag\":");
-    text_put_json(buf, row->name, row->name_len);
+    text_put_field_of(buf, "{\"tag\":", row->name, row->name_len);
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
-               (unsigned long long)row->max_id, row->step, row->max_step, tag_mode_name(row->mode));
+               ull(row->max_id), row->step, row->max_step, tag_mode_name(row->mode));
     if (row->max > 0) {
-        buf_printf(buf, ",\"max\":\"%llu\"", (unsigned long long)row->max);
+        buf_printf(buf, ",\"max\":\"%llu\"", ull(row->max));
     }
     if (row->shape_len > 0) {
-        buf_printf(buf, ",\"shape\":");
-        text_put_json(buf, row->shape, tag_shape_text_len(row->shape, row->shape_len));
+        text_put_field_of(buf, ",\"shape\":", row->shape,
+                          tag_shape_text_len(row->shape, row->shape_len));
     }
     if (tag_is_rekeyable(row)) {
         buf_printf(buf, ",\"key\":%u", tag_key_number(row));
@@ -234,9 +227,9 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     if (row->mode != TAG_MODE_TREND) {
         buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }
-    buf_printf(buf, ",\"description\":");
-    text_put_json(buf, row->description != NULL ? row->description : "", row->description_len);
-    buf_printf(buf, ",\"created\":\"%s\"", text_time_rfc3339(row->created_ms, time));
-    buf_printf(buf, ",\"updated\":\"%s\"", text_time_rfc3339(row->updated_ms, time));
+    text_put_field_of(buf, ",\"description\":", row->description != NULL ? row->description : "",
+                      row->description_len);
+    text_put_field(buf, ",\"created\":", text_time_rfc3339(row->created_ms, time));
+    text_put_field(buf, ",\"updated\":", text_time_rfc3339(row->updated_ms, time));
     buf_printf(buf, ",\"generation\":%u}", row->generation);
 }

@@ -14,16 +14,6 @@
 #include "src/base/container.h"
 #include "src/base/process.h"
 
-static void lock(struct watch *watch)
-{
-    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
-}
-
-static void unlock(struct watch *watch)
-{
-    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
-}
-
 /* --- the picture --- */
 
 static void put_quorum(const struct id_cluster_status *status, struct buf *json)
@@ -40,7 +30,7 @@ static void put_quorum(const struct id_cluster_status *status, struct buf *json)
 /* A figure of 0 is not known. */
 static void put_figure(struct buf *json, const char *before, uint64_t value)
 {
-    json_put_known(json, before, value > 0 ? value : ID_UNKNOWN);
+    text_put_number(json, before, value > 0 ? value : TEXT_UNKNOWN);
 }
 
 static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
@@ -59,7 +49,7 @@ static void put_machine(const struct id_backend *backend, uint64_t resident_byte
     put_figure(json, ",\"map_used_bytes\":", disk.used_bytes);
     put_figure(json, ",\"free_bytes\":", disk.disk_free_bytes);
     put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
-    json_put_known(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
     put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
     buf_printf(json, "}");
 }
@@ -88,14 +78,13 @@ void status_json_put(struct api *api, const struct id_cluster_status *status, st
     cluster_json_put(status, true, json);
     put_quorum(status, json);
     buf_printf(json, ",\"alarms\":");
-    lock(watch);
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_put(&watch->alarms, json);
     resident_bytes = watch->resident_bytes;
-    unlock(watch);
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
     put_machine(api->backend, resident_bytes, json);
     put_certificates(api->settings->tls, json);
-    buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"",
-               (unsigned long long)((now_ms - watch->began_ms) / 1000),
+    buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
     text_put_field(json, ",\"version\":", api->build->version);
     text_put_field(json, ",\"commit\":", api->build->commit);
@@ -170,10 +159,10 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
     process_look(&process);
     count_requests(api, &facts);
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
-    lock(watch);
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
     watch->resident_bytes = process.resident_bytes;
-    unlock(watch);
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
 static void show(struct watch *watch, const struct id_cluster_status *status)

@@ -7,17 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
-
-static void lock(struct audit *audit)
-{
-    ASSERT(pthread_mutex_lock(&audit->lock) == 0);
-}
-
-static void unlock(struct audit *audit)
-{
-    ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
-}
 
 void audit_init(struct audit *audit)
 {
@@ -62,7 +53,7 @@ bool audit_takes_refusal(struct audit *audit, uint64_t wall_ms, uint64_t *ret_ov
 {
     bool takes;
 
-    lock(audit);
+    ASSERT(pthread_mutex_lock(&audit->lock) == 0);
     if (audit->second != wall_ms / 1000) {
         audit->second = wall_ms / 1000;
         audit->in_second = 0;
@@ -72,7 +63,7 @@ bool audit_takes_refusal(struct audit *audit, uint64_t wall_ms, uint64_t *ret_ov
     audit->refusals_over += !takes;
     *ret_over = audit->refusals_over;
     audit->refusals_over = takes ? 0 : audit->refusals_over;
-    unlock(audit);
+    ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
     return takes;
 }
 
@@ -84,7 +75,7 @@ uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, 
 
     ASSERT(len > 0 && len <= LIMIT_AUDIT_ENTRY_BYTES);
     memcpy(copy, json, len);
-    lock(audit);
+    ASSERT(pthread_mutex_lock(&audit->lock) == 0);
     if (ring->entries == NULL) {
         ring->entries = MUST_HAVE(calloc(ring->room, sizeof *ring->entries));
     }
@@ -96,7 +87,7 @@ uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, 
     ring->count++;
     *at(ring, ring->count - 1) = (struct audit_entry){number, len, copy};
     ring->bytes += len;
-    unlock(audit);
+    ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
     return number;
 }
 
@@ -143,7 +134,7 @@ void audit_list(struct audit *audit, uint64_t after, size_t limit, struct buf *o
     size_t places[AUDIT_KINDS];
     uint64_t last = 0;
 
-    lock(audit);
+    ASSERT(pthread_mutex_lock(&audit->lock) == 0);
     for (size_t i = 0; i < AUDIT_KINDS; i++) {
         places[i] = first_above(&audit->rings[i], after);
     }
@@ -154,13 +145,9 @@ void audit_list(struct audit *audit, uint64_t after, size_t limit, struct buf *o
         buf_printf(out, "}");
         last = entry->number;
     }
-    buf_printf(out, "],\"next\":");
-    if (last > 0 && next_entry(audit, places) != NULL) {
-        buf_printf(out, "%" PRIu64, last);
-    } else {
-        buf_printf(out, "null");
-    }
+    entry = last > 0 ? next_entry(audit, places) : NULL;
+    text_put_number(out, "],\"next\":", entry != NULL ? last : TEXT_UNKNOWN);
     buf_printf(out, ",\"lost\":%" PRIu64 ",\"refusals_not_kept\":%" PRIu64 "}", audit->lost,
                audit->refusals_over);
-    unlock(audit);
+    ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
 }

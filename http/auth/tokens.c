@@ -14,6 +14,7 @@
 #include "http/proto/target.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define HASH_FIELD "sha256:"
 #define CERT_FIELD "cert:"
@@ -241,34 +242,44 @@ static int read_prefixes(struct tokens_reader *reader, struct field value)
     return 0;
 }
 
+/* By their keys. */
+static const struct {
+    const char *key;
+    size_t at;
+} quotas[] = {
+    {"requests-per-s", offsetof(struct identity_quotas, requests_per_s)},
+    {"ids-per-s", offsetof(struct identity_quotas, ids_per_s)},
+    {"connections", offsetof(struct identity_quotas, connections)},
+    {"bodies", offsetof(struct identity_quotas, bodies)},
+    {"keys", offsetof(struct identity_quotas, keys)},
+    {"workers", offsetof(struct identity_quotas, workers)},
+};
+
+static uint32_t *quota_of(const struct identity *identity, size_t i)
+{
+    return (uint32_t *)(void *)((uintptr_t)&identity->quotas + quotas[i].at);
+}
+
 /* A quota; false: the field is none. */
 static bool read_quota(struct tokens_reader *reader, const struct field *key,
                        const struct field *value, int *ret_rv)
 {
-    struct identity_quotas *quotas = &reader->identity->quotas;
-    const struct {
-        const char *key;
-        uint32_t *to;
-    } rows[] = {{"requests-per-s", &quotas->requests_per_s},
-                {"ids-per-s", &quotas->ids_per_s},
-                {"connections", &quotas->connections},
-                {"bodies", &quotas->bodies},
-                {"keys", &quotas->keys},
-                {"workers", &quotas->workers}};
     uint64_t number = 0;
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (strlen(rows[i].key) != key->len || memcmp(rows[i].key, key->at, key->len) != 0) {
+    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
+        uint32_t *to = quota_of(reader->identity, i);
+
+        if (strlen(quotas[i].key) != key->len || memcmp(quotas[i].key, key->at, key->len) != 0) {
             continue;
         }
         *ret_rv = 0;
         if (text_parse_decimal(value->at, value->len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
-            *ret_rv = refuse(reader, "%s=%s must be a whole number from 1 to %d", rows[i].key,
+            *ret_rv = refuse(reader, "%s=%s must be a whole number from 1 to %d", quotas[i].key,
                              SHOW(value), LIMIT_TOKEN_QUOTA);
-        } else if (*rows[i].to != 0) {
-            *ret_rv = refuse(reader, "%s is given twice", rows[i].key);
+        } else if (*to != 0) {
+            *ret_rv = refuse(reader, "%s is given twice", quotas[i].key);
         }
-        *rows[i].to = (uint32_t)number;
+        *to = (uint32_t)number;
         return true;
     }
     return false;
@@ -375,17 +386,10 @@ static int read_all(struct tokens_reader *reader, struct field text)
     return rv;
 }
 
-static void *zeroed(size_t count, size_t bytes)
-{
-    void *made = MUST_HAVE(calloc(count, bytes));
-
-    return made;
-}
-
 /* Room for as many lines, prefixes and bytes as the text can have. */
 static struct token_table *table_new(const char *text, size_t len)
 {
-    struct token_table *table = zeroed(1, sizeof *table);
+    struct token_table *table = MUST_HAVE(calloc(1, sizeof *table));
     size_t lines = 2;
     size_t items = 1;
 
@@ -395,11 +399,11 @@ static struct token_table *table_new(const char *text, size_t len)
     }
     lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
     table->refs = 1;
-    table->identities = zeroed(lines, sizeof *table->identities);
-    table->entries = zeroed(lines, sizeof *table->entries);
-    table->prefixes = zeroed(items, sizeof *table->prefixes);
+    table->identities = MUST_HAVE(calloc(lines, sizeof *table->identities));
+    table->entries = MUST_HAVE(calloc(lines, sizeof *table->entries));
+    table->prefixes = MUST_HAVE(calloc(items, sizeof *table->prefixes));
     /* target_decode() may fill all of its space before it finds the text too long. */
-    table->text = zeroed(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1);
+    table->text = MUST_HAVE(calloc(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1));
     table->count = 1;
     return table;
 }
@@ -565,29 +569,6 @@ static bool same_prefixes(const struct identity *a, const struct identity *b)
     return same;
 }
 
-static void put_quotas(const struct identity_quotas *was, const struct identity_quotas *is,
-                       struct buf *words)
-{
-    const struct {
-        const char *key;
-        uint32_t was;
-        uint32_t is;
-    } rows[] = {
-        {"requests-per-s", was->requests_per_s, is->requests_per_s},
-        {"ids-per-s", was->ids_per_s, is->ids_per_s},
-        {"connections", was->connections, is->connections},
-        {"bodies", was->bodies, is->bodies},
-        {"keys", was->keys, is->keys},
-        {"workers", was->workers, is->workers},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].was != rows[i].is) {
-            buf_printf(words, ", %s=%u (was %u)", rows[i].key, rows[i].is, rows[i].was);
-        }
-    }
-}
-
 /* ", ids-per-s=50 (was 1000), proof"; nothing where both are the same. */
 static void put_differences(const struct token_table *before, const struct identity *was,
                             const struct token_table *after, const struct identity *is,
@@ -595,7 +576,12 @@ static void put_differences(const struct token_table *before, const struct ident
 {
     char roles[2][ROLES_TEXT_BYTES];
 
-    put_quotas(&was->quotas, &is->quotas, words);
+    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
+        if (*quota_of(was, i) != *quota_of(is, i)) {
+            buf_printf(words, ", %s=%u (was %u)", quotas[i].key, *quota_of(is, i),
+                       *quota_of(was, i));
+        }
+    }
     if (was->roles != is->roles) {
         buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
                    roles_text(was->roles, roles[1]));

@@ -144,7 +144,7 @@ void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const ch
 {
     buf_printf(buf,
                "{\"timestamp\":%llu,\"status\":%d,\"error\":\"%s\",\"code\":\"%s\",\"message\":",
-               (unsigned long long)wall_ms, status, response_reason(status), code);
+               ull(wall_ms), status, response_reason(status), code);
     text_put_json(buf, message, strlen(message));
     buf_put(buf, ",\"path\":", 8);
     text_put_json(buf, path, path_len);

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/proto/header.h"
 #include "http/proto/target.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -178,8 +177,8 @@ static void tell_quota(struct conn *conn, enum conn_refusal refusal, uint64_t re
         log_warn("http", "a client is over its quota",
                  "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
                  log_quote(client->name, client->name_len, name, sizeof name),
-                 client->is_named ? "token" : "address", conn_refusal_name(refusal),
-                 (unsigned long long)refused, (unsigned long long)more);
+                 client->is_named ? "token" : "address", conn_refusal_name(refusal), ull(refused),
+                 ull(more));
     }
 }
 
@@ -387,16 +386,22 @@ HOT static void request_done(struct conn *conn, bool is_last)
     conn_queue(conn);
 }
 
+bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES])
+{
+    size_t len = 0;
+    size_t count;
+    const char *value =
+        header_find(conn_at(conn, 0), conn_head(conn)->len, "traceparent", &len, &count);
+
+    return value != NULL && count == 1 && header_trace(value, len, ret_trace);
+}
+
 /* It waited for a node, or a disk: to look for its trace costs little beside that. */
 COLD static void note_trace(struct conn *conn, int status, uint64_t took_us)
 {
-    const struct parser_head *head = conn_head(conn);
     char trace[HEADER_TRACE_BYTES];
-    size_t len = 0;
-    size_t count;
-    const char *value = header_find(conn_at(conn, 0), head->len, "traceparent", &len, &count);
 
-    if (value != NULL && count == 1 && header_trace(value, len, trace)) {
+    if (conn_trace(conn, trace)) {
         latency_exemplar(&conn->conns->latency, conn->traffic, status, took_us, trace,
                          clock_wall_ms(clock_system()));
     }
@@ -572,7 +577,7 @@ COLD static void conn_reject(struct conn *conn, const struct parser_reject *reje
     char message[160];
 
     (void)snprintf(message, sizeof message, "%s; the limit is %llu", reject->why,
-                   (unsigned long long)reject->limit);
+                   ull(reject->limit));
     conn->ending = CONN_LINGERS;
     conn_fail(conn, reject->status, reject->code, NULL, "",
               reject->limit > 0 ? message : reject->why);
@@ -749,8 +754,7 @@ HOT static void keep_head(struct conn *conn)
         free(conn->last);
         conn->last_size = (uint32_t)((len + CONN_LAST_STEP_BYTES - 1) / CONN_LAST_STEP_BYTES *
                                      CONN_LAST_STEP_BYTES);
-        conn->last = malloc(conn->last_size);
-        ASSERT(conn->last != NULL);
+        conn->last = MUST_HAVE(malloc(conn->last_size));
     }
     memcpy(conn->last, conn_at(conn, 0), len);
     conn->last_len = (uint32_t)len;
@@ -1601,9 +1605,8 @@ static struct conn *conn_new(struct conns *conns, const struct conn_door *door, 
 {
     static const int on = 1;
     static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
-    struct conn *conn = calloc(1, sizeof *conn);
+    struct conn *conn = MUST_HAVE(calloc(1, sizeof *conn));
 
-    ASSERT(conn != NULL);
     conn->conns = conns;
     conn->fd = fd;
     conn->client = client;
@@ -1742,11 +1745,11 @@ static int by_rest(const void *a, const void *b)
 void conns_retire(struct conns *conns, uint32_t over_ms)
 {
     uint64_t now_ms = conns_now_ms(conns);
-    struct conn **idle = calloc(conns->counts.conns + 1, sizeof *idle);
+    struct conn **idle = MUST_HAVE(calloc(conns->counts.conns + 1, sizeof *idle));
     uint64_t count = 0;
     struct conn *conn;
 
-    ASSERT(idle != NULL && !conns->retiring);
+    ASSERT(!conns->retiring);
     conns->retiring = true;
     conns->retire_until_ms = now_ms + over_ms;
     TAILQ_FOREACH (conn, &conns->all, all_link) {

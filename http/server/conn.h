@@ -52,6 +52,7 @@
 #include <uv.h>
 
 #include "http/auth/identity.h"
+#include "http/proto/header.h"
 #include "http/proto/parser.h"
 #include "http/proto/response.h"
 #include "http/proto/text.h"
@@ -324,6 +325,10 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
  * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
  * there is no certificate. Borrowed, until the connection closes. */
 const char *conn_certificate(const struct conn *conn);
+
+/* The trace that the present request belongs to, as its client says. False: it says none, or none
+ * that follows the rules. */
+bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES]);
 
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
  * here. */

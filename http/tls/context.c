@@ -48,13 +48,11 @@ struct tls_context {
 
 struct tls *tls_new(const struct clock *clock)
 {
-    struct tls *tls = calloc(1, sizeof *tls);
+    struct tls *tls = MUST_HAVE(calloc(1, sizeof *tls));
 
-    ASSERT(tls != NULL);
     tls_library_init();
     tls_keys_init(&tls->keys, clock);
-    tls->ticket_cipher = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
-    ASSERT(tls->ticket_cipher != NULL);
+    tls->ticket_cipher = MUST_HAVE(EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL));
     ASSERT(pthread_mutex_init(&tls->mutex, NULL) == 0);
     return tls;
 }
@@ -249,12 +247,8 @@ static const char *reason(void)
 
 static BIO *open_file(const struct tls_file *file)
 {
-    BIO *bio;
-
     ASSERT(file->len <= INT_MAX);
-    bio = BIO_new_mem_buf(file->data, (int)file->len);
-    ASSERT(bio != NULL);
-    return bio;
+    return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
 }
 
 /* The next certificate of a PEM file. 0 and NULL: there is no more. */
@@ -410,13 +404,11 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
 int tls_context_make(struct tls *tls, const struct tls_files *files,
                      struct tls_context **ret_context, struct tls_error *ret_error)
 {
-    struct tls_context *context = calloc(1, sizeof *context);
+    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
     int rv;
 
-    ASSERT(context != NULL);
     context->client = files->client;
-    context->ssl = SSL_CTX_new(TLS_server_method());
-    ASSERT(context->ssl != NULL);
+    context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     set_protocol(context->ssl, tls);
     rv = load_certificate(context, &files->certificate, ret_error);
     if (rv == 0) {

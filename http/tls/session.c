@@ -158,9 +158,8 @@ HOT static void warm(struct tls_session *session, uint64_t now_ms)
 struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct tls_loop *loop = calloc(1, sizeof *loop);
+    struct tls_loop *loop = MUST_HAVE(calloc(1, sizeof *loop));
 
-    ASSERT(loop != NULL);
     ASSERT(pthread_once(&once, make_bio_method) == 0);
     loop->tls = tls;
     loop->timers = timers;
@@ -195,9 +194,8 @@ static void count(_Atomic uint64_t *counter)
 
 struct tls_session *session_new(struct tls_loop *loop, void *owner)
 {
-    struct tls_session *session = calloc(1, sizeof *session);
+    struct tls_session *session = MUST_HAVE(calloc(1, sizeof *session));
 
-    ASSERT(session != NULL);
     session->loop = loop;
     session->owner = owner;
     return session;
@@ -287,8 +285,7 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
         session_drop(session);
     } else if (session->kept == NULL) {
         ASSERT(session->in >= lent && session->in + session->in_len <= lent + TLS_INPUT_BYTES);
-        session->kept = malloc(session->in_len);
-        ASSERT(session->kept != NULL);
+        session->kept = MUST_HAVE(malloc(session->in_len));
         memcpy(session->kept, session->in, session->in_len);
         session->in = session->kept;
     }

@@ -99,8 +99,7 @@ static bool read_hello(struct conn *conn, struct hello *hello)
             hello->name = i + 1;
             i += 2;
         } else {
-            return reply_error(conn, 400, "bad_request", "wrong words: %s",
-                               resp_caller(conn)->method->usage);
+            return caller_wrong_words(conn);
         }
     }
     return true;
@@ -113,18 +112,12 @@ static void put_hello(struct conn *conn)
     struct buf *out = conn_put(conn);
 
     reply_map(out, caller->version, 7);
-    reply_text(out, "server");
-    reply_text(out, "leafd");
-    reply_text(out, "version");
-    reply_text(out, caller_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
-    reply_text(out, "proto");
-    reply_integer(out, caller->version);
-    reply_text(out, "id");
-    reply_integer(out, caller->id);
-    reply_text(out, "mode");
-    reply_text(out, "standalone");
-    reply_text(out, "role");
-    reply_text(out, "master");
+    reply_pair(out, "server", "leafd");
+    reply_pair(out, "version", caller_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
+    reply_number(out, "proto", caller->version);
+    reply_number(out, "id", caller->id);
+    reply_pair(out, "mode", "standalone");
+    reply_pair(out, "role", "master");
     reply_text(out, "modules");
     reply_array(out, 0);
     conn_put_done(conn, 200);

@@ -152,14 +152,6 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
 
 /* --- claims --- */
 
-COLD static bool fail_tag(struct conn *conn, const char *name, size_t len, const char *why)
-{
-    char shown[SHOWN_BYTES];
-
-    return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
-                       text_show(name, len, shown, sizeof shown), why);
-}
-
 /* Nothing is claimed yet; the client is charged. False: it has used up its quota; answered. */
 HOT static bool claim_begin(struct conn *conn, struct id_claim *claim, uint32_t count)
 {
@@ -179,7 +171,7 @@ HOT static int take(struct conn *conn, struct id_claim *claim)
     const char *why = "";
 
     if (tag == NULL && tag_name_check(name, request->name_len, &why) != 0) {
-        return fail_tag(conn, name, request->name_len, why);
+        return reply_bad_tag(conn, name, request->name_len, why);
     }
     claim->name_len = (uint16_t)request->name_len;
     memcpy(claim->name, name, request->name_len);
@@ -245,8 +237,7 @@ struct options {
 static bool read_options(struct conn *conn, uint32_t from, const char *other,
                          struct options *options)
 {
-    const struct resp_caller *caller = resp_caller(conn);
-    uint32_t count = caller->words.count;
+    uint32_t count = resp_caller(conn)->words.count;
 
     *options = (struct options){.count = 1};
     for (uint32_t i = from; i < count; i += 2) {
@@ -258,7 +249,7 @@ static bool read_options(struct conn *conn, uint32_t from, const char *other,
         } else if (i + 1 < count && caller_word_is(conn, i, other) && options->other == 0) {
             options->other = i + 1;
         } else {
-            return reply_error(conn, 400, "bad_request", "wrong words: %s", caller->method->usage);
+            return caller_wrong_words(conn);
         }
     }
     return true;

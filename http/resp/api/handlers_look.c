@@ -27,7 +27,7 @@ static int got_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     char digits[TEXT_DECIMAL_BYTES];
-    struct tag_rows rows = {0};
+    TAG_ROWS_LOCAL(rows);
     int status = call->request.status;
 
     if (status != 0 && status != ERR_UNKNOWN_TAG) {
@@ -41,22 +41,19 @@ static int got_cb(struct conn *conn, struct call *call)
     } else {
         reply_nil(conn_put(conn), resp_caller(conn)->version);
     }
-    tag_rows_release(&rows);
     conn_put_done(conn, 200);
     return ANSWERED;
 }
 
 int handle_get(struct conn *conn)
 {
-    char shown[SHOWN_BYTES];
     size_t len;
     const char *name = caller_word(conn, 1, &len);
     const char *why = "";
     struct call *call;
 
     if (tag_name_check(name, len, &why) != 0) {
-        return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
-                           text_show(name, len, shown, sizeof shown), why);
+        return reply_bad_tag(conn, name, len, why);
     }
     call = call_new(ID_REQUEST_QUERY, got_cb);
     call->sees_errors = true;
@@ -88,8 +85,7 @@ static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts 
     size_t len;
 
     if (resp_caller(conn)->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
-        return reply_error(conn, 400, "bad_request", "wrong words: %s",
-                           resp_caller(conn)->method->usage);
+        return caller_wrong_words(conn);
     }
     name = caller_word(conn, 3, &len);
     named = layout_named(conn, name, len);
@@ -98,8 +94,8 @@ static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts 
     }
     return named_layout_decode(&named->row.layout, id, ret_parts) ||
            reply_error(conn, 400, "bad_request",
-                       "id %llu is of no time that can be shown in layout %s",
-                       (unsigned long long)id, named->row.name);
+                       "id %llu is of no time that can be shown in layout %s", ull(id),
+                       named->row.name);
 }
 
 int handle_decode(struct conn *conn)
@@ -115,8 +111,7 @@ int handle_decode(struct conn *conn)
 
     if (text_parse_decimal(text, len, 0, INT64_MAX, &id) != 0) {
         return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
-                           text_show(text, len, shown, sizeof shown),
-                           (unsigned long long)INT64_MAX);
+                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX));
     }
     if (resp_caller(conn)->words.count > 2 ? !decode_named(conn, id, &parts)
                                            : !decode_own(conn, id, &parts)) {
@@ -124,16 +119,11 @@ int handle_decode(struct conn *conn)
     }
     out = conn_put(conn);
     reply_map(out, version, 5);
-    reply_text(out, "id");
-    reply_integer(out, id);
-    reply_text(out, "timestamp_ms");
-    reply_integer(out, parts.unix_ms);
-    reply_text(out, "time");
-    reply_text(out, text_time_rfc3339(parts.unix_ms, time));
-    reply_text(out, "worker_id");
-    reply_integer(out, parts.worker);
-    reply_text(out, "sequence");
-    reply_integer(out, parts.sequence);
+    reply_number(out, "id", id);
+    reply_number(out, "timestamp_ms", parts.unix_ms);
+    reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
+    reply_number(out, "worker_id", parts.worker);
+    reply_number(out, "sequence", parts.sequence);
     conn_put_done(conn, 200);
     return ANSWERED;
 }

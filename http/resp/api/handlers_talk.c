@@ -25,12 +25,6 @@ static int ok(struct conn *conn)
     return done(conn);
 }
 
-static int fail_words(struct conn *conn)
-{
-    return reply_error(conn, 400, "bad_request", "wrong words: %s",
-                       resp_caller(conn)->method->usage);
-}
-
 int handle_ping(struct conn *conn)
 {
     if (resp_caller(conn)->words.count == 2) {
@@ -96,7 +90,7 @@ int handle_client(struct conn *conn)
          (caller_word_is(conn, 1, "NO-EVICT") || caller_word_is(conn, 1, "NO-TOUCH")))) {
         return ok(conn);
     }
-    return fail_words(conn);
+    return caller_wrong_words(conn);
 }
 
 /* --- COMMAND --- */
@@ -138,10 +132,8 @@ static void put_docs(struct buf *out, unsigned version, const struct resp_method
 {
     put_name(out, method);
     reply_map(out, version, 2);
-    reply_text(out, "summary");
-    reply_text(out, method->summary);
-    reply_text(out, "group");
-    reply_text(out, "leafd");
+    reply_pair(out, "summary", method->summary);
+    reply_pair(out, "group", "leafd");
 }
 
 /* Tell of all, or of those named from the third word on. */
@@ -191,13 +183,13 @@ int handle_command(struct conn *conn)
         reply_integer(conn_put(conn), caller->table->count);
         return done(conn);
     }
-    return fail_words(conn);
+    return caller_wrong_words(conn);
 }
 
 int handle_config(struct conn *conn)
 {
     if (!caller_word_is(conn, 1, "GET") || resp_caller(conn)->words.count < 3) {
-        return fail_words(conn);
+        return caller_wrong_words(conn);
     }
     reply_map(conn_put(conn), resp_caller(conn)->version, 0);
     return done(conn);

@@ -49,6 +49,9 @@ static inline bool caller_word_is(const struct conn *conn, uint32_t index, const
 /* Has who asks this role? */
 bool caller_may(struct conn *conn, enum role role);
 
+/* 400: the method takes other words. Returns ANSWERED, or false. */
+int caller_wrong_words(struct conn *conn);
+
 /* Take the word for the connection's name. False: it is none; answered. */
 bool caller_name(struct conn *conn, uint32_t index);
 

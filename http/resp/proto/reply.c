@@ -63,6 +63,18 @@ void reply_text(struct buf *out, const char *text)
     reply_bulk(out, text, strlen(text));
 }
 
+void reply_pair(struct buf *out, const char *name, const char *text)
+{
+    reply_text(out, name);
+    reply_text(out, text);
+}
+
+void reply_number(struct buf *out, const char *name, uint64_t value)
+{
+    reply_text(out, name);
+    reply_integer(out, value);
+}
+
 void reply_lines(struct buf *out, unsigned version, const void *data, size_t len)
 {
     if (version < 3) {

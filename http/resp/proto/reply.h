@@ -26,6 +26,10 @@ void reply_failure(struct buf *out, const char *kind, const char *code, const ch
 void reply_bulk(struct buf *out, const void *data, size_t len);
 void reply_text(struct buf *out, const char *text);
 
+/* A name and its value, of a map. */
+void reply_pair(struct buf *out, const char *name, const char *text);
+void reply_number(struct buf *out, const char *name, uint64_t value);
+
 /* Lines for people: a verbatim string where there are some. */
 void reply_lines(struct buf *out, unsigned version, const void *data, size_t len);
 
