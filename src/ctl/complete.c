@@ -56,10 +56,10 @@ static void put_names(commands_t commands, const char *family, struct buf *out)
 
 static void put_settings(struct buf *out)
 {
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        buf_printf(out, "--%s ", setting_about(setting)->name);
+    for (const struct option_about *option = SETTINGS_ABOUT; option->name != NULL; option++) {
+        buf_printf(out, "--%s ", option->name);
     }
-    buf_printf(out, "--json --help");
+    buf_printf(out, "--help");
 }
 
 /* --- bash and zsh: one table of functions --- */
@@ -103,8 +103,7 @@ static void put_options(commands_t commands, struct buf *out)
             buf_printf(&text, "%s--%s", text.len > 0 ? " " : "", option->name);
         }
         if (text.len > 0) {
-            buf_printf(out, "    '%s%s%s'", command->family, command->name != NULL ? " " : "",
-                       command->name != NULL ? command->name : "");
+            buf_printf(out, "    '%s%s%s'", COMMAND_WORDS(command));
             if (command->is_default) {
                 buf_printf(out, " | '%s'", command->family);
             }
@@ -117,25 +116,26 @@ static void put_options(commands_t commands, struct buf *out)
 }
 
 /* "file" or "value" behind an option that has one. */
+static void put_values_of(const struct option_about *option, struct buf *out)
+{
+    for (; option != NULL && option->name != NULL; option++) {
+        if (option->value == NULL) {
+            continue;
+        }
+        buf_printf(out, "    --%s", option->name);
+        if (option->letter != 0) {
+            buf_printf(out, " | -%c", option->letter);
+        }
+        buf_printf(out, ") echo %s ;;\n", is_file(option->value) ? "file" : "value");
+    }
+}
+
 static void put_values(commands_t commands, struct buf *out)
 {
     buf_printf(out, "_leafctl_value() {\n    case $1 in\n");
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        buf_printf(out, "    --%s) echo %s ;;\n", setting_about(setting)->name,
-                   is_file(setting_about(setting)->value) ? "file" : "value");
-    }
+    put_values_of(SETTINGS_ABOUT, out);
     for (; *commands != NULL; commands++) {
-        for (const struct option_about *option = (*commands)->options;
-             option != NULL && option->name != NULL; option++) {
-            if (option->value == NULL) {
-                continue;
-            }
-            buf_printf(out, "    --%s", option->name);
-            if (option->letter != 0) {
-                buf_printf(out, " | -%c", option->letter);
-            }
-            buf_printf(out, ") echo %s ;;\n", is_file(option->value) ? "file" : "value");
-        }
+        put_values_of((*commands)->options, out);
     }
     buf_printf(out, "    esac\n}\n");
 }
@@ -145,9 +145,7 @@ static void put_operands(commands_t commands, struct buf *out)
     buf_printf(out, "_leafctl_operand() {\n    case $1 in\n");
     for (; *commands != NULL; commands++) {
         if (is_file((*commands)->operands)) {
-            buf_printf(out, "    '%s%s%s') echo file ;;\n", (*commands)->family,
-                       (*commands)->name != NULL ? " " : "",
-                       (*commands)->name != NULL ? (*commands)->name : "");
+            buf_printf(out, "    '%s%s%s') echo file ;;\n", COMMAND_WORDS(*commands));
         }
     }
     buf_printf(out, "    esac\n}\n");
@@ -241,19 +239,20 @@ static void put_fish_text(const char *text, struct buf *out)
     buf_put(out, "'", 1);
 }
 
-static void put_fish_option(const char *when, const char *name, char letter, const char *value,
-                            const char *text, struct buf *out)
+static void put_fish_options(const char *when, const struct option_about *option, struct buf *out)
 {
-    buf_printf(out, "complete -c leafctl%s -l %s", when, name);
-    if (letter != 0) {
-        buf_printf(out, " -s %c", letter);
+    for (; option != NULL && option->name != NULL; option++) {
+        buf_printf(out, "complete -c leafctl%s -l %s", when, option->name);
+        if (option->letter != 0) {
+            buf_printf(out, " -s %c", option->letter);
+        }
+        if (option->value != NULL) {
+            buf_printf(out, " -r%s", is_file(option->value) ? " -F" : "");
+        }
+        buf_printf(out, " -d ");
+        put_fish_text(option->text, out);
+        buf_put(out, "\n", 1);
     }
-    if (value != NULL) {
-        buf_printf(out, " -r%s", is_file(value) ? " -F" : "");
-    }
-    buf_printf(out, " -d ");
-    put_fish_text(text, out);
-    buf_put(out, "\n", 1);
 }
 
 static void put_fish_command(commands_t commands, commands_t at, struct buf *out)
@@ -282,11 +281,7 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
         buf_printf(&when, "; and __fish_seen_subcommand_from %s", command->name);
     }
     buf_put(&when, "'", 2);
-    for (const struct option_about *option = command->options;
-         option != NULL && option->name != NULL; option++) {
-        put_fish_option((char *)when.data, option->name, option->letter, option->value,
-                        option->text, out);
-    }
+    put_fish_options((char *)when.data, command->options, out);
     if (is_file(command->operands)) {
         buf_printf(out, "complete -c leafctl%s -F\n", (char *)when.data);
     }
@@ -296,12 +291,7 @@ static void put_fish(commands_t commands, struct buf *out)
 {
     buf_printf(out, "# leafctl completion for fish; made by leafctl --print-completion fish\n"
                     "complete -c leafctl -f\n");
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        const struct setting_about *about = setting_about(setting);
-
-        put_fish_option("", about->name, 0, about->value, about->text, out);
-    }
-    put_fish_option("", "json", 0, NULL, "answers for programs", out);
+    put_fish_options("", SETTINGS_ABOUT, out);
     for (commands_t at = commands; *at != NULL; at++) {
         put_fish_command(commands, at, out);
     }
@@ -334,20 +324,21 @@ static void put_scdoc(const char *text, struct buf *out)
     }
 }
 
-static void put_manual_option(const char *name, char letter, const char *value, const char *text,
-                              struct buf *out)
+static void put_manual_options(const struct option_about *option, struct buf *out)
 {
-    if (letter != 0) {
-        buf_printf(out, "*-%c*, ", letter);
+    for (; option != NULL && option->name != NULL; option++) {
+        if (option->letter != 0) {
+            buf_printf(out, "*-%c*, ", option->letter);
+        }
+        buf_printf(out, "*--%s*", option->name);
+        if (option->value != NULL) {
+            buf_printf(out, " ");
+            put_scdoc(option->value, out);
+        }
+        buf_printf(out, "\n\t");
+        put_scdoc(option->text, out);
+        buf_printf(out, "\n\n");
     }
-    buf_printf(out, "*--%s*", name);
-    if (value != NULL) {
-        buf_printf(out, " ");
-        put_scdoc(value, out);
-    }
-    buf_printf(out, "\n\t");
-    put_scdoc(text, out);
-    buf_printf(out, "\n\n");
 }
 
 static void put_manual_command(const struct command *command, struct buf *out)
@@ -362,10 +353,7 @@ static void put_manual_command(const struct command *command, struct buf *out)
     buf_printf(out, ".%s", command->text != NULL ? " " : "");
     put_scdoc(command->text != NULL ? command->text : "", out);
     buf_printf(out, "\n\n");
-    for (const struct option_about *option = command->options;
-         option != NULL && option->name != NULL; option++) {
-        put_manual_option(option->name, option->letter, option->value, option->text, out);
-    }
+    put_manual_options(command->options, out);
 }
 
 void complete_manual(const struct command *const *commands, struct buf *out)
@@ -375,10 +363,5 @@ void complete_manual(const struct command *const *commands, struct buf *out)
         put_manual_command(*commands, out);
     }
     buf_printf(out, "# SETTINGS\n\n");
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        const struct setting_about *about = setting_about(setting);
-
-        put_manual_option(about->name, 0, about->value, about->text, out);
-    }
-    put_manual_option("json", 0, NULL, "answers for programs", out);
+    put_manual_options(SETTINGS_ABOUT, out);
 }

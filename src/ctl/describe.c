@@ -33,29 +33,26 @@ static void put_line(const char *what, const char *text, struct buf *out)
     buf_printf(out, "%*s%s\n", (int)(TEXT_COLUMN - at), "", text);
 }
 
-static void put_option(const char *name, char letter, const char *value, const char *text,
-                       struct buf *out)
+static void put_options(const struct option_about *option, struct buf *out)
 {
-    BUF_LOCAL(what);
+    for (; option != NULL && option->name != NULL; option++) {
+        BUF_LOCAL(what);
 
-    if (letter != 0) {
-        buf_printf(&what, "-%c, ", letter);
+        if (option->letter != 0) {
+            buf_printf(&what, "-%c, ", option->letter);
+        }
+        buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
+                   option->value != NULL ? option->value : "");
+        buf_put(&what, "", 1);
+        put_line((char *)what.data, option->text, out);
     }
-    buf_printf(&what, "--%s%s%s", name, value != NULL ? " " : "", value != NULL ? value : "");
-    buf_put(&what, "", 1);
-    put_line((char *)what.data, text, out);
 }
 
 static void put_settings(struct buf *out)
 {
     buf_printf(out,
                "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        const struct setting_about *about = setting_about(setting);
-
-        put_option(about->name, 0, about->value, about->text, out);
-    }
-    put_option("json", 0, NULL, "answers for programs", out);
+    put_options(SETTINGS_ABOUT, out);
 }
 
 void describe_all(const struct command *const *commands, struct buf *out)
@@ -91,9 +88,6 @@ void describe_command(const struct command *command, struct buf *out)
     if (command->options != NULL) {
         buf_printf(out, "\noptions:\n");
     }
-    for (const struct option_about *option = command->options;
-         option != NULL && option->name != NULL; option++) {
-        put_option(option->name, option->letter, option->value, option->text, out);
-    }
+    put_options(command->options, out);
     put_settings(out);
 }

@@ -20,7 +20,7 @@
 
 static enum ctl_exit run(struct ctl *ctl)
 {
-    struct buf why = BUF_INIT;
+    BUF_LOCAL(why);
     enum ctl_exit code;
 
     if (!ctl->command->is_offline) {
@@ -28,12 +28,9 @@ static enum ctl_exit run(struct ctl *ctl)
             ctl->cluster = cluster_new(&ctl->settings, &why);
         }
         if (ctl->cluster == NULL) {
-            code = ctl_fail(CTL_USAGE, "%.*s", (int)why.len, (char *)why.data);
-            buf_free(&why);
-            return code;
+            return ctl_fail(CTL_USAGE, "%.*s", (int)why.len, (char *)why.data);
         }
     }
-    buf_free(&why);
     code = ctl->command->run(ctl);
     cluster_free(ctl->cluster);
     return code;

@@ -7,35 +7,40 @@
 
 #include "src/ctl/cmd/command.h"
 
-extern const struct command COMMAND_AUDIT;
-extern const struct command COMMAND_BACKUP;
-extern const struct command COMMAND_CHECK;
-extern const struct command COMMAND_DECODE;
-extern const struct command COMMAND_EVENTS;
-extern const struct command COMMAND_IMPORT_LEAF;
-extern const struct command COMMAND_IMPORT_TINYID;
-extern const struct command COMMAND_LAYOUTS_LIST;
-extern const struct command COMMAND_LEADER;
-extern const struct command COMMAND_LEVEL;
-extern const struct command COMMAND_LEVEL_RAISE;
-extern const struct command COMMAND_MEMBERS_ADD;
-extern const struct command COMMAND_MEMBERS_ADDRESS;
-extern const struct command COMMAND_MEMBERS_LIST;
-extern const struct command COMMAND_MEMBERS_REMOVE;
-extern const struct command COMMAND_MEMBERS_REPLACE;
-extern const struct command COMMAND_NEXT;
-extern const struct command COMMAND_RECOVER;
-extern const struct command COMMAND_RESTORE;
-extern const struct command COMMAND_STATUS;
-extern const struct command COMMAND_TAGS_DELETE;
-extern const struct command COMMAND_TAGS_GET;
-extern const struct command COMMAND_TAGS_LIST;
-extern const struct command COMMAND_TAGS_PUT;
-extern const struct command COMMAND_TOKEN_NEW;
-extern const struct command COMMAND_TOP;
-extern const struct command COMMAND_WORKERS_ACQUIRE;
-extern const struct command COMMAND_WORKERS_LIST;
-extern const struct command COMMAND_WORKERS_RELEASE;
-extern const struct command COMMAND_WORKERS_RENEW;
+/* In the order of the help. */
+#define EACH_COMMAND(DO)                                                                           \
+    DO(STATUS)                                                                                     \
+    DO(CHECK)                                                                                      \
+    DO(TOP)                                                                                        \
+    DO(EVENTS)                                                                                     \
+    DO(AUDIT)                                                                                      \
+    DO(TAGS_LIST)                                                                                  \
+    DO(TAGS_GET)                                                                                   \
+    DO(TAGS_PUT)                                                                                   \
+    DO(TAGS_DELETE)                                                                                \
+    DO(NEXT)                                                                                       \
+    DO(DECODE)                                                                                     \
+    DO(WORKERS_LIST)                                                                               \
+    DO(WORKERS_ACQUIRE)                                                                            \
+    DO(WORKERS_RENEW)                                                                              \
+    DO(WORKERS_RELEASE)                                                                            \
+    DO(LAYOUTS_LIST)                                                                               \
+    DO(MEMBERS_LIST)                                                                               \
+    DO(MEMBERS_ADD)                                                                                \
+    DO(MEMBERS_REMOVE)                                                                             \
+    DO(MEMBERS_REPLACE)                                                                            \
+    DO(MEMBERS_ADDRESS)                                                                            \
+    DO(LEADER)                                                                                     \
+    DO(LEVEL)                                                                                      \
+    DO(LEVEL_RAISE)                                                                                \
+    DO(BACKUP)                                                                                     \
+    DO(RESTORE)                                                                                    \
+    DO(RECOVER)                                                                                    \
+    DO(IMPORT_LEAF)                                                                                \
+    DO(IMPORT_TINYID)                                                                              \
+    DO(TOKEN_NEW)
+
+#define DECLARED(name) extern const struct command COMMAND_##name;
+EACH_COMMAND(DECLARED)
 
 #endif

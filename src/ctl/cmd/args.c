@@ -109,7 +109,7 @@ static bool take_common(struct parsing *parsing, const char *name, size_t len, c
     const char *value;
 
     for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        if (is_name(name, len, setting_about(setting)->name)) {
+        if (is_name(name, len, SETTINGS_ABOUT[setting].name)) {
             *ret_code = value_of(parsing, name - 2, given, &value);
             if (*ret_code == CTL_DONE) {
                 settings_set(&ctl->settings, setting, value);
@@ -155,10 +155,9 @@ static enum ctl_exit take_own(struct parsing *parsing, const char *word, const c
         }
         return value_of(parsing, word, given, &parsing->ctl->args.values[i]);
     }
-    return command == NULL ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
-                           : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", command->family,
-                                      command->name != NULL ? " " : "",
-                                      command->name != NULL ? command->name : "", word);
+    return command == NULL
+               ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
+               : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
 }
 
 static enum ctl_exit take_option(struct parsing *parsing, const char *word)
@@ -236,9 +235,7 @@ static enum ctl_exit take_operands(struct parsing *parsing)
     }
     given = parsing->count - used;
     if (!takes(command->operands, given)) {
-        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", command->family,
-                        command->name != NULL ? " " : "",
-                        command->name != NULL ? command->name : "",
+        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command),
                         command->operands != NULL ? command->operands : "");
     }
     for (unsigned i = 0; i < given; i++) {

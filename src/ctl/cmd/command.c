@@ -40,33 +40,18 @@ static void say_lines(const char *text)
     }
 }
 
-__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
-{
-    char *text = NULL;
-
-    (void)fflush(stdout);
-    ASSERT(vasprintf(&text, format, args) >= 0);
-    say_lines(text);
-    free(text);
-}
-
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 {
+    char *text = NULL;
     va_list args;
 
     va_start(args, format);
-    say(format, args);
+    (void)fflush(stdout);
+    ASSERT(vasprintf(&text, format, args) >= 0);
     va_end(args);
+    say_lines(text);
+    free(text);
     return code;
-}
-
-void ctl_progress(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
 }
 
 enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer)
@@ -142,19 +127,23 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
+void ctl_put(struct ctl *ctl, const json_t *json, void (*put)(struct ctl *ctl, const json_t *json))
+{
+    if (ctl->json) {
+        ctl_put_json(ctl, json);
+    } else {
+        put(ctl, json);
+    }
+}
+
 enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
                        void (*put)(struct ctl *ctl, const json_t *json))
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_get(ctl, target, &answer);
 
-    if (code != CTL_DONE) {
-        return code;
+    if (code == CTL_DONE) {
+        ctl_put(ctl, answer.json, put);
     }
-    if (ctl->json) {
-        ctl_put_json(ctl, answer.json);
-    } else {
-        put(ctl, answer.json);
-    }
-    return CTL_DONE;
+    return code;
 }

@@ -18,13 +18,6 @@
 #define COMMAND_OPTIONS_MAX 16
 #define COMMAND_OPERANDS_MAX 4
 
-struct option_about {
-    const char *name;  /* "prefix"; NULL: the end of the list */
-    char letter;       /* 'n' for -n; 0: none */
-    const char *value; /* "TEXT"; NULL: it has none */
-    const char *text;
-};
-
 struct ctl;
 
 struct command {
@@ -38,6 +31,11 @@ struct command {
     bool is_offline;                    /* it asks no server */
     enum ctl_exit (*run)(struct ctl *ctl);
 };
+
+/* Family and name, for "%s%s%s". */
+#define COMMAND_WORDS(command)                                                                     \
+    (command)->family, (command)->name != NULL ? " " : "",                                         \
+        (command)->name != NULL ? (command)->name : ""
 
 struct args {
     const char *operands[COMMAND_OPERANDS_MAX]; /* NULL: not given */
@@ -69,7 +67,7 @@ enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer);
 
 /* A line of progress, on stderr. */
-void ctl_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define ctl_progress(...) ((void)ctl_fail(CTL_DONE, __VA_ARGS__))
 
 /* Print what was appended. CTL_OUTPUT: it cannot be written, and that was told. */
 enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
@@ -80,7 +78,10 @@ void ctl_put_json(struct ctl *ctl, const json_t *json);
 /* GET target as JSON; told if it fails. The answer is the caller's if it does not. */
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
-/* GET target and show it: with --json as it came, otherwise as put() says it. */
+/* Append it: with --json as it is, otherwise as put() says it. */
+void ctl_put(struct ctl *ctl, const json_t *json, void (*put)(struct ctl *ctl, const json_t *json));
+
+/* The same of what GET target answers. */
 enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
                        void (*put)(struct ctl *ctl, const json_t *json));
 

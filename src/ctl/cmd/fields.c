@@ -12,6 +12,13 @@ const char *field_text(const json_t *object, const char *name)
     return json_string_value(json_object_get(object, name));
 }
 
+bool field_is(const json_t *object, const char *name, const char *text)
+{
+    const char *there = field_text(object, name);
+
+    return there != NULL && strcmp(there, text) == 0;
+}
+
 bool field_has_number(const json_t *object, const char *name)
 {
     return field_number(object, name, INT64_MIN) != INT64_MIN;

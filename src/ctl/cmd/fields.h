@@ -12,6 +12,9 @@
 /* A text; NULL: there is none. */
 const char *field_text(const json_t *object, const char *name);
 
+/* Is it there, and this text? */
+bool field_is(const json_t *object, const char *name, const char *text);
+
 /* A number, also one that is written as a string; otherwise `without`. */
 int64_t field_number(const json_t *object, const char *name, int64_t without);
 

@@ -38,12 +38,9 @@ const char *severity_name(enum severity severity)
 static json_t *text_json(const char *text)
 {
     BUF_LOCAL(clean);
-    json_t *json;
 
     clean_text(&clean, text);
-    json = json_stringn((const char *)clean.data, clean.len);
-    ASSERT(json != NULL);
-    return json;
+    return MUST_HAVE(json_stringn((const char *)clean.data, clean.len));
 }
 
 /* --- topics --- */
@@ -144,14 +141,16 @@ static json_t *make(enum severity severity, const char *about, const char *todo,
     return finding;
 }
 
-static void __attribute__((format(printf, 6, 0)))
-add(struct findings *findings, struct topic topic, enum severity severity, const char *about,
-    const char *todo, const char *format, va_list args)
+void finding_add_of(struct findings *findings, struct topic topic, enum severity severity,
+                    const char *about, const char *todo, const char *format, ...)
 {
     json_t *finding;
     char *text = NULL;
+    va_list args;
 
+    va_start(args, format);
     ASSERT(vasprintf(&text, format, args) >= 0);
+    va_end(args);
     finding = make(severity, about, todo, text);
     free(text);
     see(findings, severity);
@@ -160,26 +159,6 @@ add(struct findings *findings, struct topic topic, enum severity severity, const
     } else {
         put(findings, topic, finding);
     }
-}
-
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *todo, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add(findings, (struct topic){0}, severity, about, todo, format, args);
-    va_end(args);
-}
-
-void finding_add_of(struct findings *findings, struct topic topic, enum severity severity,
-                    const char *about, const char *todo, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add(findings, topic, severity, about, todo, format, args);
-    va_end(args);
 }
 
 /* The alarm of this name that another node told, or NULL. */

@@ -34,14 +34,13 @@ struct findings {
 void findings_init(struct findings *findings);
 void findings_free(struct findings *findings);
 
-/* todo: NULL for what is good. */
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *todo, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* The same, of a topic: nothing if there is a finding of it already. */
+/* Of a topic: nothing if there is a finding of it already. todo: NULL for what is good. */
 void finding_add_of(struct findings *findings, struct topic topic, enum severity severity,
                     const char *about, const char *todo, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+
+/* The same of none. */
+#define finding_add(findings, ...) finding_add_of((findings), (struct topic){0}, __VA_ARGS__)
 
 /* An alarm of a node, which takes the place of other findings of its topic. Where another node has
  * the same one in other words, these are told with it. Any of the texts may be NULL. */

@@ -181,14 +181,12 @@ static void put_field(struct buf *out, const json_t *entry, const char *name, in
 
 static bool audit_wanted(const struct ctl *ctl, const json_t *entry)
 {
-    const char *outcome = field_text(entry, "outcome");
     const char *who = ctl_option(ctl, "who");
-    bool refused = outcome != NULL && strcmp(outcome, "refused") == 0;
+    bool refused = field_is(entry, "outcome", "refused");
 
     return (ctl_option(ctl, "refused") == NULL || refused) &&
            (ctl_option(ctl, "changes") == NULL || !refused) &&
-           (who == NULL ||
-            (field_text(entry, "who") != NULL && strcmp(field_text(entry, "who"), who) == 0));
+           (who == NULL || field_is(entry, "who", who));
 }
 
 static void audit_put(struct buf *out, const json_t *entry)
@@ -220,8 +218,7 @@ static bool event_wanted(const struct ctl *ctl, const json_t *entry)
 {
     const char *kind = ctl_option(ctl, "kind");
 
-    return kind == NULL ||
-           (field_text(entry, "kind") != NULL && strcmp(field_text(entry, "kind"), kind) == 0);
+    return kind == NULL || field_is(entry, "kind", kind);
 }
 
 static void event_put(struct buf *out, const json_t *entry)

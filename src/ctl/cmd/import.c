@@ -322,9 +322,8 @@ static enum ctl_exit print(struct importing *importing)
         json_t *json;
 
         (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-        json = json_pack("{s:s%, s:s, s:I}", "tag", tag->name, tag->name_len, "max_id", max_id,
-                         "step", (json_int_t)tag->step);
-        ASSERT(json != NULL);
+        json = MUST_HAVE(json_pack("{s:s%, s:s, s:I}", "tag", tag->name, tag->name_len, "max_id",
+                                   max_id, "step", (json_int_t)tag->step));
         if (tag->has_description) {
             ASSERT(json_object_set_new(json, "description",
                                        json_stringn(tag->description, tag->description_len)) == 0);

@@ -40,15 +40,6 @@ static void put_message(struct ctl *ctl, const json_t *json)
     buf_put(&ctl->out, "\n", 1);
 }
 
-static void put_done(struct ctl *ctl, const struct answer *answer)
-{
-    if (ctl->json) {
-        ctl_put_json(ctl, answer->json);
-    } else {
-        put_message(ctl, answer->json);
-    }
-}
-
 static bool waits_for_another(const struct change *change, const struct answer *answer)
 {
     return change->in_turn && answer->status == 409 && strcmp(answer->code, "in_progress") == 0;
@@ -105,7 +96,7 @@ static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
         }
     }
     if (code == CTL_DONE) {
-        put_done(ctl, &answer);
+        ctl_put(ctl, answer.json, put_message);
         answer_free(&answer);
     }
     return code;

@@ -144,7 +144,6 @@ static void of_member(struct findings *findings, const json_t *status, const jso
 {
     int64_t id = field_number(member, "id", 0);
     int64_t self = field_number(status, "node_id", 0);
-    const char *role = field_text(member, "role");
 
     if (id != self && !field_true(member, "reachable")) {
         finding_add_of(findings, topic(OF_REACH, id), SEVERITY_WARNING, "member",
@@ -152,7 +151,7 @@ static void of_member(struct findings *findings, const json_t *status, const jso
                        "replace",
                        "node %" PRId64 " is not reached by node %" PRId64, id, self);
     }
-    if (role != NULL && strcmp(role, "standby") == 0) {
+    if (field_is(member, "role", "standby")) {
         finding_add(findings, SEVERITY_WARNING, "member",
                     "members add again lets it vote, members remove takes it away",
                     "node %" PRId64 " is a standby and does not vote", id);
@@ -376,9 +375,8 @@ static void of_alarms(struct findings *findings, const json_t *status)
 {
     for (size_t i = 0; i < field_count(status, "alarms"); i++) {
         const json_t *alarm = field_item(status, "alarms", i);
-        const char *severity = field_text(alarm, "severity");
         const char *name = field_text(alarm, "name");
-        bool critical = severity != NULL && strcmp(severity, "critical") == 0;
+        bool critical = field_is(alarm, "severity", "critical");
 
         finding_add_alarm(findings, topic_of_alarm(name, field_number(status, "node_id", 0)),
                           critical ? SEVERITY_CRITICAL : SEVERITY_WARNING, name,
@@ -424,9 +422,7 @@ static void of_settings(struct findings *findings, const char *server, const jso
 
 void opinion_ready(struct findings *findings, const char *server, int64_t node, const json_t *ready)
 {
-    const char *state = field_text(ready, "status");
-
-    if (state != NULL && strcmp(state, "ready") == 0) {
+    if (field_is(ready, "status", "ready")) {
         finding_add(findings, SEVERITY_GOOD, "ready", NULL, "%s is ready", server);
     }
     for (size_t i = 0; i < field_count(ready, "checks"); i++) {

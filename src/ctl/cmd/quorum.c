@@ -15,9 +15,8 @@ static void count_voters(const json_t *status, struct quorum *quorum)
 
     for (size_t i = 0; i < field_count(status, "members"); i++) {
         const json_t *member = field_item(status, "members", i);
-        const char *role = field_text(member, "role");
 
-        if (role != NULL && strcmp(role, "voter") == 0) {
+        if (field_is(member, "role", "voter")) {
             quorum->voters++;
             quorum->reachable +=
                 field_number(member, "id", 0) == self || field_true(member, "reachable");

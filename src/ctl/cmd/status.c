@@ -218,11 +218,7 @@ static enum ctl_exit show_once(struct ctl *ctl, const char *before)
     if (code != CTL_DONE) {
         return code;
     }
-    if (ctl->json) {
-        ctl_put_json(ctl, answer.json);
-    } else {
-        put_screen(ctl, answer.json);
-    }
+    ctl_put(ctl, answer.json, put_screen);
     return ctl_flush(ctl);
 }
 

@@ -16,9 +16,11 @@
 
 /* --- list --- */
 
-static const char *const CSV_FIELDS[] = {"tag",        "max_id",      "step",    "max_step",
-                                         "max",        "mode",        "created", "updated",
-                                         "generation", "description", "shape",   NULL};
+/* What a tag has; in CSV only the first of them. */
+static const char *const FIELDS[] = {"tag",   "max_id",  "step",     "max_step",   "max",
+                                     "mode",  "created", "updated",  "generation", "description",
+                                     "shape", "key",     "changing", "warning",    NULL};
+#define CSV_FIELDS 11
 
 /* One asking for all pages. */
 struct listing {
@@ -62,8 +64,8 @@ static void put_csv_row(struct listing *listing, const json_t *tag)
     bool clean = isatty(STDOUT_FILENO);
     struct buf *out = &listing->ctl->out;
 
-    for (size_t i = 0; CSV_FIELDS[i] != NULL; i++) {
-        const json_t *field = json_object_get(tag, CSV_FIELDS[i]);
+    for (size_t i = 0; i < CSV_FIELDS; i++) {
+        const json_t *field = json_object_get(tag, FIELDS[i]);
 
         buf_put(out, ",", i > 0 ? 1 : 0);
         if (json_is_integer(field)) {
@@ -95,9 +97,7 @@ static void put_row(struct listing *listing, const json_t *tag)
 
 static bool is_wanted(const struct listing *listing, const json_t *tag)
 {
-    const char *mode = field_text(tag, "mode");
-
-    return (listing->mode == NULL || (mode != NULL && strcmp(mode, listing->mode) == 0)) &&
+    return (listing->mode == NULL || field_is(tag, "mode", listing->mode)) &&
            (!listing->only_warned || field_text(tag, "warning") != NULL);
 }
 
@@ -195,8 +195,8 @@ static enum ctl_exit run_list(struct ctl *ctl)
         return ctl_fail(CTL_USAGE, "mode: \"%s\" is none of trend, strict and monotonic",
                         listing.mode);
     }
-    for (size_t i = 0; listing.csv && CSV_FIELDS[i] != NULL; i++) {
-        buf_printf(&ctl->out, "%s%s", i > 0 ? "," : "", CSV_FIELDS[i]);
+    for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
+        buf_printf(&ctl->out, "%s%s", i > 0 ? "," : "", FIELDS[i]);
     }
     buf_printf(&ctl->out, "%s", listing.csv ? "\r\n" : "");
     grid_init(&listing.grid, titles);
@@ -220,18 +220,13 @@ static enum ctl_exit check_name(const char *name)
 
 static void put_tag(struct ctl *ctl, const json_t *tag)
 {
-    static const char *const fields[] = {"tag",        "max_id",      "step",    "max_step",
-                                         "max",        "mode",        "created", "updated",
-                                         "generation", "description", "shape",   "key",
-                                         "changing",   "warning",     NULL};
-
-    for (size_t i = 0; fields[i] != NULL; i++) {
-        const json_t *field = json_object_get(tag, fields[i]);
+    for (size_t i = 0; FIELDS[i] != NULL; i++) {
+        const json_t *field = json_object_get(tag, FIELDS[i]);
 
         if (field == NULL) {
             continue;
         }
-        buf_printf(&ctl->out, "%-12s ", strcmp(fields[i], "max_id") == 0 ? "next id" : fields[i]);
+        buf_printf(&ctl->out, "%-12s ", strcmp(FIELDS[i], "max_id") == 0 ? "next id" : FIELDS[i]);
         if (json_is_string(field)) {
             clean_text(&ctl->out, json_string_value(field));
         } else if (json_is_integer(field)) {
@@ -333,12 +328,11 @@ static enum ctl_exit run_put(struct ctl *ctl)
     }
     code = ctl_must_be_object(&answer);
     if (code == CTL_DONE) {
-        if (ctl->json) {
-            ctl_put_json(ctl, answer.json);
-        } else {
-            buf_printf(&ctl->out, "%s\n", answer.status == 201 ? "made:" : "changed:");
-            put_tag(ctl, answer.json);
-        }
+        buf_printf(&ctl->out, "%s",
+                   ctl->json              ? ""
+                   : answer.status == 201 ? "made:\n"
+                                          : "changed:\n");
+        ctl_put(ctl, answer.json, put_tag);
     }
     return code;
 }

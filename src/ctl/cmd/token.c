@@ -85,10 +85,9 @@ static enum ctl_exit run(struct ctl *ctl)
         code = save(path, token);
     }
     if (code == CTL_DONE && ctl->json) {
-        json_t *json = json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL, "line",
-                                 (const char *)line.data, line.len - 1);
+        json_t *json = MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL,
+                                           "line", (const char *)line.data, line.len - 1));
 
-        ASSERT(json != NULL);
         ctl_put_json(ctl, json);
         json_decref(json);
     } else if (code == CTL_DONE) {

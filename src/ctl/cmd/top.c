@@ -94,9 +94,8 @@ static void put_json(struct ctl *ctl, const struct look *look, size_t shown)
 
         ASSERT(row != NULL && json_array_append_new(list, row) == 0);
     }
-    json = json_pack("{s:i, s:i, s:o}", "nodes_asked", (int)look->asked, "nodes_answered",
-                     (int)look->answered, "tags", list);
-    ASSERT(json != NULL);
+    json = MUST_HAVE(json_pack("{s:i, s:i, s:o}", "nodes_asked", (int)look->asked, "nodes_answered",
+                               (int)look->answered, "tags", list));
     ctl_put_json(ctl, json);
     json_decref(json);
 }

@@ -36,17 +36,14 @@ static void put_rows(struct ctl *ctl, struct grid *grid, const json_t *page, boo
 
     for (size_t i = 0; i < field_count(page, "workers"); i++) {
         const json_t *row = field_item(page, "workers", i);
-        const char *state = field_text(row, "state");
-        bool held = state != NULL && strcmp(state, "held") == 0 &&
-                    field_number(row, "until_ms", 0) >= log_ms;
+        bool granted = field_is(row, "state", "held");
+        bool held = granted && field_number(row, "until_ms", 0) >= log_ms;
 
         if (only_held && !held) {
             continue;
         }
         grid_cellf(grid, "%" PRId64, field_number(row, "worker_id", -1));
-        grid_cell(grid, held                                          ? "held"
-                        : state != NULL && strcmp(state, "held") == 0 ? "over"
-                                                                      : state);
+        grid_cell(grid, held ? "held" : granted ? "over" : field_text(row, "state"));
         grid_cell(grid, field_text(row, "kind"));
         grid_cell(grid, field_text(row, "name"));
         grid_cell(grid, field_text(row, "address"));
@@ -97,11 +94,9 @@ static enum ctl_exit run_list(struct ctl *ctl)
     static const char *const titles[] = {">id",     "state",  "kind",  "name",
                                          "address", ">epoch", "until", NULL};
     GRID_LOCAL(grid);
-    enum ctl_exit code;
 
     grid_init(&grid, titles);
-    code = list_pages(ctl, &grid);
-    return code;
+    return list_pages(ctl, &grid);
 }
 
 static enum ctl_exit add_numbers(struct ctl *ctl, const struct number *numbers, size_t count,
@@ -124,18 +119,26 @@ static enum ctl_exit add_numbers(struct ctl *ctl, const struct number *numbers, 
     return CTL_DONE;
 }
 
+static void put_granted(struct ctl *ctl, const json_t *json)
+{
+    char times[2][TEXT_TIME_BYTES];
+    const char *from = time_of(json, "from_ms", times[0]);
+    const char *until = time_of(json, "until_ms", times[1]);
+
+    buf_printf(&ctl->out, "worker id %" PRId64 ", epoch %" PRId64 ": times %s%s up to %s\n",
+               field_number(json, "worker_id", -1), field_number(json, "epoch", 0),
+               from != NULL ? "above " : "", from != NULL ? from : "", until != NULL ? until : "-");
+}
+
 /* Send it; show what was granted. */
 static enum ctl_exit send_body(struct ctl *ctl, const char *method, const char *target,
                                const json_t *body)
 {
-    char *text = json_dumps(body, JSON_COMPACT);
+    char *text = MUST_HAVE(json_dumps(body, JSON_COMPACT));
     const struct ask ask = {.method = method, .target = target, .body = text};
     ANSWER_LOCAL(answer);
-    char times[2][TEXT_TIME_BYTES];
-    enum ctl_exit code;
+    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, &answer);
 
-    ASSERT(text != NULL);
-    code = cluster_ask(ctl->cluster, &ask, &answer);
     free(text);
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
@@ -145,21 +148,10 @@ static enum ctl_exit send_body(struct ctl *ctl, const char *method, const char *
         return CTL_DONE;
     }
     code = ctl_must_be_object(&answer);
-    if (code != CTL_DONE) {
-        return code;
+    if (code == CTL_DONE) {
+        ctl_put(ctl, answer.json, put_granted);
     }
-    if (ctl->json) {
-        ctl_put_json(ctl, answer.json);
-    } else {
-        const char *from = time_of(answer.json, "from_ms", times[0]);
-        const char *until = time_of(answer.json, "until_ms", times[1]);
-
-        buf_printf(&ctl->out, "worker id %" PRId64 ", epoch %" PRId64 ": times %s%s up to %s\n",
-                   field_number(answer.json, "worker_id", -1),
-                   field_number(answer.json, "epoch", 0), from != NULL ? "above " : "",
-                   from != NULL ? from : "", until != NULL ? until : "-");
-    }
-    return CTL_DONE;
+    return code;
 }
 
 static const struct number WINDOW = {"window-ms", "window_ms", LIMIT_WINDOW_MIN_MS,

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "src/ctl/import/sql_token.h"
+
 const struct dialect DIALECT_TSV = {
     .separator = '\t', .escapes = true, .null_word = true, .must_name = true};
 const struct dialect DIALECT_OUTFILE = {.separator = '\t', .escapes = true};
@@ -60,22 +62,6 @@ static bool is_end(const struct reading *reading, size_t at, size_t *ret_next, b
     return reading->data[at] == '\n';
 }
 
-/* Behind the closing quote; 0: there is none. */
-static size_t quoted_end(const struct reading *reading, size_t at)
-{
-    for (size_t i = at + 1; i < reading->len; i++) {
-        if (reading->dialect->escapes && reading->data[i] == '\\') {
-            i++;
-        } else if (reading->data[i] == '"') {
-            if (i + 1 == reading->len || reading->data[i + 1] != '"') {
-                return i + 1;
-            }
-            i++;
-        }
-    }
-    return 0;
-}
-
 static size_t plain_end(const struct reading *reading, size_t at)
 {
     size_t next;
@@ -95,19 +81,13 @@ static size_t plain_end(const struct reading *reading, size_t at)
 
 static void put_field(struct reading *reading, size_t from, size_t to, bool quoted)
 {
-    static const char letters[] = "0bnrtZ";
-    static const char meanings[] = "\0\b\n\r\t\x1a";
     struct buf *out = &reading->rows->text;
 
     for (; from < to; from++) {
         char c = reading->data[from];
 
         if (reading->dialect->escapes && c == '\\' && from + 1 < to) {
-            const char *letter;
-
-            c = reading->data[++from];
-            letter = c != '\0' ? strchr(letters, c) : NULL;
-            c = letter != NULL ? meanings[letter - letters] : c;
+            (void)sql_escape(reading->data[++from], &c);
         } else if (quoted && c == '"') {
             from++; /* it is doubled */
         }
@@ -129,7 +109,7 @@ static bool next_field(struct reading *reading, struct field *ret, bool *ret_sep
         is_end(reading, at + 2, &next, ret_separated)) {
         ret->value.is_null = true;
     } else if (dialect->quotes && at < reading->len && data[at] == '"') {
-        end = quoted_end(reading, at);
+        end = sql_quoted_end(data, reading->len, at, '"', dialect->escapes);
         if (end == 0 || !is_end(reading, end, &next, ret_separated)) {
             return false;
         }

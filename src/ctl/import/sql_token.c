@@ -83,15 +83,13 @@ static void skip_blanks(struct sql_text *text)
 
 /* --- tokens --- */
 
-/* Behind the closing quote; 0: there is none. A doubled quote is one quote; with escapes a
- * backslash takes away the meaning of what follows. */
-static size_t quoted_end(const struct sql_text *text, size_t place, char quote, bool escapes)
+size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes)
 {
-    for (size_t i = place + 1; i < text->len; i++) {
-        if (escapes && text->data[i] == '\\') {
+    for (size_t i = at + 1; i < len; i++) {
+        if (escapes && data[i] == '\\') {
             i++;
-        } else if (text->data[i] == quote) {
-            if (at(text, i + 1) != quote) {
+        } else if (data[i] == quote) {
+            if (i + 1 == len || data[i + 1] != quote) {
                 return i + 1;
             }
             i++;
@@ -149,7 +147,7 @@ static enum token_kind measure(const struct sql_text *text, size_t *ret_end)
     char c = text->data[place];
 
     if (c == '\'' || c == '"' || c == '`') {
-        *ret_end = quoted_end(text, place, c, c != '`');
+        *ret_end = sql_quoted_end(text->data, text->len, place, c, c != '`');
         return *ret_end == 0 ? TOKEN_BROKEN : c == '`' ? TOKEN_NAME : TOKEN_STRING;
     }
     *ret_end = number_end(text, place);
@@ -251,10 +249,18 @@ void token_name(const struct token *token, struct buf *out)
     }
 }
 
-void token_string(const struct token *token, struct buf *out)
+bool sql_escape(char letter, char *ret_meaning)
 {
     static const char letters[] = "0bnrtZ";
     static const char meanings[] = "\0\b\n\r\t\x1a";
+    const char *found = letter != '\0' ? strchr(letters, letter) : NULL;
+
+    *ret_meaning = found != NULL ? meanings[found - letters] : letter;
+    return found != NULL;
+}
+
+void token_string(const struct token *token, struct buf *out)
+{
     char quote = token->text[0];
 
     for (size_t i = 1; i + 1 < token->len; i++) {
@@ -262,16 +268,8 @@ void token_string(const struct token *token, struct buf *out)
 
         if (c == quote) {
             i++;
-        } else if (c == '\\') {
-            const char *letter;
-
-            c = token->text[++i];
-            letter = c != '\0' ? strchr(letters, c) : NULL;
-            if (letter != NULL) {
-                c = meanings[letter - letters];
-            } else if (c == '%' || c == '_') {
-                buf_put(out, "\\", 1); /* which these keep, as in MySQL */
-            }
+        } else if (c == '\\' && !sql_escape(token->text[++i], &c) && (c == '%' || c == '_')) {
+            buf_put(out, "\\", 1); /* which these keep, as in MySQL */
         }
         buf_put(out, &c, 1);
     }

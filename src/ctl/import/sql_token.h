@@ -38,6 +38,13 @@ struct sql_text {
     uint32_t line;
 };
 
+/* Behind the quote that closes the one at `at`; 0: there is none. A doubled quote is one quote;
+ * with escapes a backslash takes away the meaning of what follows. */
+size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes);
+
+/* What the letter behind a backslash stands for; false: for itself. */
+bool sql_escape(char letter, char *ret_meaning);
+
 struct token sql_next(struct sql_text *text);
 
 /* Behind DELIMITER: to the end of the line that sets it back to ';'. */

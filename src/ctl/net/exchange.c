@@ -28,8 +28,7 @@ struct exchange *exchange_new(const struct settings *settings)
     struct exchange *exchange = MUST_HAVE(calloc(1, sizeof *exchange));
 
     must(curl_global_init(CURL_GLOBAL_DEFAULT));
-    exchange->curl = curl_easy_init();
-    ASSERT(exchange->curl != NULL);
+    exchange->curl = MUST_HAVE(curl_easy_init());
     exchange->settings = settings;
     return exchange;
 }
@@ -142,8 +141,7 @@ static struct curl_slist *add_header(struct curl_slist *headers, const char *nam
 
     buf_printf(&line, "%s%s", name, value);
     buf_put(&line, "", 1);
-    headers = curl_slist_append(headers, (char *)line.data);
-    ASSERT(headers != NULL);
+    headers = MUST_HAVE(curl_slist_append(headers, (char *)line.data));
     explicit_bzero(line.data, line.capacity);
     return headers;
 }

@@ -13,26 +13,23 @@
 
 #include "src/base/assert.h"
 
-static const struct setting_about ABOUT[SETTINGS] = {
-    [SETTING_SERVER] = {"server", "HOST:PORT,...",
+const struct option_about SETTINGS_ABOUT[] = {
+    [SETTING_SERVER] = {"server", 0, "HOST:PORT,...",
                         "addresses of nodes, either door, with https:// before them for TLS; one "
                         "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
-    [SETTING_CA] = {"ca", "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
-    [SETTING_CERT] = {"cert", "FILE", "certificate to show, in PEM; asks over TLS"},
-    [SETTING_KEY] = {"key", "FILE", "its key, in PEM"},
-    [SETTING_TOKEN_FILE] = {"token-file", "FILE",
+    [SETTING_CA] = {"ca", 0, "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
+    [SETTING_CERT] = {"cert", 0, "FILE", "certificate to show, in PEM; asks over TLS"},
+    [SETTING_KEY] = {"key", 0, "FILE", "its key, in PEM"},
+    [SETTING_TOKEN_FILE] = {"token-file", 0, "FILE",
                             "file with the token to show (or the token itself in LEAFCTL_TOKEN)"},
-    [SETTING_TIMEOUT] = {"timeout", "SECONDS",
+    [SETTING_TIMEOUT] = {"timeout", 0, "SECONDS",
                          "how long an answer may take, 1 to 3600 (default 10)"},
-    [SETTING_CONFIG] = {"config", "FILE",
+    [SETTING_CONFIG] = {"config", 0, "FILE",
                         "settings for what no flag and no variable of the "
                         "environment says (default ~/.config/leafctl/config)"},
+    [SETTINGS] = {"json", 0, NULL, "answers for programs"},
+    {NULL, 0, NULL, NULL},
 };
-
-const struct setting_about *setting_about(enum setting setting)
-{
-    return &ABOUT[setting];
-}
 
 void settings_set(struct settings *settings, enum setting setting, const char *value)
 {
@@ -53,7 +50,7 @@ static void take_environment(struct settings *settings)
         char name[32] = "LEAFCTL_";
         size_t len = strlen(name);
 
-        for (const char *c = ABOUT[setting].name; *c != '\0'; c++) {
+        for (const char *c = SETTINGS_ABOUT[setting].name; *c != '\0'; c++) {
             name[len++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
         }
         set_unless_set(settings, setting, getenv(name));
@@ -149,7 +146,7 @@ static int take_line(struct settings *settings, const char *path, unsigned numbe
     name = trim(name);
     value = trim(equals + 1);
     for (unsigned setting = 0; setting < SETTING_CONFIG; setting++) {
-        if (strcmp(name, ABOUT[setting].name) == 0) {
+        if (strcmp(name, SETTINGS_ABOUT[setting].name) == 0) {
             set_unless_set(settings, setting, value);
             return 0;
         }
@@ -247,7 +244,7 @@ static int check_key(const struct settings *settings, struct buf *why)
 {
     const char *key = settings->values[SETTING_KEY];
     const char *cert = settings->values[SETTING_CERT];
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     int err = 0;
 
     if ((key == NULL) != (cert == NULL)) {
@@ -258,7 +255,6 @@ static int check_key(const struct settings *settings, struct buf *why)
     if (key != NULL) {
         err = read_file(key, 077, "others may read a key in it", &text, why);
         explicit_bzero(text.data, text.capacity);
-        buf_free(&text);
     }
     return err == 0 ? 0 : ERR_INVALID;
 }

@@ -48,13 +48,16 @@ struct settings {
     uint32_t timeout_ms;
 };
 
-/* What a setting is called, its value, and its meaning, for help and documents. */
-struct setting_about {
-    const char *name;  /* "token-file" */
-    const char *value; /* "FILE" */
+/* An option, for help and documents. */
+struct option_about {
+    const char *name;  /* "prefix"; NULL: the end of the list */
+    char letter;       /* 'n' for -n; 0: none */
+    const char *value; /* "TEXT"; NULL: it has none */
     const char *text;
 };
-const struct setting_about *setting_about(enum setting setting);
+
+/* What every command takes: the settings in their order, and then --json. */
+extern const struct option_about SETTINGS_ABOUT[];
 
 /* From a flag. */
 void settings_set(struct settings *settings, enum setting setting, const char *value);

@@ -42,7 +42,7 @@ static void test_no_option_hides_a_setting(void **state)
             assert_string_not_equal(options[count].name, "token");
             assert_true(options[count].letter != 'h');
             for (unsigned setting = 0; setting < SETTINGS; setting++) {
-                assert_string_not_equal(options[count].name, setting_about(setting)->name);
+                assert_string_not_equal(options[count].name, SETTINGS_ABOUT[setting].name);
             }
             for (size_t i = 0; i < count; i++) {
                 assert_string_not_equal(options[count].name, options[i].name);
