@@ -16,7 +16,6 @@
 #include "src/ctl/cmd/fields.h"
 #include "src/ctl/cmd/opinion.h"
 #include "src/ctl/cmd/status.h"
-#include "src/ctl/out/clean.h"
 
 #define TAG_PAGES 20 /* of 1000, that are looked through for tags that are nearly used up */
 
@@ -184,11 +183,9 @@ static void print(struct checking *checking)
     static const char *const words[] = {"healthy", "with warnings", "critical"};
 
     if (ctl->json) {
-        json_t *json = json_object();
+        json_t *json = MUST_HAVE(json_pack("{s:s, s:O}", "worst", severity_name(findings->worst),
+                                           "findings", findings->list));
 
-        ASSERT(json_object_set_new(json, "worst", json_string(severity_name(findings->worst))) ==
-               0);
-        ASSERT(json_object_set(json, "findings", findings->list) == 0);
         ctl_put_json(ctl, json);
         json_decref(json);
         return;

@@ -4,7 +4,6 @@
 #include "src/ctl/cmd/all.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "http/proto/text.h"
 #include "src/ctl/cmd/fields.h"

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "src/base/address.h"
-#include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/ctl/cmd/fields.h"
 #include "src/ctl/cmd/target.h"

@@ -279,38 +279,25 @@ static void of_resources(struct findings *findings, const json_t *status)
     }
 }
 
-static bool two_digits(const char *text, int *ret)
-{
-    if (text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9') {
-        return false;
-    }
-    *ret = (text[0] - '0') * 10 + text[1] - '0';
-    return true;
-}
-
 bool opinion_time(const char *text, uint64_t *ret_ms)
 {
     static const char form[] = "dddd-dd-ddTdd:dd:dd";
     struct tm tm = {0};
-    int century;
-    int year;
     time_t seconds;
 
     if (text == NULL || strlen(text) < sizeof form || text[strlen(text) - 1] != 'Z') {
         return false;
     }
     for (size_t i = 0; form[i] != '\0'; i++) {
-        if (form[i] != 'd' && form[i] != text[i]) {
+        if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : form[i] != text[i]) {
             return false;
         }
     }
-    if (!two_digits(text, &century) || !two_digits(text + 2, &year) ||
-        !two_digits(text + 5, &tm.tm_mon) || !two_digits(text + 8, &tm.tm_mday) ||
-        !two_digits(text + 11, &tm.tm_hour) || !two_digits(text + 14, &tm.tm_min) ||
-        !two_digits(text + 17, &tm.tm_sec)) {
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+               &tm.tm_min, &tm.tm_sec) != 6) {
         return false;
     }
-    tm.tm_year = century * 100 + year - 1900;
+    tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     seconds = timegm(&tm);
     if (seconds < 0) {

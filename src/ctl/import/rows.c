@@ -52,6 +52,38 @@ int source_column(const struct source *source, const char *name, size_t len)
     return NO_COLUMN;
 }
 
+void columns_add(struct columns *columns, int meaning)
+{
+    if (columns->count == TABLE_COLUMNS_MAX) {
+        columns->too_many = true;
+    } else {
+        columns->meaning[columns->count++] = meaning;
+    }
+}
+
+void columns_in_order(struct columns *columns, const struct source *source)
+{
+    columns->count = 0;
+    for (size_t i = 0; source->order[i] != NULL; i++) {
+        columns_add(columns, source_column(source, source->order[i], strlen(source->order[i])));
+    }
+}
+
+const char *columns_lack(const struct source *source, const struct columns *columns)
+{
+    for (int column = 0; column < COLUMNS; column++) {
+        bool there = false;
+
+        for (size_t i = 0; i < columns->count; i++) {
+            there |= columns->meaning[i] == column;
+        }
+        if (source->needed[column] && !there) {
+            return source->columns[column];
+        }
+    }
+    return NULL;
+}
+
 void messages_add(struct messages *messages, const char *format, ...)
 {
     char *text = NULL;

@@ -41,6 +41,21 @@ extern const struct source SOURCE_TINYID;
 /* Which column has this name, in any case; NO_COLUMN: none that means something. */
 int source_column(const struct source *source, const char *name, size_t len);
 
+/* Where each value of a row belongs. */
+struct columns {
+    int meaning[TABLE_COLUMNS_MAX];
+    size_t count;
+    bool too_many;
+};
+
+void columns_add(struct columns *columns, int meaning);
+
+/* Those of the table, in its order. */
+void columns_in_order(struct columns *columns, const struct source *source);
+
+/* The name of a column that is needed and is not there; NULL: all are. */
+const char *columns_lack(const struct source *source, const struct columns *columns);
+
 /* Texts of which only the first are kept, but all counted. */
 #define MESSAGES_KEPT 20
 struct messages {

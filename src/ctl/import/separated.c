@@ -4,7 +4,6 @@
 #include "src/ctl/import/separated.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "src/ctl/import/sql_token.h"
 
@@ -23,9 +22,8 @@ struct reading {
     size_t at;
     uint32_t line;
     struct rows *rows;
-    int meaning[TABLE_COLUMNS_MAX];
-    size_t columns; /* 0: the first line was not read yet */
-    size_t least;   /* of values in a line */
+    struct columns columns; /* none: the first line was not read yet */
+    size_t least;           /* of values in a line */
 };
 
 struct field {
@@ -167,8 +165,9 @@ static bool is_blank_line(const struct record *record)
 /* The columns that the first line names. False: it names not all that are needed. */
 static bool take_names(struct reading *reading, const struct record *record)
 {
-    bool there[COLUMNS] = {false};
+    struct columns *columns = &reading->columns;
 
+    columns->count = 0;
     for (size_t i = 0; i < record->count; i++) {
         const char *name = text_of(reading, &record->fields[i]);
         size_t len = record->fields[i].value.len;
@@ -181,31 +180,20 @@ static bool take_names(struct reading *reading, const struct record *record)
             name++;
             len--;
         }
-        reading->meaning[i] = source_column(reading->source, name, len);
-        if (reading->meaning[i] != NO_COLUMN) {
-            there[reading->meaning[i]] = true;
-        }
+        columns_add(columns, source_column(reading->source, name, len));
     }
-    for (int column = 0; column < COLUMNS; column++) {
-        if (reading->source->needed[column] && !there[column]) {
-            return false;
-        }
-    }
-    reading->columns = reading->least = record->count;
-    return true;
+    reading->least = columns->count;
+    return columns_lack(reading->source, columns) == NULL;
 }
 
 /* Those of the table, in its order. */
 static void take_order(struct reading *reading)
 {
-    const struct source *source = reading->source;
+    const struct columns *columns = &reading->columns;
 
-    for (size_t i = 0; source->order[i] != NULL; i++) {
-        int meaning = source_column(source, source->order[i], strlen(source->order[i]));
-
-        reading->meaning[i] = meaning;
-        reading->columns = i + 1;
-        if (meaning != NO_COLUMN && source->needed[meaning]) {
+    columns_in_order(&reading->columns, reading->source);
+    for (size_t i = 0; i < columns->count; i++) {
+        if (columns->meaning[i] != NO_COLUMN && reading->source->needed[columns->meaning[i]]) {
             reading->least = i + 1;
         }
     }
@@ -215,15 +203,16 @@ static void add_row(struct reading *reading, const struct record *record)
 {
     struct row row = rows_begin(record->line, 0);
 
-    if (record->too_many || record->count < reading->least || record->count > reading->columns) {
+    if (record->too_many || record->count < reading->least ||
+        record->count > reading->columns.count) {
         messages_add(&reading->rows->errors, "line %u: %s%zu values for %zu columns",
                      (unsigned)record->line, record->too_many ? "more than " : "", record->count,
-                     reading->columns);
+                     reading->columns.count);
         return;
     }
     for (size_t i = 0; i < record->count; i++) {
         const struct field *field = &record->fields[i];
-        int meaning = reading->meaning[i];
+        int meaning = reading->columns.meaning[i];
         bool null_word = reading->dialect->null_word && field->plain && field->value.len == 4 &&
                          memcmp(text_of(reading, field), "NULL", 4) == 0;
 
@@ -265,7 +254,7 @@ int separated_read(const struct source *source, const struct dialect *dialect, c
         if (is_blank_line(&record)) {
             continue;
         }
-        if (reading.columns > 0) {
+        if (reading.columns.count > 0) {
             add_row(&reading, &record);
         } else if (!take_names(&reading, &record)) {
             if (dialect->must_name) {

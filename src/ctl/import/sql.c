@@ -12,13 +12,6 @@
 
 #define TABLES_TOLD_BYTES 200
 
-/* Where each value of a row belongs. */
-struct columns {
-    int meaning[TABLE_COLUMNS_MAX];
-    size_t count;
-    bool too_many;
-};
-
 struct reading {
     const struct source *source;
     const char *table;
@@ -59,6 +52,15 @@ static struct token next(struct reading *reading)
     return token;
 }
 
+/* words end with NULL. */
+static bool is_one_of(const struct token *token, const char *const *words)
+{
+    while (*words != NULL && !token_is_word(token, *words)) {
+        words++;
+    }
+    return *words != NULL;
+}
+
 static void skip_statement(struct reading *reading, struct token token)
 {
     while (token.kind != TOKEN_END && !token_is_char(&token, ';')) {
@@ -67,31 +69,6 @@ static void skip_statement(struct reading *reading, struct token token)
 }
 
 /* --- columns --- */
-
-static void columns_add(struct columns *columns, int meaning)
-{
-    if (columns->count == TABLE_COLUMNS_MAX) {
-        columns->too_many = true;
-    } else {
-        columns->meaning[columns->count++] = meaning;
-    }
-}
-
-/* The name of a column that is needed and is not there; NULL: all are. */
-static const char *lacking(const struct source *source, const struct columns *columns)
-{
-    for (int column = 0; column < COLUMNS; column++) {
-        bool there = false;
-
-        for (size_t i = 0; i < columns->count; i++) {
-            there |= columns->meaning[i] == column;
-        }
-        if (source->needed[column] && !there) {
-            return source->columns[column];
-        }
-    }
-    return NULL;
-}
 
 static int meaning_of(const struct reading *reading, const struct token *token)
 {
@@ -127,15 +104,11 @@ static bool is_wanted(const struct reading *reading, const struct buf *name)
 
 static bool begins_a_key(const struct token *token)
 {
-    static const char *const words[] = {"primary",  "key",     "unique", "index",   "constraint",
-                                        "fulltext", "spatial", "check",  "foreign", "period"};
+    static const char *const words[] = {"primary",    "key",      "unique",  "index",
+                                        "constraint", "fulltext", "spatial", "check",
+                                        "foreign",    "period",   NULL};
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (token_is_word(token, words[i])) {
-            return true;
-        }
-    }
-    return false;
+    return is_one_of(token, words);
 }
 
 /* Between the parentheses of CREATE TABLE. */
@@ -160,8 +133,9 @@ static struct token read_definitions(struct reading *reading, struct columns *co
 
 static void read_create(struct reading *reading)
 {
+    static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
     struct token token = next(reading);
-    struct buf name = BUF_INIT;
+    BUF_LOCAL(name);
 
     if (!token_is_word(&token, "TABLE")) {
         skip_statement(reading, token);
@@ -169,8 +143,7 @@ static void read_create(struct reading *reading)
     }
     do {
         token = next(reading);
-    } while (token_is_word(&token, "IF") || token_is_word(&token, "NOT") ||
-             token_is_word(&token, "EXISTS"));
+    } while (is_one_of(&token, words));
     if (token.kind != TOKEN_END) {
         token = read_table(reading, token, &name);
     }
@@ -179,7 +152,7 @@ static void read_create(struct reading *reading)
         const char *missing;
 
         token = read_definitions(reading, &columns);
-        missing = lacking(reading->source, &columns);
+        missing = columns_lack(reading->source, &columns);
         if (missing != NULL || columns.too_many) {
             give_up(reading, token.line,
                     columns.too_many ? "the table has more than 64 columns"
@@ -190,7 +163,6 @@ static void read_create(struct reading *reading)
         }
         reading->columns = columns;
     }
-    buf_free(&name);
     skip_statement(reading, token);
 }
 
@@ -433,7 +405,7 @@ static void read_wanted(struct reading *reading, struct token token)
         read_names(reading, &columns);
         token = next(reading);
     }
-    missing = lacking(reading->source, &columns);
+    missing = columns_lack(reading->source, &columns);
     if (missing != NULL || columns.too_many ||
         !(token_is_word(&token, "VALUES") || token_is_word(&token, "VALUE"))) {
         messages_add(&reading->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
@@ -449,16 +421,13 @@ static void read_wanted(struct reading *reading, struct token token)
 
 static void read_insert(struct reading *reading)
 {
-    static const char *const words[] = {"INTO", "IGNORE", "LOW_PRIORITY", "HIGH_PRIORITY",
-                                        "DELAYED"};
+    static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
+                                        "HIGH_PRIORITY", "DELAYED", NULL};
     struct token token = next(reading);
     BUF_LOCAL(name);
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (token_is_word(&token, words[i])) {
-            token = next(reading);
-            i = (size_t)-1;
-        }
+    while (is_one_of(&token, words)) {
+        token = next(reading);
     }
     if (token.kind != TOKEN_END) {
         token = read_table(reading, token, &name);
@@ -547,10 +516,7 @@ int sql_read(const struct source *source, const char *table, const char *data, s
                               .why = why};
     struct token token;
 
-    for (size_t i = 0; source->order[i] != NULL; i++) {
-        columns_add(&reading.columns,
-                    source_column(source, source->order[i], strlen(source->order[i])));
-    }
+    columns_in_order(&reading.columns, source);
     if (!check_charset(data, len, why)) {
         return ERR_INVALID;
     }

@@ -4,6 +4,7 @@
 #include "src/ctl/import/tags.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/utf8.h"
+#include "src/id/codec/tag.h"
 
 #define WHY_BYTES 400
 #define SHOWN_BYTES 160
@@ -33,11 +35,19 @@ static const char *bytes_of(const struct checking *checking, const struct row *r
 }
 
 /* Another reason why a row is no tag. */
-static void add_why(char why[WHY_BYTES], const char *text)
+static void add_why(char why[WHY_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add_why(char why[WHY_BYTES], const char *format, ...)
 {
     size_t len = strlen(why);
+    va_list args;
 
-    (void)snprintf(why + len, WHY_BYTES - len, "%s%s", len > 0 ? "; " : "", text);
+    len += (size_t)snprintf(why + len, WHY_BYTES - len, "%s", len > 0 ? "; " : "");
+    if (len < WHY_BYTES) {
+        va_start(args, format);
+        (void)vsnprintf(why + len, WHY_BYTES - len, format, args);
+        va_end(args);
+    }
 }
 
 static void check_name(const struct checking *checking, const struct row *row, char why[WHY_BYTES])
@@ -46,26 +56,25 @@ static void check_name(const struct checking *checking, const struct row *row, c
     size_t len;
     const char *name = bytes_of(checking, row, COLUMN_NAME, &len);
     char shown[SHOWN_BYTES];
-    char text[WHY_BYTES];
+    bool control = false;
 
     (void)text_show(name, len, shown, sizeof shown);
-    text[0] = '\0';
     if (!text_is_utf8(name, len)) {
-        (void)snprintf(text, sizeof text, "%s %s is not UTF-8", column, shown);
-    } else if (len < 1 || len > LIMIT_TAG_NAME_BYTES) {
-        (void)snprintf(text, sizeof text, "%s %s has %zu bytes, not 1 to %d", column, shown, len,
-                       LIMIT_TAG_NAME_BYTES);
+        add_why(why, "%s %s is not UTF-8", column, shown);
+        return;
     }
-    for (size_t i = 0; text[0] == '\0' && i < len;) {
+    if (len < 1 || len > LIMIT_TAG_NAME_BYTES) {
+        add_why(why, "%s %s has %zu bytes, not 1 to %d", column, shown, len, LIMIT_TAG_NAME_BYTES);
+        return;
+    }
+    for (size_t i = 0; i < len;) {
         uint32_t code = 0;
 
         i += utf8_step(name + i, len - i, &code);
-        if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
-            (void)snprintf(text, sizeof text, "%s %s has a control character", column, shown);
-        }
+        control |= code < 0x20 || (code >= 0x7f && code < 0xa0);
     }
-    if (text[0] != '\0') {
-        add_why(why, text);
+    if (control) {
+        add_why(why, "%s %s has a control character", column, shown);
     }
 }
 
@@ -79,7 +88,6 @@ static uint64_t check_number(const struct checking *checking, const struct row *
     size_t count;
     uint64_t number = 0;
     char shown[SHOWN_BYTES];
-    char text[WHY_BYTES];
 
     for (digits = bytes, count = len; count > 0 && (*digits == ' ' || *digits == '\t'); digits++) {
         count--;
@@ -92,12 +100,10 @@ static uint64_t check_number(const struct checking *checking, const struct row *
         count--;
     }
     if (row->values[column].is_null || text_parse_decimal(digits, count, low, high, &number) != 0) {
-        (void)snprintf(text, sizeof text, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
-                       checking->source->columns[column],
-                       row->values[column].is_null ? "NULL"
-                                                   : text_show(bytes, len, shown, sizeof shown),
-                       low, high);
-        add_why(why, text);
+        add_why(why, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
+                checking->source->columns[column],
+                row->values[column].is_null ? "NULL" : text_show(bytes, len, shown, sizeof shown),
+                low, high);
     }
     return number;
 }
@@ -107,20 +113,17 @@ static void check_delta(const struct checking *checking, const struct row *row, 
 {
     uint64_t delta = check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
     uint64_t remainder = 0;
-    char text[WHY_BYTES];
 
     if (delta <= 1 || checking->every_number) {
         return;
     }
     remainder = check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
-    (void)snprintf(
-        text, sizeof text,
-        "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
-        "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
-        "Where other databases hand out the rest, ids would repeat; with the rows of all "
-        "of them in one file, --every-number goes on above the largest max_id",
-        delta, remainder, remainder, delta);
-    add_why(why, text);
+    add_why(why,
+            "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
+            "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
+            "Where other databases hand out the rest, ids would repeat; with the rows of all "
+            "of them in one file, --every-number goes on above the largest max_id",
+            delta, remainder, remainder, delta);
 }
 
 /* The description as leafd can keep it: UTF-8, without NUL, of so many bytes. */
@@ -206,19 +209,12 @@ static void check_row(struct checking *checking, const struct row *row)
 
 /* --- by name --- */
 
-static int compare_names(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-
-    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
-}
-
 /* Equal ones stay in the order of the file. */
 static int by_name(const void *a, const void *b)
 {
     const struct import_tag *one = a;
     const struct import_tag *two = b;
-    int order = compare_names(one->name, one->name_len, two->name, two->name_len);
+    int order = tag_name_compare(one->name, one->name_len, two->name, two->name_len);
 
     return order != 0 ? order : (one->row > two->row) - (one->row < two->row);
 }
@@ -235,7 +231,7 @@ static void merge_equal(struct checking *checking)
         char places[2][ROW_PLACE_BYTES];
 
         if (last == NULL ||
-            compare_names(last->name, last->name_len, tag->name, tag->name_len) != 0) {
+            tag_name_compare(last->name, last->name_len, tag->name, tag->name_len) != 0) {
             tags->list[kept++] = *tag;
         } else if (checking->every_number) {
             last->max_id = tag->max_id > last->max_id ? tag->max_id : last->max_id;
@@ -347,7 +343,7 @@ struct import_tag *tags_find(const struct import_tags *tags, const char *name, s
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         struct import_tag *tag = &tags->list[middle];
-        int order = compare_names(tag->name, tag->name_len, name, len);
+        int order = tag_name_compare(tag->name, tag->name_len, name, len);
 
         if (order == 0) {
             return tag;
