@@ -26,11 +26,7 @@ static bool record_is_sound(const void *data)
            record->from_ms <= record->mark_ms && record->mark_ms <= record->until_ms;
 }
 
-const struct row_format lease_record_format = {
-    .version = 1,
-    .fields = FIELDS(RECORD_FIELDS),
-    .is_sound = record_is_sound,
-};
+const struct row_format lease_record_format = ROW_FORMAT(1, FIELDS(RECORD_FIELDS), record_is_sound);
 
 bool lease_slot_holds(const struct lease_slot *slot)
 {
