@@ -12,7 +12,6 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-#include "src/base/limits.h"
 
 #define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
 #define KNOWN_BYTES 160     /* the names of a table, for a message */

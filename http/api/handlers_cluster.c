@@ -10,7 +10,6 @@
 
 #include "http/api/call.h"
 #include "http/api/cluster_json.h"
-#include "http/api/context.h"
 #include "http/api/denial.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"

@@ -20,7 +20,6 @@
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
-#include "src/base/assert.h"
 #include "src/id/codec/tag.h"
 #include "src/id/snowflake/snowflake_named.h"
 

@@ -17,7 +17,6 @@
 #include "http/api/handlers.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "http/api/audited.h"
 #include "http/api/call.h"

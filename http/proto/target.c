@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "http/proto/text.h"
-#include "src/base/assert.h"
 #include "src/base/hot.h"
 
 /* Length of "scheme://authority" in an absolute-form target, 0 if it is none. */

@@ -7,7 +7,6 @@
 #include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
-#include <string.h>
 #include <time.h>
 
 #include "src/base/assert.h"

@@ -3,7 +3,6 @@
  */
 #include "http/watch/changes.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "http/proto/text.h"

@@ -4,7 +4,6 @@
 #include "src/history/dense.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/history/pack.h"

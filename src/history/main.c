@@ -26,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/assert.h"
 #include "src/history/history.h"
 #include "src/history/read.h"
 

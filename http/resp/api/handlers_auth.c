@@ -11,7 +11,6 @@
  */
 #include "http/resp/api/handlers.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "http/api/audited.h"

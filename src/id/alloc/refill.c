@@ -3,8 +3,6 @@
  */
 #include "src/id/alloc/refill.h"
 
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 #include "src/base/limits.h"

@@ -4,7 +4,6 @@
 #include "src/id/alloc/segments_page.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/id/codec/fields.h"

@@ -28,7 +28,6 @@
 #include "src/id/alloc/strict.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"

@@ -7,7 +7,6 @@
  * any.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
