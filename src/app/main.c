@@ -30,11 +30,11 @@
 
 /* Pieces of MAPPED_BYTES and more come from the system one by one and go back to it. By default
  * glibc raises that bound with each of them that is freed, up to 32 MiB: after one large request
- * its like lies between what stays, and leaves holes. But each page of such a piece is a page fault,
- * and where the machine is a virtual one these were half of a bulk change's processor time: its
- * entry, frames and rows are pieces of up to 1 MiB. The top of each heap is given back from
- * TRIM_BYTES on, so that a buffer that comes and goes there is not paid for each time. Only memory
- * and time depend on them, so a C library that does not know these is no error. */
+ * its like lies between what stays, and leaves holes. But each page of such a piece is a fault of
+ * its own, and where the machine is a virtual one these were half of a bulk change's processor
+ * time: its entry, frames and rows are pieces of up to 1 MiB. The top of each heap is given back
+ * from TRIM_BYTES on, so that a buffer that comes and goes there is not paid for each time. Only
+ * memory and time depend on them, so a C library that does not know these is no error. */
 #define MAPPED_BYTES (1 << 20)
 #define TRIM_BYTES (3 << 20)
 
