@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import signal
 import stat
@@ -252,6 +253,23 @@ def test_signals_while_it_stops_change_nothing(make_runner, asking):
     runner.wait_says("stopping 3 nodes")
     asking(runner)
     assert ended(runner) == 0, runner.said()
+    assert runner.said().endswith("run: stopped\n")
+
+
+def test_a_hangup_does_not_end_a_node_that_begins(make_runner, tmp_path):
+    """The node's program is run with SIGHUP blocked, and with nothing else that asks to stop."""
+    seen = tmp_path / "seen"
+    program = tmp_path / "leafd"
+    program.write_text(f"#!{sys.executable}\nimport os, shutil, sys\n"
+                       f"shutil.copy('/proc/self/status', {str(seen)!r})\n"
+                       f"os.execv({leafd_path()!r}, [{leafd_path()!r}, *sys.argv[1:]])\n")
+    program.chmod(0o755)
+    runner = make_runner(1)
+    command = [str(program) if word == leafd_path() else word for word in runner.command()]
+    runner.start(command=command)
+    blocked = re.search(r"^SigBlk:\t(.*)$", seen.read_text(), re.M)[1]
+    assert int(blocked, 16) == 1 << (signal.SIGHUP - 1)
+    assert runner.stop(signal.SIGHUP) == 0
     assert runner.said().endswith("run: stopped\n")
 
 
