@@ -14,6 +14,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/base/ull.h"
 
 #define TEXT_DECIMAL_BYTES 20   /* digits of UINT64_MAX */
 #define TEXT_TIME_BYTES 32      /* room for either form of a time, with its NUL */
@@ -27,12 +28,6 @@ size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
  * leading zeros are allowed. 0 or ERR_INVALID. */
 int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
                        uint64_t *ret_value) MUST_CHECK;
-
-/* For printf's %llu, since a uint64_t is not that everywhere. */
-static inline unsigned long long ull(uint64_t value)
-{
-    return value;
-}
 
 /* The value of a hex digit, -1: it is none. */
 int text_hex_digit(char c);

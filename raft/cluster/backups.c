@@ -149,7 +149,7 @@ static void take_part(struct backups *backups)
         backups->figures.last_ms = clock_wall_ms(backups->on->clock);
         backups->figures.last_bytes = backups->writer.totals.bytes;
         log_info("backup", "a backup was taken", "rows=%llu bytes=%llu",
-                 ULL(backups->writer.totals.rows), ULL(backups->writer.totals.bytes));
+                 ull(backups->writer.totals.rows), ull(backups->writer.totals.bytes));
     }
 }
 

@@ -210,7 +210,7 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
         return;
     }
     log_warn("raft", "another node's state differs: it may compare its rows with this one's",
-             "peer=%llu index=%llu", ULL(to), ULL(ask->index));
+             "peer=%llu index=%llu", ull(to), ull(ask->index));
     lender->peer = to;
     lender->number = ask->number;
     lender->asked = WIRE_COMPARE_OPEN;
@@ -280,7 +280,7 @@ static void give_up(struct compare *compare, const char *why)
     char text[COMPARE_TEXT_BYTES];
 
     snprintf(text, sizeof text, "the first row that differs is not known: node %llu %s",
-             ULL(compare->asker.peer), why);
+             ull(compare->asker.peer), why);
     finish(compare, false, text);
 }
 
@@ -300,7 +300,7 @@ static int print_value(char *text, size_t size, const struct store_row *row)
         return snprintf(text, size, "no such row");
     }
     len = snprintf(text, size, "%u bytes, hash %016llx:", row->value_len,
-                   ULL(hash_row(row->key, row->key_len, value, row->value_len)));
+                   ull(hash_row(row->key, row->key_len, value, row->value_len)));
     for (uint32_t i = 0; i < row->value_len && i < 48; i++) {
         len += snprintf(text + len, size - (size_t)len, "%s%02x", i == 0 ? " " : "", value[i]);
     }
@@ -322,7 +322,7 @@ static void tell_row(struct compare *compare, const struct store_row *here,
     snprintf(
         text, sizeof text,
         "the first row that differs, with both at index %llu, is %s; here: %s; on node %llu: %s",
-        ULL(compare->asker.rows.index), key, mine, ULL(compare->asker.peer), others);
+        ull(compare->asker.rows.index), key, mine, ull(compare->asker.peer), others);
     finish(compare, true, text);
 }
 

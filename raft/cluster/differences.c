@@ -54,7 +54,7 @@ static unsigned compare(const struct differences *differences, const struct conf
 
 static void put_member(struct buf *text, uint64_t id, const char *address)
 {
-    buf_printf(text, "%s%llu=%s", text->len > 0 ? "," : "", ULL(id), address);
+    buf_printf(text, "%s%llu=%s", text->len > 0 ? "," : "", ull(id), address);
 }
 
 static void tell_members(const struct differences *differences, const struct configuration *conf)
@@ -85,7 +85,7 @@ static void tell_address(const struct differences *differences, const struct con
              "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
              "/api/cluster/members/%llu on another node does it, too\"",
              differences->settings.address, ground_address(differences->on, own),
-             ULL(differences->on->node_id));
+             ull(differences->on->node_id));
 }
 
 static void tell_layout(const struct differences *differences)
@@ -98,8 +98,8 @@ static void tell_layout(const struct differences *differences)
                  "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
                  "at the cluster's first start: correct snowflake.layout and snowflake.epoch-ms\"",
                  setting->time_bits, setting->worker_bits, setting->sequence_bits, known.time_bits,
-                 known.worker_bits, known.sequence_bits, ULL(setting->epoch_ms),
-                 ULL(known.epoch_ms));
+                 known.worker_bits, known.sequence_bits, ull(setting->epoch_ms),
+                 ull(known.epoch_ms));
     }
 }
 

@@ -89,7 +89,7 @@ static void on_compared(struct compare_owner *owner, bool differs, const char *t
     end_doubt(doubt);
     log_line(LOG_LEVEL_ERROR, "raft",
              differs ? "the state differs from the cluster's" : "no row that differs was found",
-             "index=%llu peer=%llu row=\"%s\"", ULL(doubt->voices.index), ULL(doubt->partner),
+             "index=%llu peer=%llu row=\"%s\"", ull(doubt->voices.index), ull(doubt->partner),
              text);
     snprintf(whole, sizeof whole, "%s; %s", doubt->text, text);
     driver_give_up(doubt->on->driver, doubt->err, whole);
@@ -107,7 +107,7 @@ static void is_wrong(struct doubt *doubt, const char *why)
     }
     if (doubt->err == ERR_DIVERGED && doubt->partner != 0) {
         log_warn("raft", "this node's state is another than the cluster's", "index=%llu why=\"%s\"",
-                 ULL(doubt->voices.index), why);
+                 ull(doubt->voices.index), why);
         doubt->state = DOUBT_HANDING_OVER;
         doubt->until_ms = ground_now_ms(doubt->on) + HAND_OVER_MS;
         return;
@@ -124,7 +124,7 @@ static void is_right(struct doubt *doubt)
 
     end_doubt(doubt);
     log_line(LOG_LEVEL_ERROR, "raft", "others confirm this node, and not what was said of it",
-             "peer=%llu code=%s said=\"%s\"", ULL(doubt->from), err_code(err), doubt->text);
+             "peer=%llu code=%s said=\"%s\"", ull(doubt->from), err_code(err), doubt->text);
     (void)trust_alarm(&doubt->on->driver->trust, doubt->from,
                       err == ERR_DIVERGED       ? "state_digest"
                       : err == ERR_CONTRADICTED ? "committed_entry"
@@ -276,7 +276,7 @@ void doubt_about(struct doubt *doubt, const struct driver_doubt *what)
     doubt->from = what->from;
     snprintf(doubt->text, sizeof doubt->text, "%s", what->text);
     log_warn("raft", "a leader says what is not so here: others are asked", "peer=%llu code=%s",
-             ULL(what->from), err_code(what->err));
+             ull(what->from), err_code(what->err));
     if (what->err == ERR_NEWER) {
         begin(doubt, WIRE_WITNESS_LEVEL, 0, fsm_level(doubt->on->fsm));
     } else {
@@ -292,7 +292,7 @@ void doubt_start(struct doubt *doubt, uint64_t incarnation)
     doubt->err = ERR_STALE;
     doubt->from = driver_leader(doubt->on->driver);
     snprintf(doubt->text, sizeof doubt->text, "there is a later start of this node, %llu",
-             ULL(incarnation));
+             ull(incarnation));
     begin(doubt, WIRE_WITNESS_START, 0, incarnation);
 }
 
@@ -350,7 +350,7 @@ static void hear_other(struct doubt *doubt, uint64_t from, const struct wire_wit
     }
     if (own != question->value && same > voters.count / 2) {
         snprintf(text, sizeof text, "most members have another state than this node at entry %llu",
-                 ULL(question->index));
+                 ull(question->index));
         driver_doubt_state(doubt->on->driver,
                            &(struct driver_doubt){ERR_DIVERGED, from, question->index, text});
     }

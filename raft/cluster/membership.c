@@ -145,7 +145,7 @@ static struct member_answer say(enum member_outcome outcome, const char *format,
 static struct member_answer say_in_progress(const struct member_change *change)
 {
     return say(MEMBER_IN_PROGRESS, "node %llu is being %s: one change at a time",
-               ULL(change->node_id), change->kind == MEMBER_ADD ? "added" : "removed");
+               ull(change->node_id), change->kind == MEMBER_ADD ? "added" : "removed");
 }
 
 static struct member_answer say_removed(uint64_t node_id)
@@ -153,7 +153,7 @@ static struct member_answer say_removed(uint64_t node_id)
     return say(MEMBER_WAS_REMOVED,
                "node %llu was removed from the cluster, and its id never comes back: give the node "
                "an empty data directory and a new id",
-               ULL(node_id));
+               ull(node_id));
 }
 
 static struct member_answer say_no_quorum(const struct voter_count *count)
@@ -190,7 +190,7 @@ static struct member_answer begin(struct membership *membership, const struct me
         session_stamp_put(&payload, &ask->stamp);
         node_command_send(&membership->command, membership->on, &payload, true);
     }
-    return say(MEMBER_PENDING, "node %llu is being %s", ULL(ask->node_id),
+    return say(MEMBER_PENDING, "node %llu is being %s", ull(ask->node_id),
                kind == MEMBER_ADD ? "added" : "removed");
 }
 
@@ -216,29 +216,29 @@ static struct member_answer ask_add(struct membership *membership, const struct 
         return say_removed(ask->node_id);
     }
     if (member != NULL && strcmp(ground_address(membership->on, member), ask->address) != 0) {
-        return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ULL(ask->node_id),
+        return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ull(ask->node_id),
                    ground_address(membership->on, member));
     }
     if (other != 0 && other != ask->node_id) {
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
-                   ULL(other));
+                   ull(other));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_ADD &&
         strcmp(change->address, ask->address) == 0) {
-        return say(MEMBER_PENDING, "node %llu is being added", ULL(ask->node_id));
+        return say(MEMBER_PENDING, "node %llu is being added", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_ADD) {
-        return say(MEMBER_EXISTS, "node %llu is being added already, at %.100s", ULL(ask->node_id),
+        return say(MEMBER_EXISTS, "node %llu is being added already, at %.100s", ull(ask->node_id),
                    change->address);
     }
     if (member != NULL && member->role == ROLE_VOTER && change == NULL) {
-        return say(MEMBER_DONE, "node %llu is a member", ULL(ask->node_id));
+        return say(MEMBER_DONE, "node %llu is a member", ull(ask->node_id));
     }
     if (was_given_up(membership, ask, MEMBER_ADD)) {
         return say(MEMBER_GIVEN_UP,
                    "node %llu did not catch up with the log in time; it stays a standby: is it "
                    "running, can it be reached at %.80s? Ask again, or remove it",
-                   ULL(ask->node_id), ask->address);
+                   ull(ask->node_id), ask->address);
     }
     if (change != NULL) {
         return say_in_progress(change);
@@ -267,25 +267,25 @@ static struct member_answer ask_remove(struct membership *membership, const stru
     struct voter_count count;
 
     if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
-        return say(MEMBER_DONE, "node %llu is no member any more", ULL(ask->node_id));
+        return say(MEMBER_DONE, "node %llu is no member any more", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
-        return say(MEMBER_PENDING, "node %llu is being removed", ULL(ask->node_id));
+        return say(MEMBER_PENDING, "node %llu is being removed", ull(ask->node_id));
     }
     if (change != NULL && change->node_id != ask->node_id) {
         return say_in_progress(change);
     }
     if (member == NULL && change == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
     }
     if (was_given_up(membership, ask, MEMBER_REMOVE)) {
         return say(MEMBER_GIVEN_UP,
                    "node %llu could not be removed in time: are too few of the other voters "
                    "reachable? GET /api/cluster tells",
-                   ULL(ask->node_id));
+                   ull(ask->node_id));
     }
     if (is_last_voter(membership, ask->node_id)) {
-        return say(MEMBER_LAST_VOTER, "node %llu is the last voter", ULL(ask->node_id));
+        return say(MEMBER_LAST_VOTER, "node %llu is the last voter", ull(ask->node_id));
     }
     if (member != NULL && member->role == ROLE_VOTER && !ask->force &&
         !keeps_quorum(membership, 0, ask->node_id, &count)) {
@@ -303,27 +303,27 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     uint64_t match = 0;
 
     if (member == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
     }
     if (member->role != ROLE_VOTER) {
-        return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ULL(ask->node_id));
+        return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
         return say_in_progress(change);
     }
     if (ask->node_id == membership->on->node_id) {
-        return say(MEMBER_DONE, "node %llu leads", ULL(ask->node_id));
+        return say(MEMBER_DONE, "node %llu leads", ull(ask->node_id));
     }
     if (!ground_reaches(membership->on, ask->node_id)) {
-        return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ULL(ask->node_id));
+        return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ull(ask->node_id));
     }
     if (!driver_match(driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
         return say(MEMBER_NOT_CAUGHT_UP,
                    "node %llu has the log up to entry %llu only, and the last is %llu",
-                   ULL(ask->node_id), ULL(match), ULL(last));
+                   ull(ask->node_id), ull(match), ull(last));
     }
     handover_begin(membership, ask->node_id);
-    return say(MEMBER_PENDING, "leadership is being handed to node %llu", ULL(ask->node_id));
+    return say(MEMBER_PENDING, "leadership is being handed to node %llu", ull(ask->node_id));
 }
 
 /* A wrong address cuts the member off: what is left without it must be a majority. */
@@ -350,21 +350,21 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say_removed(ask->node_id);
     }
     if (member == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
     }
     if (other == ask->node_id) {
-        return say(MEMBER_DONE, "node %llu is reached at %.100s", ULL(ask->node_id), ask->address);
+        return say(MEMBER_DONE, "node %llu is reached at %.100s", ull(ask->node_id), ask->address);
     }
     if (other != 0) {
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
-                   ULL(other));
+                   ull(other));
     }
     if (!ask->force && !can_do_without(membership, ask->node_id, &count)) {
         return say(
             MEMBER_NO_QUORUM,
             "only %u of %u voters can be reached without node %llu, and %u are needed should "
             "the address be wrong; force=1 does it nevertheless",
-            count.reached, count.voters, ULL(ask->node_id), count.voters / 2 + 1);
+            count.reached, count.voters, ull(ask->node_id), count.voters / 2 + 1);
     }
     if (!membership->command.in_flight) {
         memcpy(move.address, ask->address, sizeof move.address);
@@ -372,7 +372,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
         session_stamp_put(&payload, &ask->stamp);
         node_command_send(&membership->command, membership->on, &payload, true);
     }
-    return say(MEMBER_PENDING, "node %llu is moving to %.100s", ULL(ask->node_id), ask->address);
+    return say(MEMBER_PENDING, "node %llu is moving to %.100s", ull(ask->node_id), ask->address);
 }
 
 int membership_answer(struct membership *membership, const void *data, size_t len,

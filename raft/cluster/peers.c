@@ -229,7 +229,7 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
     *peer = (struct net_peer){.id = id};
     memcpy(peer->address, address, strlen(address));
     heard->changes++;
-    log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ULL(id), address,
+    log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(id), address,
              info.peer_address);
 }
 
@@ -389,7 +389,7 @@ static void replace_begin(struct peers *peers, uint64_t peer, uint64_t lost, con
     struct member_ask ask = {.kind = MEMBER_ASK_REMOVE, .node_id = lost};
 
     log_warn("raft", "a member gives way to a node that came in its place",
-             "lost=%llu by=%llu address=%s", ULL(lost), ULL(peer), address);
+             "lost=%llu by=%llu address=%s", ull(lost), ull(peer), address);
     join_ask(peers, peer, &ask);
 }
 
@@ -413,7 +413,7 @@ static bool may_join(const struct peers *peers, const struct uid *own, const str
         answer->outcome = MEMBER_NO_QUORUM;
         (void)snprintf(answer->why, sizeof answer->why,
                        "node %llu has not heard of its cluster's birth yet",
-                       ULL(peers->on->node_id));
+                       ull(peers->on->node_id));
         return false;
     }
     answer->outcome = MEMBER_PENDING;

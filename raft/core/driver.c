@@ -753,8 +753,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
              "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
              "docs/failure-model.md",
-             ULL(from), ULL(message_term(message)), ULL(contradiction.index),
-             ULL(contradiction.term), ULL(contradiction.known_term));
+             ull(from), ull(message_term(message)), ull(contradiction.index),
+             ull(contradiction.term), ull(contradiction.known_term));
     driver_doubt_state(driver,
                        &(struct driver_doubt){ERR_CONTRADICTED, from, contradiction.index, text});
     return false;
@@ -837,7 +837,7 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
              "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
              "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
              "nothing was changed",
-             ULL(index), what, own.min, own.max, ULL(stamp.node_id), info.version);
+             ull(index), what, own.min, own.max, ull(stamp.node_id), info.version);
     fail(driver, ERR_NEWER, text);
 }
 
@@ -952,7 +952,7 @@ static void doubt_level(struct driver *driver, uint64_t from, uint64_t index)
              "the snapshot of node %llu (leafd %s) at entry %llu is of a later level than this "
              "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
              "changed",
-             ULL(from), info.version, ULL(index), own.min, own.max);
+             ull(from), info.version, ull(index), own.min, own.max);
     driver->observer->doubted(driver->observer,
                               &(struct driver_doubt){ERR_NEWER, from, index, text});
 }
@@ -970,7 +970,7 @@ static void log_too_large(const struct driver *driver, uint64_t from)
     log_line(LOG_LEVEL_ERROR, "raft", "a snapshot takes more memory than the state may: refused",
              "peer=%llu bytes_max=%llu hint=\"data.memory-bytes has to be as large as on the other "
              "nodes\"",
-             ULL(from), ULL(driver->config.state_bytes));
+             ull(from), ull(driver->config.state_bytes));
 }
 
 /* All rows are in, and were tried. What does not fit its digest is dropped, and the leader sends it
@@ -1325,8 +1325,8 @@ static void doubt_digest(struct driver *driver, uint64_t index, const struct ent
         text, sizeof text,
         "the state differs from the cluster's at an equal index: entry %llu, of node %llu, says "
         "that the digest of all rows at index %llu is %016llx, and here it was another",
-        ULL(index), ULL(command.stamp.node_id), ULL(command.digest.index),
-        ULL(command.digest.digest));
+        ull(index), ull(command.stamp.node_id), ull(command.digest.index),
+        ull(command.digest.digest));
     driver_doubt_state(driver,
                        &(struct driver_doubt){ERR_DIVERGED, command.stamp.node_id, index, text});
 }

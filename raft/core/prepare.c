@@ -119,7 +119,7 @@ static int check_numbers(const struct store_loaded *loaded, struct store_error *
             return store_error_set(ret_error, ERR_IMPLAUSIBLE,
                                    "the %s is %llu, and none can have got to %llu: a peer that "
                                    "lied, or an altered packet, put it there",
-                                   numbers[i].name, ULL(numbers[i].value), ULL(LIMIT_PLAUSIBLE));
+                                   numbers[i].name, ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
         }
     }
     return 0;
@@ -241,7 +241,7 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     if (has_lost_its_log(loaded)) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "the log and the state are gone: term %llu, vote %llu, and no entry",
-                               ULL(loaded->term), ULL(loaded->vote));
+                               ull(loaded->term), ull(loaded->vote));
     }
     if (prepare_is_empty(loaded) && (member_count == 0 || prepare_is_joiner(loaded))) {
         kind = INCARNATION_JOINER;         /* the configuration comes with the log of the others */
@@ -307,12 +307,12 @@ int prepare_reset_term(struct store *store, struct store_error *ret_error)
     if (loaded.term >= LIMIT_PLAUSIBLE && op.term >= LIMIT_PLAUSIBLE) {
         rv = store_error_set(ret_error, ERR_IMPLAUSIBLE,
                              "the term %llu cannot be reset: the log has entries of term %llu",
-                             ULL(loaded.term), ULL(last_term));
+                             ull(loaded.term), ull(last_term));
     } else if (loaded.term >= LIMIT_PLAUSIBLE) {
         STAILQ_INSERT_TAIL(&list, &op, link);
         rv = store->ops->commit(store, &list, ret_error);
         log_warn("raft", "the term was reset", "was=%llu term=%llu last_entry=%llu",
-                 ULL(loaded.term), ULL(op.term), ULL(last_term));
+                 ull(loaded.term), ull(op.term), ull(last_term));
     }
     store_loaded_release(&loaded);
     return rv;

@@ -171,10 +171,10 @@ void rollback_log_older(uint64_t peer, const struct peer_standing *start,
                         const struct rollback_evidence *evidence)
 {
     log_warn("raft", "the data directory of a peer is an older copy",
-             "peer=%llu forgot=%s said=%llu known=%llu start=%llu term=%llu last=%llu", ULL(peer),
-             evidence->what, ULL(evidence->said), ULL(evidence->known),
-             ULL(start->incarnation >> PEER_INCARNATION_RANDOM_BITS), ULL(start->term),
-             ULL(start->index));
+             "peer=%llu forgot=%s said=%llu known=%llu start=%llu term=%llu last=%llu", ull(peer),
+             evidence->what, ull(evidence->said), ull(evidence->known),
+             ull(start->incarnation >> PEER_INCARNATION_RANDOM_BITS), ull(start->term),
+             ull(start->index));
 }
 
 void rollback_forget(struct rollback *memory, uint64_t peer)

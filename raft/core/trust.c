@@ -107,8 +107,8 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         "peer=%llu field=%s value=%llu bound=%llu own_term=%llu own_last=%llu "
         "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
         "see LeafdPeerImplausible in docs/operations.md\"",
-        ULL(from), field, ULL(value), ULL(bound), ULL(own_term(trust)), ULL(own_last(trust)),
-        ULL(alarm->unlogged));
+        ull(from), field, ull(value), ull(bound), ull(own_term(trust)), ull(own_last(trust)),
+        ull(alarm->unlogged));
     alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
     return false;

@@ -29,11 +29,11 @@ static void tell_member(const struct change_log *log, const struct conf_member *
 
     if (before == NULL) {
         log_info("raft", "a member was added", "member=%llu role=%s address=%s index=%llu",
-                 ULL(now->id), role_name(now->role), quoted(now->address, address),
-                 ULL(log->conf_index));
+                 ull(now->id), role_name(now->role), quoted(now->address, address),
+                 ull(log->conf_index));
     } else if (before->role != now->role) {
         log_info("raft", "a member has another role", "member=%llu role=%s was=%s index=%llu",
-                 ULL(now->id), role_name(now->role), role_name(before->role), ULL(log->conf_index));
+                 ull(now->id), role_name(now->role), role_name(before->role), ull(log->conf_index));
     }
 }
 
@@ -55,7 +55,7 @@ static void look_at_members(struct change_log *log, const struct replica *replic
         MEMBER_FOREACH (member, &log->conf) {
             if (configuration_find(&conf, member->id) == NULL) {
                 log_info("raft", "a member was removed", "member=%llu role=%s index=%llu",
-                         ULL(member->id), role_name(member->role), ULL(index));
+                         ull(member->id), role_name(member->role), ull(index));
             }
         }
     }
@@ -82,7 +82,7 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
         }
         if (tell && (before == NULL || strcmp(before->address, address) != 0)) {
             log_info("raft", "a member is reached elsewhere", "member=%llu address=%s",
-                     ULL(member->id), quoted(address, text));
+                     ull(member->id), quoted(address, text));
         }
         now[count] = (struct net_peer){.id = member->id};
         strncpy(now[count].address, address, sizeof now[count].address - 1);
@@ -104,12 +104,12 @@ static void look_at_change(struct change_log *log, const struct replica *replica
     kind = change->kind == MEMBER_ADD ? "add" : "remove";
     if (change->index != log->change_index && tell) {
         log_info("raft", "a change of the members begins",
-                 "kind=%s member=%llu force=%s index=%llu", kind, ULL(change->node_id),
-                 change->force ? "true" : "false", ULL(change->index));
+                 "kind=%s member=%llu force=%s index=%llu", kind, ull(change->node_id),
+                 change->force ? "true" : "false", ull(change->index));
     }
     if (change->given_up && (change->index != log->change_index || !log->given_up) && tell) {
         log_warn("raft", "a change of the members was given up", "kind=%s member=%llu index=%llu",
-                 kind, ULL(change->node_id), ULL(change->index));
+                 kind, ull(change->node_id), ull(change->index));
     }
     log->change_index = change->index;
     log->given_up = change->given_up;
@@ -136,8 +136,8 @@ static void tell_held(const struct replica *replica, uint32_t worker)
 
     if (lease_find(replica->lease, worker, &held)) { /* else it was lost at once, as is told */
         log_info("snowflake", "a worker id is held",
-                 "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ULL(held.epoch),
-                 ULL(held.from_ms), ULL(held.until_ms));
+                 "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
+                 ull(held.from_ms), ull(held.until_ms));
     }
 }
 

@@ -236,7 +236,7 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
     log_line(err == ERR_REFUSED || err == ERR_OTHER_LIST || err == ERR_OTHER_BIRTH
                  ? LOG_LEVEL_WARN
                  : LOG_LEVEL_ERROR,
-             "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"", ULL(peer),
+             "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"", ull(peer),
              err_code(err), text);
     if (node->state >= NODE_WRITING) {
         return;
@@ -352,7 +352,7 @@ static void on_role_changed(struct replica_owner *owner)
     if (leader == node->settings->node_id) {
         log_info("raft", "this node leads", "term=%llu", term);
     } else if (leader != 0) {
-        log_info("raft", "following a leader", "leader=%llu term=%llu", ULL(leader), term);
+        log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), term);
     } else {
         log_warn("raft", "no leader is known", "term=%llu", term);
     }
@@ -363,7 +363,7 @@ static void on_way_changed(struct replica_owner *owner, uint64_t through)
     (void)owner;
     if (through != 0) {
         log_warn("raft", "the leader is reached through another node", "through=%llu",
-                 ULL(through));
+                 ull(through));
     } else {
         log_info("raft", "the leader is reached directly again", NULL);
     }
@@ -373,7 +373,7 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
 
-    log_info("raft", "snapshot installed", "index=%llu tags=%zu", ULL(index),
+    log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
              fsm_tag_count(node->replica.fsm));
 }
 
@@ -388,8 +388,8 @@ static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
     struct node *node = CONTAINER(owner, struct node, owner);
 
     log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
-             "incarnation=%llu known=%llu", ULL(node->replica.config.driver.incarnation),
-             ULL(incarnation));
+             "incarnation=%llu known=%llu", ull(node->replica.config.driver.incarnation),
+             ull(incarnation));
     if (node->state < NODE_WRITING) {
         driver_mark_older(&node->replica.driver, marked_cb, node);
     }
@@ -400,7 +400,7 @@ static void on_removed(struct replica_owner *owner)
     struct node *node = CONTAINER(owner, struct node, owner);
 
     log_warn("raft", "this node was removed from the cluster", "node=%llu",
-             ULL(node->settings->node_id));
+             ull(node->settings->node_id));
     node->process->removed(node->process);
 }
 
@@ -460,8 +460,8 @@ static void log_given_back(const struct node *node)
     const struct allocator *allocator = node->replica.allocator;
 
     log_info("raft", "segments given back", "ids=%llu burnt=%llu",
-             ULL(allocator_counts(allocator)->returned),
-             ULL(allocator_counts(allocator)->burnt[ID_BURN_STOP]));
+             ull(allocator_counts(allocator)->returned),
+             ull(allocator_counts(allocator)->burnt[ID_BURN_STOP]));
 }
 
 /* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
@@ -577,7 +577,7 @@ static void log_refusal(struct node *node)
     } else {
         log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
                  err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
-                 ULL(atomic_load(&health->clock_wait_until_ms)));
+                 ull(atomic_load(&health->clock_wait_until_ms)));
     }
 }
 
@@ -588,7 +588,7 @@ static void log_waits(const struct birth_seen *waits, size_t count, size_t membe
     bool wrong = false;
 
     for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ULL(waits[i].id),
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
                    birth_wait_text(waits[i].wait));
         wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
     }
@@ -605,7 +605,7 @@ static void log_born(const struct node *node)
 
     if (fsm_birth(node->replica.fsm, &birth)) {
         log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
-                 ULL(birth.wall_ms));
+                 ull(birth.wall_ms));
     }
 }
 
@@ -973,9 +973,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->keys = NULL;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
-             fsm_tag_count(fsm), fsm_level(fsm), ULL(loaded.position.index),
-             ULL(loaded.first_index + loaded.entry_count - 1), ULL(loaded.term),
-             ULL(loaded.incarnation));
+             fsm_tag_count(fsm), fsm_level(fsm), ull(loaded.position.index),
+             ull(loaded.first_index + loaded.entry_count - 1), ull(loaded.term),
+             ull(loaded.incarnation));
     rv = start_replica(node, fsm, &loaded);
     if (rv != 0) { /* `failed` was told, and does not return in the process */
         UNREACHABLE("a replica that does not start");

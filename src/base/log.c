@@ -50,7 +50,7 @@ static int print_head(char *line, enum log_level level, const char *at, const ch
     ASSERT(gmtime_r(&seconds, &tm) != NULL);
     ASSERT(strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm) > 0);
     return snprintf(line, LINE_BYTES, "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
-                    (unsigned)(wall_ms % 1000), level_names[level], ULL(own_node_id), at, msg);
+                    (unsigned)(wall_ms % 1000), level_names[level], ull(own_node_id), at, msg);
 }
 
 /* What is in line, with a line end. */

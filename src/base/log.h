@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/ull.h"
+
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json.h */ };
 
@@ -37,9 +39,6 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 #define log_info(...) log_line(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
-
-/* A uint64_t for "%llu". */
-#define ULL(number) ((unsigned long long)(number))
 
 /* Quote len bytes for a log line into out (NUL-terminated, cut to size). Returns out. */
 const char *log_quote(const void *text, size_t len, char *out, size_t size);

@@ -84,8 +84,8 @@ void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
         (stall->warned_ms == 0 || now_ms - stall->warned_ms >= STALL_WARN_AGAIN_MS)) {
         stall->warned_ms = now_ms;
         log_warn("loop", "a turn took long: everything else waited for it",
-                 "loop=%s took_ms=%llu cpu_ms=%llu doing=\"%s\" doing_ms=%llu", loop, ULL(took_ms),
-                 ULL(cpu_us / 1000), stall->worst, ULL(stall->worst_ms));
+                 "loop=%s took_ms=%llu cpu_ms=%llu doing=\"%s\" doing_ms=%llu", loop, ull(took_ms),
+                 ull(cpu_us / 1000), stall->worst, ull(stall->worst_ms));
     }
     stall->began_ms = now_ms;
     stall->step_ms = now_ms;
