@@ -10,6 +10,7 @@ import pytest
 
 from client import Connection, get_bytes
 from cluster import FAST
+from test_doors import Tokens
 from wait import wait_until
 
 
@@ -164,6 +165,29 @@ def test_viewers_are_bounded(make_cluster):
     wait_until(another, 10, "a place that is free again")
     for viewer in viewers:
         viewer.connection.close()
+
+
+def test_viewers_have_shares(make_cluster, tmp_path):
+    """One tenant takes all places that it gets: another one finds some, the first no more."""
+    tokens = Tokens(tmp_path / "tokens")
+    for name in ("greedy", "modest"):
+        tokens.add(name, "roles=read,health")
+    tokens.write()
+    node = make_cluster(1, {**FAST, "http-loops": 1, "auth-tokens-file": tokens.path,
+                            "admin-listen": "same"}).nodes[0]
+    viewers = []
+
+    def watch(name):
+        viewers.append(Live(node, tokens.bearer(name)))
+        return int(viewers[-1].head.split()[1])
+
+    assert [watch("greedy") for _ in range(50)] == [200] * 48 + [503] * 2
+    assert b"more than its share" in viewers[-1].connection.buffer
+    assert [watch("modest") for _ in range(17)] == [200] * 16 + [503]
+    for viewer in viewers:
+        viewer.connection.close()
+    wait_until(lambda: watch("greedy") == 200, 10, "places are free again")
+    viewers[-1].connection.close()
 
 
 def blind_viewer(node):

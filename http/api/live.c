@@ -18,7 +18,8 @@
 struct live_viewer {
     struct http_wait wait;
     struct api_loop *loop;
-    bool behind; /* it has not taken all that it was sent */
+    struct http_client *client; /* whose it is */
+    bool behind;                /* it has not taken all that it was sent */
     LIST_ENTRY(live_viewer) link;
 };
 
@@ -54,6 +55,7 @@ bool live_is_watched(const struct api *api)
 static void viewer_free(struct live_viewer *viewer)
 {
     atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     LIST_REMOVE(viewer, link);
     free(viewer);
 }
@@ -151,18 +153,35 @@ static void bound_socket(const struct conn *conn)
     (void)setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
+/* While few places are left no client takes more than its share. This machine's own address does,
+ * since there may be many behind it. */
+static bool is_over_share(const struct http_client *client, unsigned viewers)
+{
+    return !client->is_local && viewers >= LIMIT_LIVE_VIEWERS - LIMIT_LIVE_SHARE &&
+           atomic_load_explicit(&client->streams, memory_order_relaxed) >= LIMIT_LIVE_SHARE;
+}
+
 int handle_live(struct conn *conn)
 {
     static const char hello[] = "retry: 2000\n\n";
     struct api_loop *loop = api_loop(conn);
+    unsigned viewers = viewers_of(loop->api);
     struct live_viewer *viewer;
 
-    if (viewers_of(loop->api) >= LIMIT_LIVE_VIEWERS) {
+    if (viewers >= LIMIT_LIVE_VIEWERS) {
         return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
                            LIMIT_LIVE_VIEWERS);
     }
+    if (is_over_share(conn->client, viewers)) {
+        return reply_error(conn, 503, "overloaded",
+                           "%u viewers watch this node, and this client has more than its share "
+                           "of them",
+                           viewers);
+    }
     viewer = MUST_HAVE(calloc(1, sizeof *viewer));
     viewer->loop = loop;
+    viewer->client = conn->client; /* as long as the stream lasts */
+    atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     viewer->wait = (struct http_wait){.cancel = cancel,
                                       .expire = end,
                                       .sent = sent,

@@ -59,6 +59,7 @@ struct http_client {
     _Atomic uint32_t bodies;
     _Atomic uint32_t bodies_max;
     _Atomic uint64_t body_bytes; /* of large bodies */
+    _Atomic uint32_t streams;    /* replies without an end, which the service counts */
     /* Fixed. */
     uint64_t id;   /* a hash of the name and its kind: the same on all nodes */
     bool is_local; /* this machine's own address: there may be many behind it */

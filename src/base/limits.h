@@ -85,6 +85,7 @@
 #define LIMIT_EVENTS_PER_FRAME 64     /* told at once to those who watch; they ask for the rest */
 #define LIMIT_LIVE_SOCKET_BYTES 16384 /* sent to a viewer, and not taken; the kernel doubles it */
 #define LIMIT_LIVE_VIEWERS 64         /* GET /api/live of a node; more: 503 overloaded */
+#define LIMIT_LIVE_SHARE 16           /* of one client, once no more than these are left */
 
 /* --- HTTP (http/) --- */
 #define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
