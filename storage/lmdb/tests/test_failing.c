@@ -207,29 +207,32 @@ static void run_commit(struct world *world, enum manner manner)
     gen_op_free(op);
 }
 
+/* A seed each, so that each has the time of a test. */
 static void test_failing_at_each_call(void **state)
 {
-    (void)state;
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct world world;
+    const uint64_t *seed = *state;
+    struct world world;
 
-        world_make(&world, seed);
-        for (unsigned commit = 0; commit < COMMITS; commit++) {
-            run_commit(&world, (enum manner)(commit % MANNERS));
-        }
-        print_message("seed %u: %u commits failed and left nothing, %u were done all the same\n",
-                      (unsigned)seed, world.as_before, world.as_now);
-        assert_true(world.as_before > COMMITS);
-        assert_true(world.as_now > COMMITS / 8);
-        world_release(&world);
+    world_make(&world, *seed);
+    for (unsigned commit = 0; commit < COMMITS; commit++) {
+        run_commit(&world, (enum manner)(commit % MANNERS));
     }
+    print_message("seed %u: %u commits failed and left nothing, %u were done all the same\n",
+                  (unsigned)*seed, world.as_before, world.as_now);
+    assert_true(world.as_before > COMMITS);
+    assert_true(world.as_now > COMMITS / 8);
+    world_release(&world);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failing_at_each_call),
-    };
+    static uint64_t seeds[SEEDS];
+    struct CMUnitTest tests[SEEDS];
 
+    for (size_t i = 0; i < SEEDS; i++) {
+        seeds[i] = i + 1;
+        tests[i] =
+            (struct CMUnitTest)cmocka_unit_test_prestate(test_failing_at_each_call, &seeds[i]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
