@@ -22,7 +22,7 @@
  *
  * The settings are for a node, and each loop has its part.
  *
- * The happy path: budget_input() at the end of a connection's turn; budget_body() before a piece of
+ * The happy path: budget_kept() at the end of a connection's turn; budget_body() before a piece of
  * a body is kept, budget_body_free() when the body goes; budget_output() whenever what a connection
  * holds has changed.
  *
@@ -93,17 +93,21 @@ static inline void budget_output(struct budget *budget, uint64_t *counted, uint6
     }
 }
 
+/*
+ * What a connection keeps has become another: *counted is what was counted for it. In *bytes:
+ * input_bytes of its input, waiting_bytes of what it keeps beyond its own while it waits.
+ */
+static inline void budget_kept(_Atomic uint64_t *bytes, uint32_t *counted, uint32_t kept)
+{
+    uint64_t before = atomic_load_explicit(bytes, memory_order_relaxed);
+
+    atomic_store_explicit(bytes, before + kept - *counted, memory_order_relaxed);
+    *counted = kept;
+}
+
 static inline uint64_t budget_input_bytes(const struct budget *budget)
 {
     return atomic_load_explicit(&budget->input_bytes, memory_order_relaxed);
-}
-
-/* What a connection keeps of its input has become another: *counted is what was counted for it. */
-static inline void budget_input(struct budget *budget, uint32_t *counted, uint32_t kept)
-{
-    atomic_store_explicit(&budget->input_bytes, budget_input_bytes(budget) + kept - *counted,
-                          memory_order_relaxed);
-    *counted = kept;
 }
 
 /* Somebody has to go. */
@@ -115,14 +119,6 @@ static inline bool budget_input_is_over(const struct budget *budget)
 static inline uint64_t budget_waiting_bytes(const struct budget *budget)
 {
     return atomic_load_explicit(&budget->waiting_bytes, memory_order_relaxed);
-}
-
-/* What a connection that waits keeps beyond its own has become another. */
-static inline void budget_waiting(struct budget *budget, uint32_t *counted, uint32_t kept)
-{
-    atomic_store_explicit(&budget->waiting_bytes, budget_waiting_bytes(budget) + kept - *counted,
-                          memory_order_relaxed);
-    *counted = kept;
 }
 
 /* The one that grew has to go. */

@@ -204,7 +204,7 @@ static void input_count(struct conn *conn, uint32_t kept)
     } else if (conn->input_counted > 0 && kept == 0) {
         TAILQ_REMOVE(inputs, conn, input_link);
     }
-    budget_input(&conn->conns->budget, &conn->input_counted, kept);
+    budget_kept(&conn->conns->budget.input_bytes, &conn->input_counted, kept);
 }
 
 /* It got on: others go before it. */
@@ -303,7 +303,7 @@ COLD static void conn_close(struct conn *conn, const char *reason)
     }
     body_free(conn);
     input_count(conn, 0);
-    budget_waiting(&conns->budget, &conn->waiting_counted, 0);
+    budget_kept(&conns->budget.waiting_bytes, &conn->waiting_counted, 0);
     budget_output(&conns->budget, &conn->output.counted, 0);
     TAILQ_REMOVE(&conns->all, conn, all_link);
     conns->counts.conns--;
@@ -1503,7 +1503,7 @@ static void account_waiting(struct conn *conn, uint32_t kept)
     struct budget *budget = &conn->conns->budget;
     bool grows = kept > conn->waiting_counted;
 
-    budget_waiting(budget, &conn->waiting_counted, kept);
+    budget_kept(&budget->waiting_bytes, &conn->waiting_counted, kept);
     if (grows && budget_waiting_is_over(budget)) {
         count_refusal(conn, CONN_REFUSED_INPUT);
         conn_abort(conn, "requests that wait keep too much");

@@ -59,22 +59,22 @@ static void test_input(void **state)
     of_node.loops = LIMIT_HTTP_LOOPS;
     budget_init(&budget, &of_node);
     assert_int_equal(budget.input_max, LIMIT_HTTP_INPUT_MIN_BYTES);
-    budget_input(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES - 512);
-    budget_input(&budget, &other, 512);
+    budget_kept(&budget.input_bytes, &one, LIMIT_HTTP_INPUT_MIN_BYTES - 512);
+    budget_kept(&budget.input_bytes, &other, 512);
     assert_false(budget_input_is_over(&budget));
-    budget_input(&budget, &other, 513);
+    budget_kept(&budget.input_bytes, &other, 513);
     assert_true(budget_input_is_over(&budget));
-    budget_input(&budget, &one, 0);
+    budget_kept(&budget.input_bytes, &one, 0);
     assert_false(budget_input_is_over(&budget));
     assert_int_equal(budget_input_bytes(&budget), 513);
-    budget_input(&budget, &other, 0);
+    budget_kept(&budget.input_bytes, &other, 0);
     assert_int_equal(budget_input_bytes(&budget), 0);
     /* who waits has as much of its own */
-    budget_waiting(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES);
+    budget_kept(&budget.waiting_bytes, &one, LIMIT_HTTP_INPUT_MIN_BYTES);
     assert_false(budget_waiting_is_over(&budget) || budget_input_is_over(&budget));
-    budget_waiting(&budget, &one, LIMIT_HTTP_INPUT_MIN_BYTES + 1);
+    budget_kept(&budget.waiting_bytes, &one, LIMIT_HTTP_INPUT_MIN_BYTES + 1);
     assert_true(budget_waiting_is_over(&budget) && !budget_input_is_over(&budget));
-    budget_waiting(&budget, &one, 0);
+    budget_kept(&budget.waiting_bytes, &one, 0);
     assert_int_equal(budget_waiting_bytes(&budget), 0);
 }
 
