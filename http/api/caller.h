@@ -1,6 +1,7 @@
 /*
  * caller.h - what a connection of a protocol beside HTTP has said of who asks, once and for all its
- * requests. What the protocol itself keeps of a connection begins with it (conn->caller).
+ * requests. What the protocol itself keeps of a connection begins with it (conn->caller); that of
+ * HTTP is NULL, where each request says it.
  *
  * Thread: the loop's.
  */
@@ -8,17 +9,10 @@
 #define LEAFD_HTTP_API_CALLER_H
 
 #include "http/auth/tokens.h"
-#include "http/server/conn.h"
 
 struct caller {
     bool has_token;
     struct token_hash token; /* looked for again when the tokens were read again */
 };
-
-/* NULL: HTTP, where each request says it. */
-static inline struct caller *caller_of(const struct conn *conn)
-{
-    return conn->caller;
-}
 
 #endif

@@ -30,14 +30,14 @@ void gate_end(struct api_loop *loop)
 /* By what the request says, or the connection has said. */
 static bool shows_token(const struct conn *conn)
 {
-    const struct caller *caller = caller_of(conn);
+    const struct caller *caller = conn->caller;
 
     return caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
 }
 
 static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
 {
-    struct caller *caller = caller_of(conn);
+    struct caller *caller = conn->caller;
     const struct parser_field *field = &conn_head(conn)->authorization;
     const char *text = conn_at(conn, field->at);
     size_t len = field->len;

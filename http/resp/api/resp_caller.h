@@ -8,6 +8,7 @@
 
 #include "http/api/caller.h"
 #include "http/resp/proto/words.h"
+#include "http/server/conn.h"
 
 struct resp_method;
 struct resp_methods;
