@@ -59,12 +59,14 @@ static struct sim_node *leader_now(struct sim_world *world)
     return leader;
 }
 
-/* Between the leader and one other alone, one way or both. */
+/* Between the leader and one other alone, one way or both, and half of the time so that only the
+ * absence of answers shows it. */
 static void cut_from_leader(struct sim_world *world)
 {
     struct sim_node *leader = leader_now(world);
     unsigned a = (unsigned)sim_below(world, world->node_count);
     unsigned how = 1 + (unsigned)sim_below(world, 3);
+    bool seen = sim_percent(world, 50);
     unsigned b;
 
     if (leader == NULL || leader == &world->nodes[a]) {
@@ -73,10 +75,10 @@ static void cut_from_leader(struct sim_world *world)
     b = leader->id - 1;
     sim_net_heal(world);
     if (how & 1) {
-        sim_net_cut(world, a, b, true);
+        seen ? sim_net_cut(world, a, b, true) : sim_net_lose(world, a, b);
     }
     if (how & 2) {
-        sim_net_cut(world, b, a, true);
+        seen ? sim_net_cut(world, b, a, true) : sim_net_lose(world, b, a);
     }
     keep_quiet(world);
 }
@@ -101,7 +103,7 @@ static void random_cut(struct sim_world *world)
     unsigned b = (unsigned)sim_below(world, n);
 
     world->stats.cuts++;
-    switch (sim_below(world, 8)) {
+    switch (sim_below(world, 10)) {
     case 0:
         sim_net_cut_off(&world->nodes[a]);
         break;
@@ -117,9 +119,11 @@ static void random_cut(struct sim_world *world)
         break;
     case 4:
     case 5:
+    case 6:
+    case 7:
         cut_from_leader(world);
         break;
-    case 6:
+    case 8:
         deafen_leader(world);
         break;
     default: /* two sides */

@@ -296,6 +296,13 @@ static void refuse(struct sim_world *world, unsigned a, unsigned b)
             .kind = SIM_REFUSED, .node = a, .incarnation = world->nodes[a].incarnation, .peer = b});
 }
 
+void sim_net_lose(struct sim_world *world, unsigned from, unsigned to)
+{
+    ASSERT(from != to);
+    world->cut[from][to] = true;
+    sim_trace(world, "lose link %u -> %u", from + 1, to + 1);
+}
+
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
 {
     if (from == to || world->cut[from][to] == cut) {

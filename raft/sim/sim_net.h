@@ -15,6 +15,8 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame);
 /* NULL-safe. */
 void sim_net_free_frame(struct sim_frame *frame);
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut);
+/* As a cut that neither end notices: all frames are lost. */
+void sim_net_lose(struct sim_world *world, unsigned from, unsigned to);
 /* From and to all others. */
 void sim_net_cut_off(struct sim_node *node);
 void sim_net_heal(struct sim_world *world);
