@@ -71,6 +71,26 @@ def test_follower_catches_up_through_a_snapshot(make_cluster, tag_count):
     assert answer.status == 200 and int(answer.body) > highest
 
 
+@pytest.mark.bound(120)
+def test_a_state_that_takes_longer_than_the_leader_waits(make_cluster):
+    """The core asks for another snapshot after three election timeouts, here 0.3 s. To take in
+    200,000 tags takes longer: they come once, and are installed."""
+    cluster = make_cluster(settings={**SMALL_LOG, "raft-election-ms": 100, "raft-heartbeat-ms": 25})
+    cluster.create_tag("churn")
+    tags = [{"tag": f"t{number:06}"} for number in range(200_000)]
+    for start in range(0, len(tags), 10_000):
+        bulk_put(cluster.leader(), tags[start : start + 10_000])
+    away = cluster.followers()[0]
+    away.kill9()
+    outgrow_the_log(cluster, cluster.leader(), 300)
+
+    size = len(away.log())
+    away.start()
+    away.wait_log(INSTALLED, timeout=60, start=size)
+    away.wait_ready()
+    cluster.wait_applied()
+
+
 def test_node_leads_right_after_a_snapshot(make_cluster, tag):
     """What came by snapshot is as good as what came by log: nothing is repeated or lost."""
     cluster = make_cluster(settings=SMALL_LOG)

@@ -332,6 +332,7 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
     struct peer_tail tail = {.term = driver_term(driver)};
 
     if (driver_match(driver, peer, &tail.index) && tail.index > 0) {
+        snapshot_matched(&driver->transfers, peer, tail.index);
         tail.last_term = witness_term_at(&driver->witness, tail.index);
         rollback_tail(&driver->peers.seen, peer, &tail);
         rollback_committed(&driver->peers.seen, peer,
@@ -802,9 +803,10 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
+    bool busy = driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
     bool agreed = true;
 
-    if (!snapshot_is_older(&driver->transfers, message)) {
+    if (!busy && !snapshot_is_older(&driver->transfers, message)) {
         agreed = agrees(driver, from, message);
         if (agreed) {
             snapshot_receive_head(&driver->transfers, from, transfer, message);
@@ -973,7 +975,7 @@ static void log_too_large(const struct driver *driver, uint64_t from)
              ull(from), ull(driver->config.state_bytes));
 }
 
-/* All rows are in, and were tried. What does not fit its digest is dropped, and the leader sends it
+/* All rows are in, and were tried. What does not fit its digest is refused, and the leader sends it
  * anew: once the core begins to install, there is no way back. What fits it and makes no state is a
  * lie: the disk must not have it. False: it is not believed. */
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
@@ -998,7 +1000,11 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     } else if (fits) {
         believed = trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
     }
-    snapshot_drop_in(&driver->transfers);
+    if (rv == 0) {
+        snapshot_drop_in(&driver->transfers);
+    } else {
+        snapshot_refuse_in(&driver->transfers);
+    }
     trial_drop(&driver->trial);
     return believed;
 }

@@ -2,8 +2,8 @@
  * snapshot.c - see snapshot.h.
  *
  * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the
- * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order ->
- * delivered.
+ * window are unacknowledged -> ended -> all acknowledged, view closed: given -> the peer's log
+ * matches. In: head -> chunks in order -> delivered.
  */
 #include "raft/core/snapshot.h"
 
@@ -159,13 +159,14 @@ static int send_head(struct snapshot_out *out, const struct store_position *at, 
 
 static void pump(struct snapshot_out *out)
 {
-    if (!out->active || out->reading) {
+    if (!out->active || out->reading || out->given) {
         return;
     }
     if (out->ended) {
         if (out->acked >= out->sent) {
             out->transfers->sent++;
-            drop_out(out); /* all is there: close the view */
+            out->given = true;
+            start_read(out, 0, true); /* all is there: close the view */
         }
         return;
     }
@@ -187,6 +188,8 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
         out->dropped = false;
         out->active = true; /* for drop_out() to close the view */
         drop_out(out);
+    } else if (result.close) {
+        ASSERT(out->given); /* it waits for the peer */
     } else if (result.status != 0 || led_term == 0 ||
                (first && result.position.index < out->at_least) ||
                (first && send_head(out, &result.position, led_term) != 0)) {
@@ -208,8 +211,8 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
-            if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
-                return; /* one transfer a peer, and this one is moving */
+            if (out->given || now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
+                return; /* one transfer a peer, and this one is moving, or the peer at work */
             }
             drop_out(out);
         }
@@ -254,7 +257,24 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
     return true;
 }
 
+void snapshot_matched(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index)
+{
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        if (out->given && out->peer == peer && index >= out->at_least) {
+            drop_out(out);
+        }
+    }
+}
+
 /* --- in --- */
+
+bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
+                        const struct raft_message *message)
+{
+    const struct snapshot_in *in = &transfers->in;
+
+    return in->whole && in->from == from && message_term(message) == message_term(&in->message);
+}
 
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message)
@@ -303,6 +323,14 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
 
     wire_chunk_ack_encode(ack, &payload);
     (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload);
+}
+
+void snapshot_refuse_in(struct snapshot_transfers *transfers)
+{
+    const struct wire_chunk_ack abort = {.transfer = transfers->in.transfer, .abort = true};
+
+    send_ack(transfers, transfers->in.from, &abort);
+    snapshot_drop_in(transfers);
 }
 
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,

@@ -7,11 +7,18 @@
  * in.whole says that the last has come; its owner has the head given to the core.
  * The stream is {u64 digest, records as the store gives them}.
  *
+ * Whoever has all of it is at work for a while: it tries the rows, and writes them. Its transfer
+ * stays, as one that was given, and the core's asking again comes to nothing, until the peer has
+ * what it was to have. So it is at the receiver: while it is at work no head of the same leader
+ * makes it begin anew. Else a state whose trial takes longer than the core waits would never
+ * arrive.
+ *
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
- * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
- * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order: the
- * receiver answers abort. More than in_bytes_max: abort.
+ * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again
+ * while not all is there, or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A
+ * chunk out of order, or rows that make no state: the receiver answers abort. More than
+ * in_bytes_max: abort.
  *
  * Invariant: each view that was opened is closed by a read of its own, before the transfer's place
  * is used again.
@@ -35,6 +42,7 @@ struct snapshot_out {
     bool reading; /* a disk_read is under way, */
     bool back;    /* or has come back */
     bool ended;   /* the last chunk was sent */
+    bool given;   /* and all were acknowledged */
     bool dropped; /* close the view when the read comes back */
     bool link_lost;
     uint64_t peer;
@@ -112,9 +120,16 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
                           const uint8_t *payload, size_t len);
 
+/* The peer's log matches up to there: what was given to it has arrived, or is needed no more. */
+void snapshot_matched(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index);
+
 void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
 /* --- in --- */
+
+/* Is the whole of a snapshot here already, from the sender of this head, in its term? */
+bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
+                        const struct raft_message *message);
 
 /* Is this the head of a leader older than the one whose snapshot is coming? */
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
@@ -141,5 +156,8 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message);
 /* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);
+
+/* The same, and tell the sender that it came to nothing, so that it begins anew. */
+void snapshot_refuse_in(struct snapshot_transfers *transfers);
 
 #endif

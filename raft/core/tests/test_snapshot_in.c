@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/raft_pair.h"
+#include "src/base/container.h"
 
 static void test_a_lost_chunk_is_noticed(void **state)
 {
@@ -201,6 +202,71 @@ static void test_a_newer_head_replaces_the_older(void **state)
     pair_close(&pair);
 }
 
+/* Each look at the clock shows a slice of the trial to be over. */
+static void look_slowly(const struct clock *clock)
+{
+    CONTAINER(clock, struct fake_clock, base)->now_ms += TRIAL_MS;
+}
+
+/* All chunks have come, and most rows are not tried yet. */
+static void start_trial(struct pair *pair)
+{
+    const struct snapshot_in *in = &pair->follower.driver.transfers.in;
+
+    memset(pair, 0, sizeof *pair);
+    pair_lead(&pair->leader, 4000, 0);
+    bench_disk_run(&pair->leader);
+    bench_start(&pair->follower, &PAIR_FOLLOWER);
+    pair->follower.clock.base.look = look_slowly;
+    while (pair->leader.net.frame_count > 0) {
+        pair_pass(pair, false);
+    }
+    assert_true(in->active && in->whole);
+    assert_in_range(fsm_tag_count(pair->follower.driver.trial.fsm), 1, 2000);
+    fake_net_clear(&pair->follower.net);
+}
+
+/* A leader that asks again sooner than the rows are tried: they are tried to the end, and what it
+ * sends is refused. If it began anew each time, a large state would never arrive. */
+static void test_a_head_that_comes_during_the_trial_changes_nothing(void **state)
+{
+    const struct wire_chunk chunk = {99, 0, true, (const uint8_t[8]){0}, 8};
+    const struct snapshot_in *in;
+    struct pair pair;
+    size_t tried;
+
+    (void)state;
+    start_trial(&pair);
+    in = &pair.follower.driver.transfers.in;
+    tried = pair.follower.driver.trial.at;
+    receive_head(&pair.follower, 1, 4, 99);
+    assert_true(in->active && in->whole && in->transfer != 99);
+    assert_true(pair.follower.driver.trial.at >= tried);
+    assert_true(receive_chunk(&pair.follower, 1, &chunk));
+    assert_true(pair_next_ack(&pair.follower).abort);
+    bench_run(&pair.follower);
+    assert_int_equal(pair.follower.observer.installed_count, 1);
+    assert_int_equal(pair.follower.observer.installed_index, 40);
+    assert_int_equal(fsm_digest(pair.follower.fsm), fsm_digest(pair.leader.fsm));
+    pair_close(&pair);
+}
+
+/* But that of the next leader does: the older one is heard no more. */
+static void test_a_newer_head_ends_the_trial(void **state)
+{
+    const struct snapshot_in *in;
+    struct pair pair;
+
+    (void)state;
+    start_trial(&pair);
+    in = &pair.follower.driver.transfers.in;
+    receive_head(&pair.follower, 3, 7, 99);
+    assert_true(in->active && !in->whole);
+    assert_int_equal(in->transfer, 99);
+    assert_int_equal(fsm_tag_count(pair.follower.driver.trial.fsm), 0);
+    pair_close(&pair);
+}
+
 static void test_a_first_chunk_without_a_digest_is_refused(void **state)
 {
     const struct wire_chunk chunk = {99, 0, true, (const uint8_t[7]){0}, 7};
@@ -264,7 +330,11 @@ static void test_another_snapshot_during_an_install_is_dropped(void **state)
     assert_true(pair.follower.driver.applier.installing);
     assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
     receive_head(&pair.follower, 1, 4, 99);
+    receive_head(&pair.follower, 3, 7, 99); /* nor one of the next leader: it asks again */
+    assert_false(pair.follower.driver.transfers.in.active);
+    fake_net_clear(&pair.follower.net);
     assert_true(receive_chunk(&pair.follower, 1, &chunk));
+    assert_true(pair_next_ack(&pair.follower).abort);
     assert_int_equal(fake_disk_count(&pair.follower.disk, STORE_INSTALL), 1);
     bench_receive(&pair.follower, &append); /* entries have to wait */
     assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
@@ -323,8 +393,11 @@ static void test_damaged_rows_are_not_installed(void **state)
         bench_frame(&pair.follower, 1, frame->type, frame->payload.data, frame->payload.len));
     fake_frame_free(frame);
     while (pair.leader.net.frame_count > 0) {
+        fake_net_clear(&pair.follower.net);
         pair_pass(&pair, false);
     }
+    assert_false(pair_next_ack(&pair.follower).abort); /* the last chunk came, */
+    assert_true(pair_next_ack(&pair.follower).abort);  /* and all of it was refused */
     assert_false(pair.follower.driver.applier.installing);
     assert_false(pair.follower.driver.transfers.in.active);
     assert_int_equal(fake_disk_count(&pair.follower.disk, STORE_INSTALL), 0);
@@ -390,6 +463,8 @@ int main(void)
         cmocka_unit_test(test_chunks_without_their_head_are_refused),
         cmocka_unit_test(test_a_chunk_of_another_peer_is_refused),
         cmocka_unit_test(test_a_newer_head_replaces_the_older),
+        cmocka_unit_test(test_a_head_that_comes_during_the_trial_changes_nothing),
+        cmocka_unit_test(test_a_newer_head_ends_the_trial),
         cmocka_unit_test(test_a_first_chunk_without_a_digest_is_refused),
         cmocka_unit_test(test_more_than_a_snapshot_may_have_is_malformed),
         cmocka_unit_test(test_a_stream_that_stands_still_is_forgotten),
