@@ -168,6 +168,16 @@ def test_what_the_user_cannot_use_is_named(lone):
     refuses(lone, EXIT_CONFIG, "user = root is root")
 
 
+@pytest.mark.parametrize("user,said", [("no-such-user-here", "there is no such user"),
+                                       ("root", "user = root is root")])
+def test_check_config_knows_the_users(lone, user, said):
+    """Before the node is started, and whoever asks: the answer is the start's, as root."""
+    lone.settings["user"] = user
+    told = subprocess.run([*lone.command_line(), "--check-config"], capture_output=True, text=True,
+                          check=False, timeout=10)
+    assert told.returncode == EXIT_CONFIG and said in told.stderr, told
+
+
 @as_root
 def test_only_root_becomes_another(lone, binary):
     """A unit that names the user, too, starts leafd as that user already."""

@@ -69,6 +69,12 @@ static enum exit_code print_token(struct buf *text)
     return print(text);
 }
 
+static enum exit_code refuse(int rv, const struct config_error *error)
+{
+    fprintf(stderr, "leafd: %s\n", error->text);
+    return exit_code_of(rv);
+}
+
 static enum exit_code run(struct config *config)
 {
     struct config_error error;
@@ -77,11 +83,20 @@ static enum exit_code run(struct config *config)
     if (rv == 0) {
         rv = lost_choose(config, &error);
     }
+    return rv == 0 ? server_run(config) : refuse(rv, &error);
+}
+
+static enum exit_code check(const struct config *config)
+{
+    struct config_error error;
+    struct buf text = BUF_INIT;
+    int rv = privileges_check(config, &error);
+
     if (rv != 0) {
-        fprintf(stderr, "leafd: %s\n", error.text);
-        return exit_code_of(rv);
+        return refuse(rv, &error);
     }
-    return server_run(config);
+    buf_printf(&text, "the settings are valid\n");
+    return print(&text);
 }
 
 static enum exit_code carry_out(enum config_action action, struct config *config)
@@ -115,8 +130,7 @@ static enum exit_code carry_out(enum config_action action, struct config *config
     case CONFIG_NEW_TOKEN:
         return print_token(&text);
     case CONFIG_CHECK:
-        buf_printf(&text, "the settings are valid\n");
-        return print(&text);
+        return check(config);
     }
     UNREACHABLE("action of the command line");
 }

@@ -106,17 +106,37 @@ static int check_files(const struct config *config, struct config_error *ret_err
     return rv;
 }
 
+/* The user that the setting names. */
+static int find_user(const char *name, bool root_may, const struct passwd **ret_user,
+                     struct config_error *ret_error)
+{
+    errno = 0;
+    *ret_user = getpwnam(name); /* NOLINT(concurrency-mt-unsafe): there is no other thread yet */
+    if (*ret_user == NULL) {
+        return config_fail(ret_error, "user = %s: there is no such user%s%s", name,
+                           errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+    }
+    return root_may || (*ret_user)->pw_uid != 0
+               ? 0
+               : config_fail(ret_error, "user = %s is root: name a user without its rights", name);
+}
+
+int privileges_check(const struct config *config, struct config_error *ret_error)
+{
+    const char *name = config->process.user;
+    const struct passwd *user;
+
+    return name[0] == '\0' ? 0 : find_user(name, false, &user, ret_error);
+}
+
 static int drop_to_user(const struct config *config, struct config_error *ret_error)
 {
     const char *name = config->process.user;
     const struct passwd *user;
-    int rv;
+    int rv = find_user(name, !is_root(), &user, ret_error);
 
-    errno = 0;
-    user = getpwnam(name); /* NOLINT(concurrency-mt-unsafe): there is no other thread yet */
-    if (user == NULL) {
-        return config_fail(ret_error, "user = %s: there is no such user%s%s", name,
-                           errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+    if (rv != 0) {
+        return rv;
     }
     if (!is_root()) {
         return user->pw_uid == getuid()
@@ -125,9 +145,6 @@ static int drop_to_user(const struct config *config, struct config_error *ret_er
                                  "user = %s: only root can become another user, and this is user "
                                  "%u",
                                  name, (unsigned)getuid());
-    }
-    if (user->pw_uid == 0) {
-        return config_fail(ret_error, "user = %s is root: name a user without its rights", name);
     }
     rv = make_data_dir(config, user, ret_error);
     if (rv == 0) {

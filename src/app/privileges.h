@@ -20,6 +20,10 @@
 
 #include "src/app/config/config.h"
 
+/* Is the user that the settings name one that root could become? For --check-config, which changes
+ * nothing and may be run by anybody. */
+int privileges_check(const struct config *config, struct config_error *ret_error) MUST_CHECK;
+
 int privileges_drop(const struct config *config, struct config_error *ret_error) MUST_CHECK;
 
 /* A line of the log: as whom it runs. */
