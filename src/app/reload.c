@@ -129,7 +129,7 @@ static void commit_all(struct reload *reload, struct buf *changes)
         part->commit(part->data, &words);
         if (words.len > 0) {
             put_comma(changes);
-            buf_printf(changes, "%s: %.*s", part->name, (int)words.len, (const char *)words.data);
+            buf_printf(changes, "%s: %s", part->name, buf_text(&words));
         }
     }
 }

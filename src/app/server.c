@@ -463,8 +463,7 @@ static void init(struct server *server, const struct config *config)
         .began_ms = now_ms(),
     };
     libraries_json(&server->libraries);
-    buf_put_u8(&server->libraries, '\0');
-    server->build.libraries = (const char *)server->libraries.data;
+    server->build.libraries = buf_text(&server->libraries);
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);

@@ -115,6 +115,13 @@ void buf_printf(struct buf *buf, const char *format, ...)
     buf->len += (size_t)len;
 }
 
+char *buf_text(struct buf *buf)
+{
+    buf_reserve(buf, 1);
+    buf->data[buf->len] = '\0';
+    return (char *)buf->data;
+}
+
 void buf_move(struct buf *to, struct buf *from)
 {
     ASSERT(to->len == 0);

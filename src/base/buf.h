@@ -54,6 +54,9 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
 /* printf onto the end, without the NUL. */
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What is in it as text, with a NUL behind it that does not count. Borrowed until it changes. */
+char *buf_text(struct buf *buf);
+
 /* Move the content of from to to; from becomes empty. to must be empty. */
 void buf_move(struct buf *to, struct buf *from);
 

@@ -64,11 +64,10 @@ static void put_settings(struct buf *out)
 
 /* --- bash and zsh: one table of functions --- */
 
-static void put_case(const char *what, const struct buf *text, struct buf *out)
+static void put_case(const char *what, struct buf *text, struct buf *out)
 {
     if (text->len > 0) {
-        buf_printf(out, "    '%s') echo '%.*s' ;;\n", what, (int)text->len,
-                   (const char *)text->data);
+        buf_printf(out, "    '%s') echo '%s' ;;\n", what, buf_text(text));
     }
 }
 
@@ -107,7 +106,7 @@ static void put_options(commands_t commands, struct buf *out)
             if (command->is_default) {
                 buf_printf(out, " | '%s'", command->family);
             }
-            buf_printf(out, ") echo '%.*s' ;;\n", (int)text.len, (const char *)text.data);
+            buf_printf(out, ") echo '%s' ;;\n", buf_text(&text));
         }
     }
     buf_printf(out, "    esac\n    echo '");
@@ -271,8 +270,8 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
         put_names(commands, command->family, &names);
         buf_printf(out,
                    "complete -c leafctl -n '__fish_seen_subcommand_from %s; and not "
-                   "__fish_seen_subcommand_from %.*s' -a %s -d ",
-                   command->family, (int)names.len, (const char *)names.data, command->name);
+                   "__fish_seen_subcommand_from %s' -a %s -d ",
+                   command->family, buf_text(&names), command->name);
         put_fish_text(command->summary, out);
         buf_put(out, "\n", 1);
     }
@@ -280,10 +279,10 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
     if (command->name != NULL) {
         buf_printf(&when, "; and __fish_seen_subcommand_from %s", command->name);
     }
-    buf_put(&when, "'", 2);
-    put_fish_options((char *)when.data, command->options, out);
+    buf_put(&when, "'", 1);
+    put_fish_options(buf_text(&when), command->options, out);
     if (is_file(command->operands)) {
-        buf_printf(out, "complete -c leafctl%s -F\n", (char *)when.data);
+        buf_printf(out, "complete -c leafctl%s -F\n", buf_text(&when));
     }
 }
 
@@ -346,9 +345,8 @@ static void put_manual_command(const struct command *command, struct buf *out)
     BUF_LOCAL(usage);
 
     describe_usage(command, &usage);
-    buf_put(&usage, "", 1);
     /* A heading is taken as it is. */
-    buf_printf(out, "## %s\n\n", (char *)usage.data + strlen("leafctl "));
+    buf_printf(out, "## %s\n\n", buf_text(&usage) + strlen("leafctl "));
     put_scdoc(command->summary, out);
     buf_printf(out, ".%s", command->text != NULL ? " " : "");
     put_scdoc(command->text != NULL ? command->text : "", out);

@@ -43,8 +43,7 @@ static void put_options(const struct option_about *option, struct buf *out)
         }
         buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
                    option->value != NULL ? option->value : "");
-        buf_put(&what, "", 1);
-        put_line((char *)what.data, option->text, out);
+        put_line(buf_text(&what), option->text, out);
     }
 }
 
@@ -69,8 +68,7 @@ void describe_all(const struct command *const *commands, struct buf *out)
         }
         buf_printf(&what, "%s%s", (*commands)->operands != NULL ? " " : "",
                    (*commands)->operands != NULL ? (*commands)->operands : "");
-        buf_put(&what, "", 1);
-        put_line((char *)what.data, (*commands)->summary, out);
+        put_line(buf_text(&what), (*commands)->summary, out);
     }
     put_settings(out);
     buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "

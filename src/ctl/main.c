@@ -28,7 +28,7 @@ static enum ctl_exit run(struct ctl *ctl)
             ctl->cluster = cluster_new(&ctl->settings, &why);
         }
         if (ctl->cluster == NULL) {
-            return ctl_fail(CTL_USAGE, "%.*s", (int)why.len, (char *)why.data);
+            return ctl_fail(CTL_USAGE, "%s", buf_text(&why));
         }
     }
     code = ctl->command->run(ctl);

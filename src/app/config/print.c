@@ -94,8 +94,7 @@ static void put_limits(const char *begin, const struct setting *setting, struct 
     setting_rule(setting, &line);
     buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
     put_default(setting, "", &line);
-    buf_put_u8(&line, '\0');
-    put_wrapped(begin, (const char *)line.data, out);
+    put_wrapped(begin, buf_text(&line), out);
 }
 
 void config_print_help(struct buf *out)

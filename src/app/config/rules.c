@@ -37,9 +37,8 @@ static const char *cite(const struct config *config, const char *name, struct ci
     char quoted[128];
 
     config_where(config, row, &where);
-    (void)snprintf(out->text, sizeof out->text, "%s = %s (%.*s)", name,
-                   log_quote(value, strlen(value), quoted, sizeof quoted), (int)where.len,
-                   (const char *)where.data);
+    (void)snprintf(out->text, sizeof out->text, "%s = %s (%s)", name,
+                   log_quote(value, strlen(value), quoted, sizeof quoted), buf_text(&where));
     return out->text;
 }
 

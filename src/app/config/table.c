@@ -79,7 +79,7 @@ static int setting_parse(const struct setting *setting, const char *text, struct
                          struct config_error *ret_error)
 {
     char quoted[QUOTED_BYTES];
-    struct buf rule = BUF_INIT;
+    BUF_LOCAL(rule);
 
     ret_error->text[0] = '\0';
     if (setting->type->parse(setting, text, (char *)config + setting->offset, ret_error) == 0) {
@@ -87,10 +87,8 @@ static int setting_parse(const struct setting *setting, const char *text, struct
     }
     if (ret_error->text[0] == '\0') {
         setting_rule(setting, &rule);
-        (void)config_fail(ret_error, "%s is not valid: must be %.*s",
-                          log_quote(text, strlen(text), quoted, sizeof quoted), (int)rule.len,
-                          (const char *)rule.data);
-        buf_free(&rule);
+        (void)config_fail(ret_error, "%s is not valid: must be %s",
+                          log_quote(text, strlen(text), quoted, sizeof quoted), buf_text(&rule));
     }
     return config_fail_at(ret_error, "%s", setting->name);
 }

@@ -271,6 +271,21 @@ static void test_printf_nothing(void **state)
     buf_free(&buf);
 }
 
+/* The NUL is there also at a full buffer's end, and of nothing; and it does not count. */
+static void test_text(void **state)
+{
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    assert_string_equal(buf_text(&buf), "");
+    assert_int_equal(buf.len, 0);
+    while (buf.len < 200) {
+        buf_put(&buf, "x", 1);
+        assert_int_equal(strlen(buf_text(&buf)), buf.len);
+    }
+    buf_free(&buf);
+}
+
 static void test_move(void **state)
 {
     struct buf from = BUF_INIT;
@@ -372,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_set_u32),
         cmocka_unit_test(test_printf),
         cmocka_unit_test(test_printf_nothing),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_move),
         cmocka_unit_test(test_largest_str16),
         cmocka_unit_test(test_misuse_ends_the_process),

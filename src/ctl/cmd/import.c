@@ -85,7 +85,7 @@ static enum ctl_exit read_file(struct importing *importing)
     if (code == CTL_DONE &&
         file_read(importing->source, importing->table, (char *)importing->data.data,
                   importing->data.len, &importing->form, &importing->rows, &why) != 0) {
-        code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
+        code = ctl_fail(CTL_DATA, "%s: %s", importing->from, buf_text(&why));
     }
     return code;
 }
@@ -142,7 +142,7 @@ static enum ctl_exit read_database(struct importing *importing, struct rows *row
     database.password = password.len > 1 ? (char *)password.data : NULL;
     if (code == CTL_DONE &&
         database_read(&database, importing->source, importing->table, rows, &why) != 0) {
-        code = ctl_fail(CTL_DATA, "%s: %.*s", importing->from, (int)why.len, (char *)why.data);
+        code = ctl_fail(CTL_DATA, "%s: %s", importing->from, buf_text(&why));
     }
     explicit_bzero(password.data, password.capacity);
     return code;

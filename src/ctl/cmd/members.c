@@ -163,10 +163,9 @@ static enum ctl_exit add(struct ctl *ctl, uint64_t id, const char *address)
     BUF_LOCAL(body);
 
     buf_printf(&body, "{\"id\":%" PRIu64 ",\"peer_address\":\"%s\"}", id, address);
-    buf_put(&body, "", 1);
     const struct change change = {.method = "POST",
                                   .path = "/api/cluster/members",
-                                  .body = (char *)body.data,
+                                  .body = buf_text(&body),
                                   .again = "leafctl members add",
                                   .force = ctl_option(ctl, "force") != NULL};
 
@@ -243,11 +242,10 @@ static enum ctl_exit run_address(struct ctl *ctl)
         return code;
     }
     buf_printf(&body, "{\"peer_address\":\"%s\"}", ctl->args.operands[1]);
-    buf_put(&body, "", 1);
     const struct change change = {.method = "PUT",
                                   .path = "/api/cluster/members/",
                                   .name = ctl->args.operands[0],
-                                  .body = (char *)body.data,
+                                  .body = buf_text(&body),
                                   .again = "leafctl members address",
                                   .force = ctl_option(ctl, "force") != NULL};
 

@@ -223,10 +223,10 @@ static enum ctl_exit send_call(struct takeover *takeover, struct buf *body, size
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
-    buf_put(body, "]", 2); /* with a NUL */
+    buf_put(body, "]", 1);
     const struct ask ask = {.method = "POST",
                             .target = force ? "/api/tags?force=1" : "/api/tags",
-                            .body = (char *)body->data,
+                            .body = buf_text(body),
                             .timeout_ms = CALL_TIMEOUT_MS,
                             .once = force};
 

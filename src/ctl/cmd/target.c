@@ -8,12 +8,6 @@
 
 #include "src/ctl/net/exchange.h"
 
-static void end(struct target *target)
-{
-    buf_put(&target->text, "", 1);
-    target->text.len--;
-}
-
 void target_init(struct target *target, const char *path, const char *name)
 {
     *target = (struct target){0};
@@ -21,7 +15,6 @@ void target_init(struct target *target, const char *path, const char *name)
     if (name != NULL) {
         exchange_encode(&target->text, name);
     }
-    end(target);
 }
 
 void target_add(struct target *target, const char *option, const char *value)
@@ -30,7 +23,6 @@ void target_add(struct target *target, const char *option, const char *value)
         buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
         exchange_encode(&target->text, value);
         target->has_option = true;
-        end(target);
     }
 }
 
@@ -42,9 +34,9 @@ void target_add_number(struct target *target, const char *option, uint64_t value
     target_add(target, option, text);
 }
 
-const char *target_text(const struct target *target)
+const char *target_text(struct target *target)
 {
-    return (const char *)target->text.data;
+    return buf_text(&target->text);
 }
 
 void target_free(struct target *target)

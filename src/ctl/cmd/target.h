@@ -9,7 +9,7 @@
 #include "src/base/buf.h"
 
 struct target {
-    struct buf text; /* with a NUL behind it */
+    struct buf text;
     bool has_option;
 };
 
@@ -20,7 +20,8 @@ void target_init(struct target *target, const char *path, const char *name);
 void target_add(struct target *target, const char *option, const char *value);
 void target_add_number(struct target *target, const char *option, uint64_t value);
 
-const char *target_text(const struct target *target);
+/* Borrowed until the next option. */
+const char *target_text(struct target *target);
 void target_free(struct target *target);
 
 /* One that is freed at the end of its block. */

@@ -167,11 +167,10 @@ static enum exchange_outcome send_to(struct asking *asking, const struct server 
     enum exchange_outcome outcome;
 
     buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, ask->target);
-    buf_put(&url, "", 1);
     left_ms = left_ms == 0 ? 1 : left_ms;
     const struct exchange_request request = {
         .method = ask->method != NULL ? ask->method : "GET",
-        .url = (char *)url.data,
+        .url = buf_text(&url),
         .body = ask->body,
         .body_len = ask->body == NULL   ? 0
                     : ask->body_len > 0 ? ask->body_len
@@ -183,8 +182,8 @@ static enum exchange_outcome send_to(struct asking *asking, const struct server 
     };
     outcome = exchange_do(asking->cluster->exchange, &request, ret_got, &why);
     if (outcome != EXCHANGE_DONE) {
-        buf_printf(&asking->failures, "%s%s: %.*s", asking->failures.len > 0 ? "\n" : "", address,
-                   (int)why.len, (const char *)why.data);
+        buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address,
+                   buf_text(&why));
     }
     return outcome;
 }
@@ -284,10 +283,9 @@ static enum ctl_exit tell_failure(struct asking *asking)
     }
     if (!has_answer) {
         answer->error.len = 0;
-        buf_printf(&answer->error, "%s%s%.*s",
+        buf_printf(&answer->error, "%s%s%s",
                    asking->may_be ? "no answer came" : "no server answers",
-                   asking->failures.len > 0 ? ": " : "", (int)asking->failures.len,
-                   (const char *)asking->failures.data);
+                   asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
     }
     if (asking->may_be) {
         buf_printf(&answer->error, "%s", what);

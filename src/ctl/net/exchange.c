@@ -140,8 +140,7 @@ static struct curl_slist *add_header(struct curl_slist *headers, const char *nam
     BUF_LOCAL(line);
 
     buf_printf(&line, "%s%s", name, value);
-    buf_put(&line, "", 1);
-    headers = MUST_HAVE(curl_slist_append(headers, (char *)line.data));
+    headers = MUST_HAVE(curl_slist_append(headers, buf_text(&line)));
     explicit_bzero(line.data, line.capacity);
     return headers;
 }
@@ -214,8 +213,7 @@ enum exchange_outcome exchange_do(struct exchange *exchange, const struct exchan
     set_tls(exchange->curl, exchange->settings);
     code = curl_easy_perform(exchange->curl);
     must(curl_easy_getinfo(exchange->curl, CURLINFO_RESPONSE_CODE, &ret_answer->status));
-    buf_put(&ret_answer->body, "", 1);
-    ret_answer->body.len--;
+    (void)buf_text(&ret_answer->body);
     curl_slist_free_all(headers);
     return outcome_of(exchange, code, why);
 }

@@ -169,7 +169,6 @@ static bool default_path(struct buf *out)
     } else {
         return false;
     }
-    buf_put(out, "", 1);
     return true;
 }
 
@@ -183,12 +182,11 @@ static int take_file(struct settings *settings, struct buf *why)
 
     if (named != NULL) {
         buf_printf(&path, "%s", named);
-        buf_put(&path, "", 1);
     } else if (!default_path(&path)) {
         return 0;
     }
-    err = read_file((char *)path.data, 022,
-                    "whoever may write to it could send your token elsewhere", &text, why);
+    err = read_file(buf_text(&path), 022, "whoever may write to it could send your token elsewhere",
+                    &text, why);
     if (err == ERR_NOT_FOUND && named == NULL) {
         why->len = 0;
         err = 0;
@@ -196,7 +194,7 @@ static int take_file(struct settings *settings, struct buf *why)
         char *rest = (char *)text.data;
 
         for (char *line; err == 0 && (line = strsep(&rest, "\n")) != NULL;) {
-            err = take_line(settings, (char *)path.data, ++number, line, why);
+            err = take_line(settings, buf_text(&path), ++number, line, why);
         }
     }
     return err == 0 ? 0 : ERR_INVALID;
