@@ -225,7 +225,7 @@ static void put_zsh(commands_t commands, struct buf *out)
 
 /* --- fish --- */
 
-/* Single quotes within single quotes. */
+/* Single quotes within single quotes; the end of a line. */
 static void put_fish_text(const char *text, struct buf *out)
 {
     buf_put(out, "'", 1);
@@ -235,7 +235,7 @@ static void put_fish_text(const char *text, struct buf *out)
         }
         buf_put(out, text, 1);
     }
-    buf_put(out, "'", 1);
+    buf_put(out, "'\n", 2);
 }
 
 static void put_fish_options(const char *when, const struct option_about *option, struct buf *out)
@@ -250,7 +250,6 @@ static void put_fish_options(const char *when, const struct option_about *option
         }
         buf_printf(out, " -d ");
         put_fish_text(option->text, out);
-        buf_put(out, "\n", 1);
     }
 }
 
@@ -262,7 +261,6 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
     if (is_first_of_family(commands, at)) {
         buf_printf(out, "complete -c leafctl -n __fish_use_subcommand -a %s -d ", command->family);
         put_fish_text(command->name != NULL ? "" : command->summary, out);
-        buf_put(out, "\n", 1);
     }
     if (command->name != NULL) {
         BUF_LOCAL(names);
@@ -273,7 +271,6 @@ static void put_fish_command(commands_t commands, commands_t at, struct buf *out
                    "__fish_seen_subcommand_from %s' -a %s -d ",
                    command->family, buf_text(&names), command->name);
         put_fish_text(command->summary, out);
-        buf_put(out, "\n", 1);
     }
     buf_printf(&when, " -n '__fish_seen_subcommand_from %s", command->family);
     if (command->name != NULL) {

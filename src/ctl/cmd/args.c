@@ -26,16 +26,6 @@ struct parsing {
 
 /* --- which command --- */
 
-static bool is_family(const struct parsing *parsing, const char *word)
-{
-    for (const struct command *const *c = parsing->commands; *c != NULL; c++) {
-        if (strcmp((*c)->family, word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The command that these words name, and how many of them do; NULL: none yet. */
 static const struct command *find(const struct parsing *parsing, unsigned *ret_used)
 {
@@ -67,18 +57,16 @@ static enum ctl_exit unknown_command(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    if (!is_family(parsing, parsing->words[0])) {
-        return ctl_fail(CTL_USAGE, "there is no command \"%s\"; see leafctl --help",
-                        parsing->words[0]);
-    }
     for (const struct command *const *c = parsing->commands; *c != NULL; c++) {
         if (strcmp((*c)->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", (*c)->name);
         }
     }
-    (void)ctl_fail(CTL_USAGE, "%s: say which:%.*s", parsing->words[0], (int)names.len,
-                   (const char *)names.data);
-    return CTL_USAGE;
+    if (names.len == 0) {
+        return ctl_fail(CTL_USAGE, "there is no command \"%s\"; see leafctl --help",
+                        parsing->words[0]);
+    }
+    return ctl_fail(CTL_USAGE, "%s: say which:%s", parsing->words[0], buf_text(&names));
 }
 
 /* --- options --- */
@@ -184,15 +172,6 @@ static enum ctl_exit take_option(struct parsing *parsing, const char *word)
     return take_own(parsing, word, name, len, given);
 }
 
-static enum ctl_exit take_word(struct parsing *parsing, const char *word)
-{
-    if (parsing->count == WORDS_MAX) {
-        return ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
-    }
-    parsing->words[parsing->count++] = word;
-    return CTL_DONE;
-}
-
 /* --- all of it --- */
 
 /* How many operands a command takes, by what its usage says: a word each, in brackets if it may be
@@ -217,11 +196,10 @@ static bool takes(const char *operands, unsigned given)
 static enum ctl_exit take_operands(struct parsing *parsing)
 {
     struct ctl *ctl = parsing->ctl;
-    const struct command *command;
     unsigned used = 0;
+    const struct command *command = find(parsing, &used);
     unsigned given;
 
-    command = find(parsing, &used);
     ctl->command = command;
     if (*parsing->action != ARGS_RUN) {
         return CTL_DONE;
@@ -259,8 +237,10 @@ enum ctl_exit args_parse(struct ctl *ctl, const struct command *const *commands,
             parsing.only_words = true;
         } else if (!parsing.only_words && word[0] == '-' && word[1] != '\0') {
             code = take_option(&parsing, word);
+        } else if (parsing.count == WORDS_MAX) {
+            code = ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
         } else {
-            code = take_word(&parsing, word);
+            parsing.words[parsing.count++] = word;
         }
     }
     return code == CTL_DONE ? take_operands(&parsing) : code;

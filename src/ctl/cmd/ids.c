@@ -127,7 +127,6 @@ static enum ctl_exit run_next(struct ctl *ctl)
     const char *key = ctl_option(ctl, "idempotency-key");
     bool whole = key != NULL || ctl_option(ctl, "contiguous") != NULL;
     uint64_t wanted = 1;
-    uint64_t each = LIMIT_COUNT;
     enum ctl_exit code =
         ctl_number("count", ctl_option(ctl, "count"), 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
 
@@ -143,7 +142,7 @@ static enum ctl_exit run_next(struct ctl *ctl)
         }
     }
     for (uint64_t had = 0; code == CTL_DONE && had < wanted;) {
-        uint64_t count = wanted - had < each ? wanted - had : each;
+        uint64_t count = wanted - had < LIMIT_COUNT ? wanted - had : LIMIT_COUNT;
 
         code = ask_ids(ctl, path, count, key);
         had += code == CTL_DONE ? count : 0;

@@ -40,11 +40,11 @@ enum ctl_exit status_get(struct ctl *ctl, const size_t *server, struct answer *r
     return ctl_must_be_object(ret);
 }
 
-static void put_text(struct buf *out, const char *label, const char *text)
+/* Append `before` as it is, and then a text of others. */
+static void put_text(struct buf *out, const char *before, const char *text)
 {
-    buf_printf(out, "%-9s ", label);
+    buf_printf(out, "%s", before);
     clean_text(out, text);
-    buf_put(out, "\n", 1);
 }
 
 /* Who leads, and which term it is. */
@@ -53,10 +53,8 @@ static void put_head(const json_t *status, const struct quorum *quorum, struct b
     const json_t *level = json_object_get(status, "level");
     int64_t leader = field_number(status, "leader_id", 0);
 
-    buf_printf(out, "cluster   ");
-    clean_text(out, field_text(status, "cluster_id"));
-    buf_printf(out, " (uid ");
-    clean_text(out, field_text(status, "uid"));
+    put_text(out, "cluster   ", field_text(status, "cluster_id"));
+    put_text(out, " (uid ", field_text(status, "uid"));
     buf_printf(out, "), as node %" PRId64 " sees it\n", field_number(status, "node_id", 0));
     if (leader > 0) {
         buf_printf(out, "leader    node %" PRId64 ", term %" PRId64 "\n", leader,
@@ -66,7 +64,8 @@ static void put_head(const json_t *status, const struct quorum *quorum, struct b
                    field_number(status, "term", 0));
     }
     buf_printf(out, "level     %" PRId64 "\n", field_number(level, "number", 0));
-    put_text(out, "quorum", quorum->text);
+    put_text(out, "quorum    ", quorum->text);
+    buf_put(out, "\n", 1);
 }
 
 static void put_member(struct grid *grid, const json_t *status, const json_t *member)
@@ -127,8 +126,7 @@ static void put_change(const json_t *status, struct buf *out)
     const json_t *change = json_object_get(status, "change");
 
     if (json_is_object(change)) {
-        buf_printf(out, "\nchange    ");
-        clean_text(out, field_text(change, "kind"));
+        put_text(out, "\nchange    ", field_text(change, "kind"));
         buf_printf(out, " of node %" PRId64 ": ", field_number(change, "id", 0));
         clean_text(out, field_text(change, "state"));
         buf_put(out, "\n", 1);
@@ -170,10 +168,8 @@ static void put_alarms(const json_t *status, struct buf *out)
     for (size_t i = 0; i < field_count(status, "certificates"); i++) {
         const json_t *certificate = field_item(status, "certificates", i);
 
-        buf_printf(out, "%-9s ", "cert");
-        clean_text(out, field_text(certificate, "what"));
-        buf_printf(out, " ends ");
-        clean_text(out, field_text(certificate, "expires"));
+        put_text(out, "cert      ", field_text(certificate, "what"));
+        put_text(out, " ends ", field_text(certificate, "expires"));
         buf_put(out, "\n", 1);
     }
     if (json_is_array(json_object_get(status, "alarms"))) {
@@ -182,16 +178,11 @@ static void put_alarms(const json_t *status, struct buf *out)
     for (size_t i = 0; i < count; i++) {
         const json_t *alarm = field_item(status, "alarms", i);
 
-        buf_printf(out, "  ");
-        clean_text(out, field_text(alarm, "severity"));
-        buf_printf(out, ": ");
-        clean_text(out, field_text(alarm, "name"));
-        buf_printf(out, " since ");
-        clean_text(out, field_text(alarm, "since"));
-        buf_printf(out, ": ");
-        clean_text(out, field_text(alarm, "text"));
-        buf_printf(out, "\n    do: ");
-        clean_text(out, field_text(alarm, "do"));
+        put_text(out, "  ", field_text(alarm, "severity"));
+        put_text(out, ": ", field_text(alarm, "name"));
+        put_text(out, " since ", field_text(alarm, "since"));
+        put_text(out, ": ", field_text(alarm, "text"));
+        put_text(out, "\n    do: ", field_text(alarm, "do"));
         buf_put(out, "\n", 1);
     }
 }

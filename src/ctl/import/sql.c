@@ -102,24 +102,18 @@ static bool is_wanted(const struct reading *reading, const struct buf *name)
 
 /* --- CREATE TABLE: the order of the columns --- */
 
-static bool begins_a_key(const struct token *token)
-{
-    static const char *const words[] = {"primary",    "key",      "unique",  "index",
-                                        "constraint", "fulltext", "spatial", "check",
-                                        "foreign",    "period",   NULL};
-
-    return is_one_of(token, words);
-}
-
 /* Between the parentheses of CREATE TABLE. */
 static struct token read_definitions(struct reading *reading, struct columns *columns)
 {
+    static const char *const keys[] = {"primary",    "key",      "unique",  "index",
+                                       "constraint", "fulltext", "spatial", "check",
+                                       "foreign",    "period",   NULL};
     struct token token = next(reading);
     bool first = true; /* of a column, or a key */
 
     for (int depth = 1; token.kind != TOKEN_END; token = next(reading)) {
         if (first && depth == 1 &&
-            (token.kind == TOKEN_NAME || (token.kind == TOKEN_WORD && !begins_a_key(&token)))) {
+            (token.kind == TOKEN_NAME || (token.kind == TOKEN_WORD && !is_one_of(&token, keys)))) {
             columns_add(columns, meaning_of(reading, &token));
         }
         depth += token_is_char(&token, '(') - token_is_char(&token, ')');
@@ -316,15 +310,6 @@ static struct token read_value(struct reading *reading, struct value *value)
 
 /* --- INSERT --- */
 
-static void add_row_error(struct reading *reading, const struct row *row, const char *column,
-                          const struct value *value)
-{
-    char place[ROW_PLACE_BYTES];
-
-    messages_add(&reading->rows->errors, "%s: %s: %s%s%s", row_place(row, place), column,
-                 value->wrong, value->shown[0] != '\0' ? " " : "", value->shown);
-}
-
 /* One (value, ...) behind its opening parenthesis. False: the file is cut off. */
 static bool read_row(struct reading *reading, const struct columns *columns, struct row *row)
 {
@@ -345,7 +330,9 @@ static bool read_row(struct reading *reading, const struct columns *columns, str
         }
         count++;
         if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
-            add_row_error(reading, row, reading->source->columns[meaning], &value);
+            messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
+                         reading->source->columns[meaning], value.wrong,
+                         value.shown[0] != '\0' ? " " : "", value.shown);
         }
         if (meaning != NO_COLUMN) {
             row->values[meaning] = value.bytes;

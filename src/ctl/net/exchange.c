@@ -35,11 +35,9 @@ struct exchange *exchange_new(const struct settings *settings)
 
 void exchange_free(struct exchange *exchange)
 {
-    if (exchange != NULL) {
-        curl_easy_cleanup(exchange->curl);
-        curl_global_cleanup();
-        free(exchange);
-    }
+    curl_easy_cleanup(exchange->curl);
+    curl_global_cleanup();
+    free(exchange);
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *data)

@@ -53,7 +53,7 @@ struct exchange;
 
 /* settings: borrowed as long as the exchange. */
 struct exchange *exchange_new(const struct settings *settings);
-void exchange_free(struct exchange *exchange); /* NULL-safe */
+void exchange_free(struct exchange *exchange);
 
 /* why: a text is appended unless it is EXCHANGE_DONE. The answer is the caller's to free. */
 enum exchange_outcome exchange_do(struct exchange *exchange, const struct exchange_request *request,
