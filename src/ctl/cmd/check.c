@@ -84,15 +84,13 @@ static void ask_server(struct checking *checking, size_t which)
     const struct server *server = &servers->list[which];
     ANSWER_LOCAL(answer);
     enum ctl_exit code = status_get(checking->ctl, &which, &answer);
-    int64_t node;
 
     if (code == CTL_DONE) {
         checking->answered++;
         of_uid(checking, server->address, answer.json);
         opinion_status(&checking->findings, answer.json, clock_wall_ms(clock_system()));
         of_transport(checking, server);
-        node = field_number(answer.json, "node_id", 0);
-        ask_ready(checking, which, server->address, node);
+        ask_ready(checking, which, server->address, field_number(answer.json, "node_id", 0));
         return;
     }
     checking->code = code;

@@ -134,17 +134,15 @@ static void add_row(const struct source *source, char *const *values, const unsi
 static int query(const struct client *client, void *connection, const struct source *source,
                  const char *table, struct rows *rows, struct buf *why)
 {
-    struct buf text = BUF_INIT;
-    int err = put_query(source, table, &text, why);
+    BUF_LOCAL(text);
     void *result = NULL;
     char **values;
 
-    if (err == 0 && client->query(connection, (char *)text.data, text.len) == 0) {
-        result = client->use_result(connection);
+    if (put_query(source, table, &text, why) != 0) {
+        return ERR_INVALID;
     }
-    buf_free(&text);
-    if (err != 0) {
-        return err;
+    if (client->query(connection, (char *)text.data, text.len) == 0) {
+        result = client->use_result(connection);
     }
     if (result == NULL) {
         return tell_error(client, connection, "the table cannot be read", why);

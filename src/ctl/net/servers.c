@@ -84,16 +84,6 @@ const char *server_address(const struct server *server, enum door door)
     return server->other[door][0] != '\0' ? server->other[door] : NULL;
 }
 
-/* A wildcard is reached at the host that was asked. */
-static void at_same_host(struct server *server, enum door door, const struct address *asked,
-                         const struct address *told)
-{
-    bool ipv6 = strchr(asked->host, ':') != NULL;
-
-    (void)snprintf(server->other[door], sizeof server->other[door], ipv6 ? "[%s]:%s" : "%s:%s",
-                   asked->host, told->port);
-}
-
 bool server_learn(struct server *server, enum door door, const char *message)
 {
     const char *text = message != NULL ? strstr(message, BETWEEN_DOORS) : NULL;
@@ -109,8 +99,10 @@ bool server_learn(struct server *server, enum door door, const char *message)
         return false;
     }
     ASSERT(address_split(server->address, &asked) == 0);
-    if (address_is_wildcard(text)) {
-        at_same_host(server, door, &asked, &told);
+    if (address_is_wildcard(text)) { /* which is reached at the host that was asked */
+        (void)snprintf(server->other[door], sizeof server->other[door],
+                       strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
+                       told.port);
         return true;
     }
     if (address_is_loopback(text) && !address_is_loopback(server->address)) {
