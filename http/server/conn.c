@@ -24,8 +24,6 @@
  * become so much too early: by this part of the idle time is it late. */
 #define IDLE_LATE_PART 64
 
-#define TOO_LARGE "the body is larger than this route takes (limit in bytes)"
-
 /* What serving a request counts for, beside its bytes. */
 #define REQUEST_WORK_BYTES 512
 
@@ -137,32 +135,43 @@ HOT static void count_output(struct conn *conn)
     budget_output(&conn->conns->budget, &conn->output.counted, output_held_bytes(&conn->output));
 }
 
+/* The name of a refusal, and what conn_refuse() answers; the others are told elsewhere. */
+static const struct refusal {
+    const char *name;
+    int status; /* 429: a quota */
+    const char *code;
+    const char *why;
+} refusals[CONN_REFUSALS] = {
+    [CONN_REFUSED_FULL] = {"connections", 503, "overloaded", "too many connections are open"},
+    [CONN_REFUSED_SHARE] = {"connections_share", 503, "overloaded",
+                            "many connections are open, and this client has more than its share"},
+    [CONN_REFUSED_CONNECTIONS] = {"connections_quota", 429, "quota",
+                                  "this client has too many connections"},
+    [CONN_REFUSED_LARGE] = {"body_large", 413, "body_too_large",
+                            "the body is larger than this route takes (limit in bytes)"},
+    [CONN_REFUSED_BODIES] = {"bodies", 503, "overloaded",
+                             "too many request bodies are being received"},
+    [CONN_REFUSED_BODY_SHARE] = {"bodies_share", 503, "overloaded",
+                                 "this client's request bodies take all the room that one client "
+                                 "may take (http.client-bodies-bytes)"},
+    [CONN_REFUSED_BODY_QUOTA] = {"bodies_quota", 429, "quota",
+                                 "this client sends as many request bodies at a time as its quota "
+                                 "allows"},
+    [CONN_REFUSED_BODY_SLOW] = {"body_slow", 408, "too_slow",
+                                "the request's body came slowly, and its place was needed for "
+                                "another"},
+    [CONN_REFUSED_INPUT] = {"input", 408, "too_slow",
+                            "the request came slowly, and its place was needed for another"},
+    [CONN_REFUSED_READER] = {.name = "reader_slow"},
+    [CONN_REFUSED_REQUESTS] = {.name = "requests_quota", .status = 429},
+    [CONN_REFUSED_IDS] = {.name = "ids_quota", .status = 429},
+    [CONN_REFUSED_KEYS] = {.name = "keys_share"},
+    [CONN_REFUSED_WORKERS] = {.name = "workers_share"},
+};
+
 const char *conn_refusal_name(enum conn_refusal refusal)
 {
-    static const char *const names[CONN_REFUSALS] = {
-        [CONN_REFUSED_FULL] = "connections",
-        [CONN_REFUSED_SHARE] = "connections_share",
-        [CONN_REFUSED_CONNECTIONS] = "connections_quota",
-        [CONN_REFUSED_LARGE] = "body_large",
-        [CONN_REFUSED_BODIES] = "bodies",
-        [CONN_REFUSED_BODY_SHARE] = "bodies_share",
-        [CONN_REFUSED_BODY_QUOTA] = "bodies_quota",
-        [CONN_REFUSED_BODY_SLOW] = "body_slow",
-        [CONN_REFUSED_INPUT] = "input",
-        [CONN_REFUSED_READER] = "reader_slow",
-        [CONN_REFUSED_REQUESTS] = "requests_quota",
-        [CONN_REFUSED_IDS] = "ids_quota",
-        [CONN_REFUSED_KEYS] = "keys_share",
-        [CONN_REFUSED_WORKERS] = "workers_share",
-    };
-
-    return names[refusal];
-}
-
-static bool is_quota(enum conn_refusal refusal)
-{
-    return refusal == CONN_REFUSED_CONNECTIONS || refusal == CONN_REFUSED_BODY_QUOTA ||
-           refusal == CONN_REFUSED_REQUESTS || refusal == CONN_REFUSED_IDS;
+    return refusals[refusal].name;
 }
 
 /* For who asks later why a client was refused: the metrics have no clients. */
@@ -187,7 +196,7 @@ COLD static void count_refusal(struct conn *conn, enum conn_refusal refusal)
     uint64_t before = atomic_fetch_add_explicit(&conn->client->refused, 1, memory_order_relaxed);
 
     conns_count(&conn->conns->counts.refused[refusal], 1);
-    if (is_quota(refusal)) {
+    if (refusals[refusal].status == 429) {
         tell_quota(conn, refusal, before + 1);
     }
 }
@@ -583,38 +592,21 @@ COLD static void conn_reject(struct conn *conn, const struct parser_reject *reje
               reject->limit > 0 ? message : reject->why);
 }
 
-/* --- who asks --- */
-
-const char *conn_certificate(const struct conn *conn)
-{
-    return conn->tls != NULL ? conn->tls->certificate : NULL;
-}
-
 /* The same, for want of room, or for a quota. */
-COLD static void conn_refuse(struct conn *conn, enum conn_refusal refusal, int status,
-                             const char *code, const char *why, uint64_t limit)
+COLD static void conn_refuse(struct conn *conn, enum conn_refusal refusal, uint64_t limit)
 {
-    const struct parser_reject reject = {status, code, why, limit};
+    const struct refusal *how = &refusals[refusal];
+    const struct parser_reject reject = {how->status, how->code, how->why, limit};
 
     count_refusal(conn, refusal);
     conn_reject(conn, &reject);
 }
 
-static void refuse_conn(struct conn *conn, enum conn_refusal refusal)
+/* --- who asks --- */
+
+const char *conn_certificate(const struct conn *conn)
 {
-    switch (refusal) {
-    case CONN_REFUSED_CONNECTIONS:
-        conn_refuse(conn, refusal, 429, "quota", "this client has too many connections",
-                    conn->client->connections_max);
-        break;
-    case CONN_REFUSED_SHARE:
-        conn_refuse(conn, refusal, 503, "overloaded",
-                    "many connections are open, and this client has more than its share", 0);
-        break;
-    default:
-        conn_refuse(conn, refusal, 503, "overloaded", "too many connections are open", 0);
-        break;
-    }
+    return conn->tls != NULL ? conn->tls->certificate : NULL;
 }
 
 COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, uint32_t wait_s)
@@ -655,7 +647,7 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
     uint32_t wait_s;
 
     if (conn->over_quota) {
-        refuse_conn(conn, CONN_REFUSED_CONNECTIONS);
+        conn_refuse(conn, CONN_REFUSED_CONNECTIONS, conn->client->connections_max);
         return false;
     }
     wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
@@ -781,8 +773,7 @@ HOT static bool head_done(struct conn *conn)
         return request_serve(conn);
     }
     if (head->content_length > conn->request.body_max) {
-        conn_refuse(conn, CONN_REFUSED_LARGE, 413, "body_too_large", TOO_LARGE,
-                    conn->request.body_max);
+        conn_refuse(conn, CONN_REFUSED_LARGE, conn->request.body_max);
         return true;
     }
     if (head->expect_continue && conn->input.next == conn->input.end) {
@@ -881,26 +872,12 @@ static bool make_way(struct conn *to, enum budget_result full)
             return false;
         }
         if (gives_way(body, to, full)) {
-            conn_refuse(body, CONN_REFUSED_BODY_SLOW, 408, "too_slow",
-                        "the request's body came slowly, and its place was needed for another", 0);
+            conn_refuse(body, CONN_REFUSED_BODY_SLOW, 0);
             conn_rest(body);
             return true;
         }
     }
     return false;
-}
-
-static void refuse_body(struct conn *conn, enum budget_result full)
-{
-    if (full == BUDGET_CLIENT) {
-        conn_refuse(conn, CONN_REFUSED_BODY_SHARE, 503, "overloaded",
-                    "this client's request bodies take all the room that one client may take "
-                    "(http.client-bodies-bytes)",
-                    conn->conns->budget.client_max);
-    } else {
-        conn_refuse(conn, CONN_REFUSED_BODIES, 503, "overloaded",
-                    "too many request bodies are being received", 0);
-    }
 }
 
 /* The first piece of a body that is to be kept. False: its client has too many; answered. */
@@ -910,8 +887,7 @@ static bool body_begin(struct conn *conn)
     uint32_t max = atomic_load_explicit(&client->bodies_max, memory_order_relaxed);
 
     if (max > 0 && atomic_load_explicit(&client->bodies, memory_order_relaxed) >= max) {
-        conn_refuse(conn, CONN_REFUSED_BODY_QUOTA, 429, "quota",
-                    "this client sends as many request bodies at a time as its quota allows", max);
+        conn_refuse(conn, CONN_REFUSED_BODY_QUOTA, max);
         return false;
     }
     atomic_fetch_add_explicit(&client->bodies, 1, memory_order_relaxed);
@@ -942,8 +918,7 @@ static bool body_keep(struct conn *conn, const char *data, size_t len)
     enum budget_result full;
 
     if (conn->parser.body_bytes + conn->parser.body_left > conn->request.body_max) {
-        conn_refuse(conn, CONN_REFUSED_LARGE, 413, "body_too_large", TOO_LARGE,
-                    conn->request.body_max);
+        conn_refuse(conn, CONN_REFUSED_LARGE, conn->request.body_max);
         return false;
     }
     if (conn->request.admission != HTTP_KEEP_BODY || len == 0) {
@@ -957,8 +932,12 @@ static bool body_keep(struct conn *conn, const char *data, size_t len)
         full =
             budget_body(&conn->conns->budget, conn->client, conn->body.len, conn->body.len + len);
     } while (full != BUDGET_OK && make_way(conn, full));
+    if (full == BUDGET_CLIENT) {
+        conn_refuse(conn, CONN_REFUSED_BODY_SHARE, conn->conns->budget.client_max);
+        return false;
+    }
     if (full != BUDGET_OK) {
-        refuse_body(conn, full);
+        conn_refuse(conn, CONN_REFUSED_BODIES, 0);
         return false;
     }
     buf_put(&conn->body, data, len);
@@ -1480,8 +1459,7 @@ COLD static void input_gives_way(struct conn *conn)
         conn_abort(conn, "the input that it keeps gave way to others'");
         return;
     }
-    conn_refuse(conn, CONN_REFUSED_INPUT, 408, "too_slow",
-                "the request came slowly, and its place was needed for another", 0);
+    conn_refuse(conn, CONN_REFUSED_INPUT, 0);
     conn_rest(conn);
 }
 
@@ -1663,7 +1641,8 @@ void conns_take(struct conns *conns, const struct conn_door *door, int fd,
         atomic_fetch_sub_explicit(&client->connections, 1, memory_order_relaxed);
         clients_release(conns->clients, client);
     } else if (refusal != CONN_REFUSALS) {
-        refuse_conn(conn, refusal);
+        conn_refuse(conn, refusal,
+                    refusal == CONN_REFUSED_CONNECTIONS ? client->connections_max : 0);
     } else {
         conn_rest(conn);
     }
