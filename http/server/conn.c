@@ -116,7 +116,7 @@ HOT static bool has_room(const struct conn *conn)
            (output_is_empty(&conn->output) && !budget_output_is_over(budget));
 }
 
-static bool makes_parts(const struct conn *conn)
+HOT static bool makes_parts(const struct conn *conn)
 {
     return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL;
 }
@@ -493,8 +493,7 @@ void conn_stream(struct conn *conn, const char *type)
                                    .close = is_last(conn) || conn_head(conn)->http_1_0};
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
-    response_put_stream(output_buf(&conn->output, &conns->pool), &frame, type,
-                        !conn_head(conn)->http_1_0);
+    response_put_stream(conn_put(conn), &frame, type, !conn_head(conn)->http_1_0);
     count_output(conn);
     latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     conn_queue(conn);
@@ -502,7 +501,7 @@ void conn_stream(struct conn *conn, const char *type)
 
 void conn_stream_put(struct conn *conn, const void *data, size_t len)
 {
-    struct buf *out = output_buf(&conn->output, &conn->conns->pool);
+    struct buf *out = conn_put(conn);
 
     ASSERT(conn->state == CONN_SERVING && len > 0);
     if (conn_head(conn)->http_1_0) {
@@ -518,7 +517,7 @@ void conn_stream_end(struct conn *conn)
 {
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     if (!conn_head(conn)->http_1_0) {
-        response_put_chunk(output_buf(&conn->output, &conn->conns->pool), NULL, 0);
+        response_put_chunk(conn_put(conn), NULL, 0);
     }
     conn->output.reply_count++;
     if (conn->note != NULL) {
@@ -543,7 +542,7 @@ void conn_reply_begin(struct conn *conn, const char *type, const char *extra, si
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     ASSERT(len > 0 && head->method != METHOD_HEAD);
     frame.keep_alive = head->http_1_0 && !frame.close;
-    response_put_head(output_buf(&conn->output, &conns->pool), &frame, 200, type, extra, len);
+    response_put_head(conn_put(conn), &frame, 200, type, extra, len);
     count_output(conn);
     latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     put_off(conn);
@@ -564,7 +563,7 @@ void conn_put_begin(struct conn *conn)
 struct buf *conn_reply_part(struct conn *conn)
 {
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
-    return output_buf(&conn->output, &conn->conns->pool);
+    return conn_put(conn);
 }
 
 void conn_reply_made(struct conn *conn)
@@ -777,7 +776,7 @@ HOT static bool head_done(struct conn *conn)
         return true;
     }
     if (head->expect_continue && conn->input.next == conn->input.end) {
-        buf_put(output_buf(&conn->output, &conn->conns->pool), CONTINUE, sizeof(CONTINUE) - 1);
+        buf_put(conn_put(conn), CONTINUE, sizeof(CONTINUE) - 1);
         conn_queue(conn);
     }
     return true;
@@ -1084,8 +1083,7 @@ static void write_timer_fire(struct timer *timer, uint64_t now_ms)
 /* Does a part of a stream wait to be sent before the next one is asked for? */
 HOT static bool is_streaming(const struct conn *conn)
 {
-    return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL &&
-           conn->output.out.len == 0;
+    return makes_parts(conn) && conn->output.out.len == 0;
 }
 
 /* Give the socket what there is. */
@@ -1131,10 +1129,7 @@ HOT static void conn_send(struct conn *conn)
     }
     if (conn->state == CONN_FINISHING && !has_more) {
         conn_end(conn);
-    } else if (is_streaming(conn)) {
-        put_off(conn);
-        conn_rest(conn);
-    } else if (go_on) {
+    } else if (go_on || is_streaming(conn)) {
         put_off(conn);
         conn_rest(conn);
     }
@@ -1220,8 +1215,8 @@ COLD static void conn_is_plain(struct conn *conn)
     conn_rest(conn);
 }
 
-/* There may be an alert to be sent. */
-COLD static void conn_has_failed(struct conn *conn)
+/* It ends when what is there was sent: an alert, say. */
+COLD static void conn_finish(struct conn *conn)
 {
     conn->ending = CONN_LINGERS;
     conn_move(conn, CONN_FINISHING);
@@ -1258,7 +1253,7 @@ static void conn_handshake(struct conn *conn)
         conn_is_plain(conn);
         return;
     case TLS_FAILED:
-        conn_has_failed(conn);
+        conn_finish(conn);
         return;
     }
 }
@@ -1372,10 +1367,7 @@ COLD static void conn_retire(struct conn *conn, uint64_t now_ms)
         return;
     }
     conn->retired = true;
-    conn->ending = CONN_LINGERS;
-    conn_move(conn, CONN_FINISHING);
-    conn_queue(conn);
-    conn_rest(conn);
+    conn_finish(conn);
 }
 
 static void read_timer_fire(struct timer *timer, uint64_t now_ms)
@@ -1687,12 +1679,11 @@ COLD static void do_later(struct conns *conns)
         put_off_end(conn);
         if (has_room_for_turn(conn)) {
             conn_go_on(conn);
-            conns_flush(conns);
         } else {
             put_off_to(conn, &conns->no_room);
             conn_queue(conn); /* who waits for room keeps none */
-            conns_flush(conns);
         }
+        conns_flush(conns);
     }
 }
 
