@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "scripts/bench/nanoseconds.h"
 #include "src/base/assert.h"
 #include "src/id/alloc/segment.h"
 
@@ -41,14 +41,6 @@ static struct claimer claimers[THREADS_MAX];
 static pthread_barrier_t start;
 static uint64_t claims;
 
-static uint64_t thread_ns(void)
-{
-    struct timespec spent;
-
-    ASSERT(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent) == 0);
-    return (uint64_t)spent.tv_sec * 1000000000U + (uint64_t)spent.tv_nsec;
-}
-
 static void *claim_all(void *data)
 {
     struct claimer *claimer = data;
@@ -58,13 +50,13 @@ static void *claim_all(void *data)
     uint64_t began_ns;
 
     (void)pthread_barrier_wait(&start);
-    began_ns = thread_ns();
+    began_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < claims; i++) {
         ASSERT(segment_claim(&claimer->tag->buffer, 1, &range, &view) == 0);
         ASSERT(range.first > last);
         last = range.first;
     }
-    claimer->cpu_ns = thread_ns() - began_ns;
+    claimer->cpu_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began_ns;
     return NULL;
 }
 

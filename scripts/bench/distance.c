@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "scripts/bench/nanoseconds.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 
@@ -71,14 +72,6 @@ struct chunk {
 static STAILQ_HEAD(, chunk) chunks = STAILQ_HEAD_INITIALIZER(chunks);
 static uint64_t delay_ns;
 static int epoll;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    ASSERT(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
 
 static void watch(int fd, struct way *way)
 {
@@ -130,7 +123,7 @@ static void take(struct way *way)
     len = recv(way->from, chunk->data, CHUNK_BYTES, 0);
     chunk->way = way;
     chunk->len = len > 0 ? (size_t)len : 0;
-    chunk->due_ns = now_ns() + delay_ns;
+    chunk->due_ns = nanoseconds(CLOCK_MONOTONIC) + delay_ns;
     STAILQ_INSERT_TAIL(&chunks, chunk, next);
     if (chunk->len > 0) {
         way->link->holds++;
@@ -166,7 +159,7 @@ static bool pass_on_due(struct timespec *ret_wait)
     struct chunk *chunk;
 
     while ((chunk = STAILQ_FIRST(&chunks)) != NULL) {
-        uint64_t now = now_ns();
+        uint64_t now = nanoseconds(CLOCK_MONOTONIC);
 
         if (chunk->due_ns > now) {
             ret_wait->tv_sec = (time_t)((chunk->due_ns - now) / SECOND_NS);

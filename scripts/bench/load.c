@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "scripts/bench/load_options.h"
+#include "scripts/bench/nanoseconds.h"
 #include "scripts/bench/result.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
@@ -222,7 +223,7 @@ static void conn_readable(struct load *load, struct conn *conn)
     ssize_t len = recv(conn->fd, load->input, sizeof load->input, MSG_DONTWAIT);
     const char *why;
 
-    load->now_ns = result_clock_ns();
+    load->now_ns = nanoseconds(CLOCK_MONOTONIC);
     if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -254,7 +255,7 @@ static void wait_until(struct load *load, uint64_t until_ns)
     for (int i = 0; i < count; i++) {
         conn_readable(load, events[i].data.ptr);
     }
-    load->now_ns = result_clock_ns();
+    load->now_ns = nanoseconds(CLOCK_MONOTONIC);
 }
 
 /* Open a connection; the load has not begun, so waiting for it does no harm. */

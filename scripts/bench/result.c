@@ -6,21 +6,13 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "scripts/bench/nanoseconds.h"
 #include "src/base/assert.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define STEP_BITS 8
 #define STEPS (UINT64_C(1) << 26) /* pages of those that are not used are not there */
-
-uint64_t result_clock_ns(void)
-{
-    struct timespec now;
-
-    ASSERT(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 void result_init(struct result *result)
 {
@@ -38,7 +30,7 @@ void result_free(struct result *result)
 
 void result_begin(struct result *result, uint64_t duration_ns)
 {
-    result->begin_ns = result_clock_ns();
+    result->begin_ns = nanoseconds(CLOCK_MONOTONIC);
     result->stop_ns = result->begin_ns + duration_ns;
 }
 

@@ -19,7 +19,7 @@
 #define RESULT_WHY_BYTES 400
 
 struct result {
-    uint64_t begin_ns; /* the first request may be sent */
+    uint64_t begin_ns; /* the first request may be sent; of CLOCK_MONOTONIC, as the others */
     uint64_t stop_ns;  /* no request is sent any more */
     uint64_t sent;
     uint64_t good;                        /* replies that are as they must be */
@@ -35,9 +35,6 @@ struct result {
     uint64_t latency_max_ns;
     struct idset ids;
 };
-
-/* Nanoseconds of the monotonic clock. */
-uint64_t result_clock_ns(void);
 
 void result_init(struct result *result);
 void result_free(struct result *result);

@@ -41,6 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "scripts/bench/nanoseconds.h"
 #include "src/base/assert.h"
 
 #define WAITING_MAX 256 /* threads of a server that flush at one time */
@@ -63,14 +64,6 @@ struct waiting {
 
 static struct waiting waiting[WAITING_MAX];
 static size_t waiting_count;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    ASSERT(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 /* The content of a small file, with a 0 behind it; false if there is none. */
 static bool read_small(const char *path, char *text, size_t size)
@@ -143,13 +136,13 @@ static void take(int listener, const char *path)
     if (waiting_count == WAITING_MAX) {
         errx(1, "more than %d threads flush at one time", WAITING_MAX);
     }
-    waiting[waiting_count++] = (struct waiting){call.id, now_ns() + delay};
+    waiting[waiting_count++] = (struct waiting){call.id, nanoseconds(CLOCK_MONOTONIC) + delay};
 }
 
 /* Let go what is due; returns when the next one is, UINT64_MAX if nothing waits. */
 static uint64_t release_due(int listener)
 {
-    uint64_t now = now_ns();
+    uint64_t now = nanoseconds(CLOCK_MONOTONIC);
     uint64_t next = UINT64_MAX;
 
     for (size_t i = 0; i < waiting_count;) {
@@ -170,7 +163,7 @@ static _Noreturn void watch(int listener, const char *path)
     for (;;) {
         struct pollfd fd = {.fd = listener, .events = POLLIN};
         uint64_t next = release_due(listener);
-        uint64_t now = now_ns();
+        uint64_t now = nanoseconds(CLOCK_MONOTONIC);
         uint64_t rest = next > now ? next - now : 0;
         struct timespec limit = {(time_t)(rest / 1000000000U), (long)(rest % 1000000000U)};
 
