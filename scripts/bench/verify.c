@@ -11,11 +11,7 @@
 #define RANGE_IDS_MAX 10000000
 
 static const char not_an_id[] = "the body has something that is no id";
-static const char wrong_count[] = "the body has another number of ids than asked for";
-static const char not_rising[] = "ids of one reply do not rise";
-static const char not_strict[] = "an id is below one acknowledged before its request was sent";
 static const char no_field[] = "the body has no such field";
-static const char other_text[] = "the body is another than expected";
 
 /* A body that is gone through, and where its ids go. */
 struct scan {
@@ -59,10 +55,10 @@ static const char *scan_take(struct scan *scan, uint64_t first, uint64_t last)
     }
     idset_add(scan->set, scan->group, first, last);
     if (first <= scan->floor) {
-        return not_strict;
+        return "an id is below one acknowledged before its request was sent";
     }
     if (first <= scan->found.max) {
-        return not_rising;
+        return "ids of one reply do not rise";
     }
     scan->found.count += last - first + 1;
     scan->found.max = last;
@@ -127,8 +123,9 @@ const char *verify_body(const struct verify *verify, struct idset *set, uint32_t
     case VERIFY_ANY:
         return NULL;
     case VERIFY_TEXT:
-        return strlen(verify->text) == len && memcmp(verify->text, body, len) == 0 ? NULL
-                                                                                   : other_text;
+        return strlen(verify->text) == len && memcmp(verify->text, body, len) == 0
+                   ? NULL
+                   : "the body is another than expected";
     case VERIFY_IDS:
         why = scan_ids(&scan);
         break;
@@ -143,7 +140,7 @@ const char *verify_body(const struct verify *verify, struct idset *set, uint32_t
     }
     *ret = scan.found;
     if (why == NULL && (ret->count == 0 || (verify->count && ret->count != verify->count))) {
-        why = wrong_count;
+        why = "the body has another number of ids than asked for";
     }
     return why;
 }

@@ -60,14 +60,6 @@ static int by_key(const void *a, const void *b)
     return order != 0 ? order : by_ids(a, b);
 }
 
-static void sort(struct history_entry *entries, size_t count,
-                 int (*order)(const void *, const void *))
-{
-    if (count > 1) {
-        qsort(entries, count, sizeof *entries, order);
-    }
-}
-
 /* Move the entries that are so before those that are not; returns how many there are. */
 static size_t partition(struct history_entry *entries, size_t count,
                         bool (*is)(const struct history_entry *))
@@ -155,14 +147,14 @@ static void merge_keys(struct check *check)
 {
     struct history_axis *axis = check->axis;
     struct history_entry *entries = axis->entries;
-    size_t end = axis->count;
+    size_t end;
     size_t next;
 
     if (!axis->keyed) {
         return;
     }
     end = partition(entries, axis->count, has_no_key);
-    sort(entries + end, axis->count - end, by_key);
+    qsort(entries + end, axis->count - end, sizeof *entries, by_key);
     for (size_t i = end; i < axis->count; i = next) {
         size_t left;
 
@@ -310,7 +302,7 @@ void history_check_axis(struct history_axis *axis, uint64_t steps, struct report
     if (check.count == 0) {
         return;
     }
-    sort(check.entries, check.count, by_ids);
+    qsort(check.entries, check.count, sizeof *check.entries, by_ids);
     go_up(&check);
     if (history_rises(axis->mode)) {
         go_down(&check);
@@ -319,7 +311,7 @@ void history_check_axis(struct history_axis *axis, uint64_t steps, struct report
         struct history_entry *entries = axis->entries + check.count;
         struct dense_unknown unknown = {.entries = entries, .count = axis->count - check.count};
 
-        sort(entries, unknown.count, by_sent);
+        qsort(entries, unknown.count, sizeof *entries, by_sent);
         dense_check(check.gaps.gaps, check.gaps.count, &unknown, steps, dense_found, &check);
     }
     free(check.gaps.gaps);

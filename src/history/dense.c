@@ -20,10 +20,7 @@ struct dense {
 
 static int by_value(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return x < y ? -1 : x > y;
+    return history_order(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* Sort the lengths and drop the repeated ones. The lowest stays, so each operation has a class. */

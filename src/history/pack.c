@@ -288,7 +288,7 @@ static bool is_hopeless(struct pack *pack, const struct search *search)
 {
     const struct dead_end *end;
 
-    if (pack->dead_ends == NULL || pack->piece_count != pack->gaps[search->at].begin) {
+    if (pack->piece_count != pack->gaps[search->at].begin) {
         return false;
     }
     end = dead_end_slot(pack, search->at);
@@ -298,9 +298,6 @@ static bool is_hopeless(struct pack *pack, const struct search *search)
 
 static void note_hopeless(struct pack *pack, size_t gap)
 {
-    if (pack->dead_ends == NULL) {
-        pack->dead_ends = MUST_HAVE(calloc(DEAD_ENDS, sizeof *pack->dead_ends));
-    }
     *dead_end_slot(pack, gap) = (struct dead_end){
         .hash = {pack->hash[0], pack->hash[1]}, .gap = gap, .search = pack->searches};
 }
@@ -529,15 +526,13 @@ struct pack *pack_new(const struct history_entry *unknown, size_t count, uint64_
     pack->ids = MUST_HAVE(calloc(count + 1, sizeof *pack->ids));
     pack->pieces = MUST_HAVE(calloc(count, sizeof *pack->pieces));
     pack->kept = MUST_HAVE(calloc(count, sizeof *pack->kept));
+    pack->dead_ends = MUST_HAVE(calloc(DEAD_ENDS, sizeof *pack->dead_ends));
     make_classes(pack);
     return pack;
 }
 
 void pack_free(struct pack *pack)
 {
-    if (pack == NULL) {
-        return;
-    }
     free(pack->lengths);
     free(pack->groups);
     free(pack->class_of);

@@ -47,7 +47,6 @@ size_t pack_upto(const uint32_t *lengths, size_t count, uint64_t length);
 /* The operations in the order they were sent, which are not copied. To be freed by pack_free(). */
 struct pack *pack_new(const struct history_entry *unknown, size_t count, uint64_t steps);
 
-/* NULL-safe. */
 void pack_free(struct pack *pack);
 
 /* The next operation was sent by the deadline of the gaps that follow. */
