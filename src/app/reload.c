@@ -94,16 +94,6 @@ static void put_kept(const struct reload *reload, const struct config *next, str
 
 /* --- all or nothing --- */
 
-/* Of those that have prepared, the last one first. */
-static void drop_first(struct reload *reload, size_t count)
-{
-    while (count > 0) {
-        const struct reload_part *part = &reload->parts[--count];
-
-        part->drop(part->data);
-    }
-}
-
 /* 0, or ERR_INVALID: then *ret_part refused, and nothing is prepared. */
 static int prepare_all(struct reload *reload, const struct config *next, const char **ret_part,
                        struct config_error *ret_error)
@@ -113,7 +103,9 @@ static int prepare_all(struct reload *reload, const struct config *next, const c
 
         *ret_part = part->name;
         if (part->prepare(part->data, next, ret_error) != 0) {
-            drop_first(reload, i);
+            while (i-- > 0) { /* those that have prepared, the last one first */
+                reload->parts[i].drop(reload->parts[i].data);
+            }
             return ERR_INVALID;
         }
     }
@@ -160,7 +152,7 @@ static void tell(const struct reload *reload, const struct config *next, const s
 static void take(struct reload *reload, struct config *next)
 {
     enum log_level was = before(reload)->log_level;
-    struct buf changes = BUF_INIT;
+    BUF_LOCAL(changes);
 
     put_changed(reload, next, &changes);
     commit_all(reload, &changes);
@@ -170,7 +162,6 @@ static void take(struct reload *reload, struct config *next)
     log_set_format(next->log_format);
     config_free(reload->in_force);
     reload->in_force = next;
-    buf_free(&changes);
     http_reloads_add(&reload->counts->done);
     http_reloads_set(&reload->counts->done_ms, clock_wall_ms(clock_system()));
 }
@@ -181,12 +172,8 @@ bool reload_run(struct reload *reload)
     const char *part = "settings";
     struct config_error error;
 
-    if (config_load_again(reload->started, next, &error) != 0) {
-        free(next);
-        refuse(reload, part, &error);
-        return false;
-    }
-    if (prepare_all(reload, next, &part, &error) != 0) {
+    if (config_load_again(reload->started, next, &error) != 0 ||
+        prepare_all(reload, next, &part, &error) != 0) {
         config_free(next);
         refuse(reload, part, &error);
         return false;

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
@@ -115,11 +116,9 @@ static uint64_t number_of(const char *name)
     const char *text = getenv(name);
     uint64_t number = 0;
 
-    if (text == NULL || strlen(text) > 18 || text[strspn(text, "0123456789")] != '\0') {
+    if (text == NULL || strlen(text) > 18 ||
+        text_parse_decimal(text, strlen(text), 0, UINT64_MAX, &number) != 0) {
         return 0;
-    }
-    for (; *text != '\0'; text++) {
-        number = number * 10 + (uint64_t)(*text - '0');
     }
     return number;
 }

@@ -184,14 +184,6 @@ static enum config_action command_of(const char *argument)
     return i < sizeof commands / sizeof commands[0] ? commands[i].action : CONFIG_RUN;
 }
 
-/* A flag of yes or no, which may stand alone. */
-static bool setting_is_switch(const char *flag, size_t len)
-{
-    size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
-
-    return row < setting_count && settings[row].type == &setting_boolean;
-}
-
 /* One that is no command: the config file or, if settings are to be taken, a setting; with its
  * value, which may be the next argument. Of a flag given twice the last one holds. */
 static int take_flag(struct config *config, char *const argv[], int *at, bool take,
@@ -201,10 +193,12 @@ static int take_flag(struct config *config, char *const argv[], int *at, bool ta
     size_t len = strcspn(flag, "=");
     bool is_file = strlen(FILE_FLAG) == len && strncmp(flag, FILE_FLAG, len) == 0;
     const char *value = flag[len] == '=' ? flag + len + 1 : argv[*at + 1];
-    bool is_bare =
-        flag[len] != '=' && (value == NULL || value[0] == '-') && setting_is_switch(flag, len);
+    size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
+    /* One of yes or no may stand alone. */
+    bool is_bare = flag[len] != '=' && (value == NULL || value[0] == '-') && row < setting_count &&
+                   settings[row].type == &setting_boolean;
 
-    if (!is_file && setting_find(flag, len, CONFIG_FROM_FLAG) == setting_count) {
+    if (!is_file && row == setting_count) {
         return assign(config, CONFIG_FROM_FLAG, 0, flag, strlen(flag), NULL, ret_error);
     }
     if (is_bare) {
@@ -221,13 +215,14 @@ static int take_flag(struct config *config, char *const argv[], int *at, bool ta
 
 /* What the command line asks for, the config file it names, and settings if they are to be taken.
  * Of commands the first holds: "--help --check-config" shows the help. */
-static int load_arguments(struct config *config, int argc, char *const argv[], bool take,
-                          enum config_action *ret_action, struct config_error *ret_error)
+static int load_arguments(struct config *config, bool take, enum config_action *ret_action,
+                          struct config_error *ret_error)
 {
+    char *const *argv = config->given.argv;
     int rv = 0;
 
     *ret_action = CONFIG_RUN;
-    for (int at = 1; rv == 0 && at < argc; at++) {
+    for (int at = 1; rv == 0 && at < config->given.argc; at++) {
         enum config_action command = command_of(argv[at]);
 
         if (command == CONFIG_RUN) {
@@ -241,9 +236,9 @@ static int load_arguments(struct config *config, int argc, char *const argv[], b
 
 /* --- all of them --- */
 
-static int load_all(struct config *config, int argc, char *const argv[], char *const env[],
-                    struct config_error *ret_error)
+static int load_all(struct config *config, struct config_error *ret_error)
 {
+    char *const *env = config->given.env;
     enum config_action action;
     int rv = config->file[0] == '\0' ? find_file(config, env, ret_error) : 0;
 
@@ -255,7 +250,7 @@ static int load_all(struct config *config, int argc, char *const argv[], char *c
         rv = load_environment(config, env, ret_error);
     }
     if (rv == 0) {
-        rv = load_arguments(config, argc, argv, true, &action, ret_error);
+        rv = load_arguments(config, true, &action, ret_error);
     }
     return rv == 0 ? rules_apply(config, ret_error) : rv;
 }
@@ -266,9 +261,9 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
     int rv;
 
     *ret_config = (struct config){.file = "", .given = {argc, argv, env}};
-    rv = load_arguments(ret_config, argc, argv, false, ret_action, ret_error);
+    rv = load_arguments(ret_config, false, ret_action, ret_error);
     if (rv == 0 && *ret_action < CONFIG_PRINT_DOC) {
-        rv = load_all(ret_config, argc, argv, env, ret_error);
+        rv = load_all(ret_config, ret_error);
     }
     if (rv != 0) {
         config_release(ret_config);

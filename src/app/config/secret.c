@@ -9,6 +9,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
 
@@ -18,19 +19,11 @@
 #define DISTINCT_MIN 20
 #define NEW_SECRET "make one with leafd --new-secret"
 
-static int hex_value(char digit)
-{
-    const char *digits = "0123456789abcdef0123456789ABCDEF";
-    const char *found = digit != '\0' ? strchr(digits, digit) : NULL;
-
-    return found != NULL ? (int)((found - digits) % 16) : -1;
-}
-
 static bool from_hex(const char *text, uint8_t secret[NET_SECRET_BYTES])
 {
     for (size_t i = 0; i < NET_SECRET_BYTES; i++) {
-        int high = hex_value(text[2 * i]);
-        int low = hex_value(text[2 * i + 1]);
+        int high = text_hex_digit(text[2 * i]);
+        int low = text_hex_digit(text[2 * i + 1]);
 
         if (high < 0 || low < 0) {
             return false;

@@ -361,9 +361,8 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
         if (peers.count == setting->max) {
-            (void)config_fail(why, "more than %" PRIu64 " %s", setting->max,
-                              with_id ? "members" : "addresses");
-            return ERR_INVALID;
+            return config_fail(why, "more than %" PRIu64 " %s", setting->max,
+                               with_id ? "members" : "addresses");
         }
         if (parse_peer(trim(item), with_id, &peers.peers[peers.count++], why) != 0 ||
             (with_id && check_new(&peers, why) != 0)) {
