@@ -41,7 +41,7 @@ static int open_auth(struct doors *doors)
     const struct auth_settings settings = auth_settings_of(config);
     struct config_error error = {""};
     char why[TOKENS_WHY_BYTES];
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     bool is_used = config->auth.tokens_file[0] != '\0';
     int rv = config_tokens_read(config, &text, &error);
 
@@ -52,7 +52,6 @@ static int open_auth(struct doors *doors)
             (void)config_fail(&error, "auth.tokens-file %s: %s", config->auth.tokens_file, why);
         }
     }
-    buf_free(&text);
     if (rv != 0) {
         report_tokens_failed(error.text);
     }

@@ -38,12 +38,11 @@
 #define MAPPED_BYTES (1 << 20)
 #define TRIM_BYTES (3 << 20)
 
-/* Print to stdout and free. */
-static enum exit_code print(struct buf *text)
+/* To stdout. */
+static enum exit_code print(const struct buf *text)
 {
     bool written = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
 
-    buf_free(text);
     return written ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
 }
 
@@ -101,7 +100,7 @@ static enum exit_code check(const struct config *config)
 
 static enum exit_code carry_out(enum config_action action, struct config *config)
 {
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
 
     switch (action) {
     case CONFIG_RUN:

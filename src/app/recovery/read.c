@@ -212,7 +212,7 @@ static int apply(struct loading *loading, uint64_t index, const struct store_ent
                  struct store_error *ret_error)
 {
     struct fsm_changes changes = {0};
-    struct buf result = BUF_INIT;
+    BUF_LOCAL(result);
     int err =
         fsm_apply(loading->fsm, index, entry->term, entry->data, entry->len, &result, &changes);
 
@@ -223,7 +223,6 @@ static int apply(struct loading *loading, uint64_t index, const struct store_ent
                   change->value.len);
     }
     fsm_changes_release(&changes);
-    buf_free(&result);
     if (err == ERR_DIVERGED) {
         return store_error_set(ret_error, err,
                                "entry %" PRIu64 " of its log says that its state is not the "

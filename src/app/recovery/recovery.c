@@ -80,10 +80,10 @@ static int compare_with(const char *dir, const struct reach *own, struct reach *
     return 0;
 }
 
-static bool is_lost(const struct options *options, uint64_t node_id)
+static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
 {
-    for (unsigned i = 0; i < options->lost_count; i++) {
-        if (options->lost[i] == node_id) {
+    for (unsigned i = 0; i < count; i++) {
+        if (ids[i] == id) {
             return true;
         }
     }
@@ -104,12 +104,9 @@ static int check_members(const struct options *options, const struct reach *own,
         }
     }
     MEMBER_FOREACH (member, &own->members) {
-        bool is_here = false;
+        bool is_here = is_among(here, here_count, member->id);
 
-        for (unsigned i = 0; i < here_count; i++) {
-            is_here = is_here || here[i] == member->id;
-        }
-        if (is_here == is_lost(options, member->id)) {
+        if (is_here == is_among(options->lost, options->lost_count, member->id)) {
             return store_error_set(
                 ret_error, ERR_INVALID,
                 is_here ? "--lost %" PRIu64 ": its directory is here"

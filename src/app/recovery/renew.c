@@ -147,7 +147,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 static int put_worker(struct renewing *renewing, struct worker_row *row)
 {
     uint8_t key[WORKER_KEY_BYTES] = {FSM_TABLE_WORKERS, (uint8_t)(row->id >> 8), (uint8_t)row->id};
-    struct buf value = BUF_INIT;
+    BUF_LOCAL(value);
     int err;
 
     row->state = WORKER_RELEASED;
@@ -157,7 +157,6 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     row->updated_ms = fsm_later(row->updated_ms, renewing->now_ms);
     worker_row_put(&value, row);
     err = put(renewing, key, sizeof key, value.data, value.len);
-    buf_free(&value);
     renewing->worker_next = row->id + 1u;
     renewing->to->workers++;
     return err == 0
@@ -248,15 +247,12 @@ static int put_birth(struct renewing *renewing)
     const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
                                 .list_digest = prng_entropy() | 1,
                                 .wall_ms = fsm_shown_ms(renewing->now_ms)};
-    struct buf value = BUF_INIT;
-    int err;
+    BUF_LOCAL(value);
 
     fsm_birth_value(&birth, &value);
-    err = put(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
-    buf_free(&value);
     renewing->born = true;
     renewing->to->uid = birth.uid;
-    return err;
+    return put(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
 }
 
 /* -1, 0, 1: the row stands before the birth, is that of the old cluster, or behind it. */

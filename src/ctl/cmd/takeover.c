@@ -25,7 +25,6 @@ void takeover_init(struct takeover *takeover, struct ctl *ctl, const struct impo
     *takeover = (struct takeover){.ctl = ctl,
                                   .tags = tags,
                                   .states = MUST_HAVE(calloc(count, sizeof *takeover->states)),
-                                  .forced = MUST_HAVE(calloc(count, sizeof *takeover->forced)),
                                   .before = MUST_HAVE(calloc(count, sizeof *takeover->before)),
                                   .after = MUST_HAVE(calloc(count, sizeof *takeover->after))};
 }
@@ -33,7 +32,6 @@ void takeover_init(struct takeover *takeover, struct ctl *ctl, const struct impo
 void takeover_free(struct takeover *takeover)
 {
     free(takeover->states);
-    free(takeover->forced);
     free(takeover->before);
     free(takeover->after);
 }
@@ -154,8 +152,7 @@ enum ctl_exit takeover_compare(struct takeover *takeover)
     memset(takeover->counts, 0, sizeof takeover->counts);
     for (size_t i = 0; i < takeover->tags->count; i++) {
         takeover->counts[takeover->states[i]]++;
-        takeover->forced[i] = needs_force(takeover, i);
-        if (takeover->forced[i] && !takeover->force && forced++ < TOLD) {
+        if (needs_force(takeover, i) && !takeover->force && forced++ < TOLD) {
             tell_forced(takeover, i);
         }
         if (takeover->states[i] == TAKEOVER_AHEAD && ahead++ < TOLD) {
@@ -248,7 +245,7 @@ static enum ctl_exit send_kind(struct takeover *takeover, bool force)
     enum ctl_exit code = CTL_DONE;
 
     for (size_t i = 0; code == CTL_DONE && i < takeover->tags->count; i++) {
-        if (takeover->states[i] > TAKEOVER_CHANGE || takeover->forced[i] != force) {
+        if (takeover->states[i] > TAKEOVER_CHANGE || needs_force(takeover, i) != force) {
             continue;
         }
         if (group == 0) {

@@ -29,7 +29,6 @@ struct takeover {
     struct ctl *ctl;
     const struct import_tags *tags;
     uint8_t *states;  /* of each tag */
-    bool *forced;     /* it needs force */
     uint64_t *before; /* max_id in the cluster */
     uint64_t *after;  /* the same, when it was read back; 0: not there */
     size_t counts[4]; /* by state */

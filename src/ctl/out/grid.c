@@ -34,9 +34,7 @@ void grid_cell(struct grid *grid, const char *text)
     size_t width;
 
     clean_text(&grid->text, text);
-    width = grid->text.len == before
-                ? 0
-                : clean_width((const char *)grid->text.data + before, grid->text.len - before);
+    width = clean_width(buf_text(&grid->text) + before, grid->text.len - before);
     buf_put_u32(&grid->sizes, (uint32_t)(grid->text.len - before));
     if (width > grid->widths[column]) {
         grid->widths[column] = width;
