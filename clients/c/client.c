@@ -170,6 +170,11 @@ void client_pause(struct leafd *client, uint64_t until_ns)
 
 /* --- sources --- */
 
+void source_nothing(void *source)
+{
+    (void)source;
+}
+
 static struct source *find_source(struct leafd *client, const struct source_kind *kind,
                                   const char *name)
 {

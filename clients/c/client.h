@@ -41,6 +41,9 @@ struct source_kind {
     void (*free)(void *source);
 };
 
+/* Of a kind that has nothing to do there. */
+void source_nothing(void *source);
+
 /* Begins each source. */
 struct source {
     struct leafd *client;

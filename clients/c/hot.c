@@ -2,9 +2,9 @@
  * sees part of a newer range sees the newer number, too. On x86-64 both are plain moves. */
 #include "segment.h"
 
-static void write_slot(struct hot *hot, uint32_t number, const struct leafd_range *range,
-                       uint32_t low)
+void hot_publish(struct hot *hot, const struct leafd_range *range, uint32_t low)
 {
+    uint32_t number = (uint32_t)(atomic_load(&hot->word) >> 32) + 1;
     struct hot_slot *slot = &hot->slots[number & 1];
     uint32_t size = (uint32_t)(range->last - range->first) + 1;
     /* No range has the number of the other slot. */
@@ -14,12 +14,6 @@ static void write_slot(struct hot *hot, uint32_t number, const struct leafd_rang
     atomic_store_explicit(&slot->low, low, memory_order_release);
     atomic_store_explicit(&slot->number, number, memory_order_release);
     atomic_store_explicit(&hot->word, (uint64_t)number << 32, memory_order_release);
-}
-
-void hot_publish(struct hot *hot, const struct leafd_range *range, uint32_t low)
-{
-    uint32_t number = (uint32_t)(atomic_load(&hot->word) >> 32) + 1;
-    write_slot(hot, number, range, low);
 }
 
 /* Calls that find nothing take, too: long before that spoils the number, it is set back. */

@@ -371,11 +371,6 @@ static void stop(void *source)
     pthread_mutex_unlock(&segment->lock);
 }
 
-static void finish(void *source)
-{
-    (void)source; /* stop() has done all */
-}
-
 static void free_segment(void *source)
 {
     struct leafd_segment *segment = source;
@@ -384,7 +379,8 @@ static void free_segment(void *source)
     pthread_mutex_destroy(&segment->lock);
 }
 
-static const struct source_kind kind = {forget, stop, finish, free_segment};
+/* stop() has done all. */
+static const struct source_kind kind = {forget, stop, source_nothing, free_segment};
 
 static bool make(void *source)
 {

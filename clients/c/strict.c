@@ -90,12 +90,8 @@ int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error
 }
 
 /* Nothing is kept, so there is nothing to end. */
-static void nothing(void *source)
-{
-    (void)source;
-}
-
-static const struct source_kind kind = {nothing, nothing, nothing, nothing};
+static const struct source_kind kind = {source_nothing, source_nothing, source_nothing,
+                                        source_nothing};
 
 static bool make(void *source)
 {

@@ -163,12 +163,8 @@ int64_t leafd_texts_decode(struct leafd_texts *texts, const char *text, uint32_t
 }
 
 /* Nothing is kept that could not stay, so there is nothing to end. */
-static void nothing(void *source)
-{
-    (void)source;
-}
-
-static const struct source_kind kind = {nothing, nothing, nothing, nothing};
+static const struct source_kind kind = {source_nothing, source_nothing, source_nothing,
+                                        source_nothing};
 
 static bool make(void *source)
 {
