@@ -154,14 +154,6 @@ static void list_failures(const struct call *call, const struct attempts *attemp
     }
 }
 
-static int unreachable(const struct call *call, const struct attempts *attempts,
-                       struct leafd_error *error)
-{
-    char failures[900];
-    list_failures(call, attempts, failures, sizeof failures);
-    return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s", failures);
-}
-
 /* After a round: a random half to all of its time, and what Retry-After says. */
 static void wait_for_round(const struct call *call, struct attempts *attempts)
 {
@@ -208,6 +200,7 @@ static void try_elsewhere(const struct call *call, struct attempts *attempts)
 static int run(const struct call *call, struct attempts *attempts, struct line *line,
                struct answer *answer, struct leafd_error *error)
 {
+    char failures[900];
     while (!is_over(call, attempts)) {
         if (atomic_load(&call->client->closed) && !call->after_close) {
             return fault(error, "closed", 0, false, "the client was closed");
@@ -225,7 +218,8 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
             break;
         }
     }
-    return unreachable(call, attempts, error);
+    list_failures(call, attempts, failures, sizeof failures);
+    return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s", failures);
 }
 
 int client_call(const struct call *call, struct line **line, struct answer *answer,

@@ -104,14 +104,11 @@ void lines_wake(struct lines *lines)
     pthread_mutex_unlock(&lines->lock);
 }
 
+/* libcurl takes NULL as nothing. */
 static void line_free(struct line *line)
 {
-    if (line->easy != NULL) {
-        curl_easy_cleanup(line->easy);
-    }
-    if (line->multi != NULL) {
-        curl_multi_cleanup(line->multi);
-    }
+    curl_easy_cleanup(line->easy);
+    curl_multi_cleanup(line->multi);
     free(line);
 }
 

@@ -33,8 +33,8 @@ struct leafd_segment {
     unsigned waiting;      /* calls */
     uint64_t error_until_ns;
     struct leafd_error error;
-    char failures[900]; /* of the request under way */
-    char path[TEXT_ENCODED_BYTES + 64];
+    char failures[900];            /* of the request under way */
+    char name[TEXT_ENCODED_BYTES]; /* as an element of a path */
 };
 
 /* --- ranges --- */
@@ -111,8 +111,9 @@ static int ask(struct leafd_segment *segment, uint32_t count, const char *more,
                const struct call *how, struct grant *grant, struct leafd_error *error)
 {
     struct leafd *client = segment->source.client;
-    char path[sizeof segment->path + 64];
-    (void)snprintf(path, sizeof path, "%s?count=%u&format=range%s", segment->path, count, more);
+    char path[sizeof segment->name + 64];
+    (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u&format=range%s", segment->name,
+                   count, more);
     struct call call = *how;
     call.client = client;
     call.door = &client->ids;
@@ -209,17 +210,13 @@ static void want_more(struct leafd_segment *segment)
 
 /* --- taking --- */
 
-/* What a call that found nothing does next. */
-enum step { TAKE, FAIL };
-
-/* Without a range: wait for one. With the lock. */
-static enum step wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
-                                struct leafd_error *error)
+/* Without a range: wait for one; 0, or -1. With the lock. */
+static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
+                          struct leafd_error *error)
 {
     while (hot_left(segment->hot) == 0 && !publish_next(segment)) {
         if (segment->stopped || atomic_load(&segment->source.client->closed)) {
-            (void)fault(error, "closed", 0, false, "the client was closed");
-            return FAIL;
+            return fault(error, "closed", 0, false, "the client was closed");
         }
         if (!want(segment)) {
             if (now_ns() < segment->error_until_ns && error != NULL) {
@@ -227,17 +224,16 @@ static enum step wait_for_range(struct leafd_segment *segment, uint64_t until_ns
             } else if (now_ns() >= segment->error_until_ns) {
                 (void)fault(error, "no_memory", 0, true, "no thread can be started");
             }
-            return FAIL;
+            return -1;
         }
         if (!condition_wait(&segment->changed, &segment->lock, until_ns) &&
             hot_left(segment->hot) == 0) {
             const char *failures = segment->failures[0] != 0 ? segment->failures : "none has yet";
-            (void)fault(error, "unreachable", 0, true, "no node answered by the deadline: %s",
-                        failures);
-            return FAIL;
+            return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s",
+                         failures);
         }
     }
-    return TAKE;
+    return 0;
 }
 
 /* Make sure that there is a range, in a child of fork, too. */
@@ -248,23 +244,23 @@ static int find_range(struct leafd_segment *segment, uint64_t until_ns, struct l
         return -1;
     }
     pthread_mutex_lock(&segment->lock);
-    enum step step = TAKE;
+    int result = 0;
     if (hot_left(segment->hot) == 0 && !publish_next(segment)) {
         COUNT(client, waits);
         segment->waiting++;
-        step = wait_for_range(segment, until_ns, error);
+        result = wait_for_range(segment, until_ns, error);
         segment->waiting--;
     }
     /* A range that begins with less than half. */
-    if (step == TAKE && segment->spare.at == segment->spare.count &&
+    if (result == 0 && segment->spare.at == segment->spare.count &&
         (hot_left(segment->hot) + segment->grant.left) * 2 < segment->grant.total) {
         (void)want(segment);
     }
     pthread_mutex_unlock(&segment->lock);
-    if (step == FAIL) {
+    if (result != 0) {
         COUNT(client, errors);
     }
-    return step == TAKE ? 0 : -1;
+    return result;
 }
 
 int leafd_segment_take(struct leafd_segment *segment, size_t count, int64_t *ids,
@@ -386,8 +382,7 @@ static bool make(void *source)
 {
     struct leafd_segment *segment = source;
     segment->hot = wipe_new(sizeof *segment->hot);
-    memcpy(segment->path, "/api/segment/get/", sizeof "/api/segment/get/");
-    text_encode(segment->source.name, segment->path + strlen(segment->path));
+    text_encode(segment->source.name, segment->name);
     forget(source);
     return segment->hot != NULL;
 }

@@ -1,7 +1,7 @@
 /* A source of snowflake ids (docs/clients.md, Snowflake ids): a worker id, and the thread that
  * renews it.
  *
- * The happy path: next() stamps by the lease that hot->lease points to. Failure modes: without one
+ * The happy path: next() stamps by the lease that *lease points to. Failure modes: without one
  * a worker id is asked for, by the call that needs it; ids go on while renewals fail, up to the
  * window's end. In a child of fork there is no lease: the pointer lies in memory that a fork wipes.
  *
@@ -20,10 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct hot_lease {
-    _Atomic(struct lease *) lease;
-};
-
 /* A lease, and those that were before it. */
 struct held {
     struct lease lease;
@@ -32,7 +28,7 @@ struct held {
 
 struct leafd_snowflake {
     struct source source;
-    struct hot_lease *hot;
+    _Atomic(struct lease *) *lease; /* in memory that a fork wipes */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* acquired, renewed, lost, or the end */
     struct held *held;      /* the newest first */
@@ -247,14 +243,14 @@ static int hold(struct leafd_snowflake *snowflake, const struct grant *grant,
     }
     held->before = snowflake->held;
     snowflake->held = held;
-    atomic_store_explicit(&snowflake->hot->lease, lease, memory_order_release);
+    atomic_store_explicit(snowflake->lease, lease, memory_order_release);
     return 0;
 }
 
 /* It is another's now, or nobody's. With the lock. */
 static void drop(struct leafd_snowflake *snowflake)
 {
-    atomic_store(&snowflake->hot->lease, NULL);
+    atomic_store(snowflake->lease, NULL);
     if (snowflake->own_name) {
         make_name(snowflake);
     } else {
@@ -287,7 +283,7 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
         (void)condition_wait(&snowflake->changed, &snowflake->lock, until_ns);
     }
     int result = 0;
-    if (atomic_load(&snowflake->hot->lease) != NULL) {
+    if (atomic_load(snowflake->lease) != NULL) {
         /* Another call has got it. */
     } else if (snowflake->acquiring) {
         result = fault(error, "unreachable", 0, true, "no worker id was granted by the deadline");
@@ -374,7 +370,7 @@ static void *keep(void *context)
     struct leafd_snowflake *snowflake = context;
     pthread_mutex_lock(&snowflake->lock);
     while (!snowflake->stopped) {
-        struct lease *lease = atomic_load(&snowflake->hot->lease);
+        struct lease *lease = atomic_load(snowflake->lease);
         if (lease == NULL || now_ns() < snowflake->renew_ns) {
             uint64_t until_ns = lease != NULL ? snowflake->renew_ns : UINT64_MAX;
             (void)condition_wait(&snowflake->changed, &snowflake->lock, until_ns);
@@ -449,7 +445,7 @@ static int stamp_by(struct leafd_snowflake *snowflake, uint64_t until_ns, int64_
     struct leafd *client = snowflake->source.client;
     bool waited = false;
     for (;;) {
-        struct lease *lease = atomic_load(&snowflake->hot->lease);
+        struct lease *lease = atomic_load(snowflake->lease);
         if (lease == NULL) {
             if (find_lease(snowflake, until_ns, error) != 0) {
                 return -1;
@@ -479,7 +475,7 @@ int64_t leafd_snowflake_next_within(struct leafd_snowflake *snowflake, uint32_t 
 {
     struct leafd *client = snowflake->source.client;
     int64_t id;
-    struct lease *lease = atomic_load_explicit(&snowflake->hot->lease, memory_order_acquire);
+    struct lease *lease = atomic_load_explicit(snowflake->lease, memory_order_acquire);
     if (lease != NULL) {
         int64_t last_ms = lease_last_ms(lease);
         int64_t now_ms = wall_ms();
@@ -559,7 +555,7 @@ static void stop(void *source)
 static void finish(void *source)
 {
     struct leafd_snowflake *snowflake = source;
-    struct lease *lease = atomic_exchange(&snowflake->hot->lease, NULL);
+    struct lease *lease = atomic_exchange(snowflake->lease, NULL);
     if (lease == NULL) {
         return;
     }
@@ -576,7 +572,7 @@ static void free_snowflake(void *source)
         snowflake->held = held->before;
         free(held);
     }
-    wipe_free(snowflake->hot, sizeof *snowflake->hot);
+    wipe_free((void *)snowflake->lease, sizeof *snowflake->lease);
     pthread_cond_destroy(&snowflake->changed);
     pthread_mutex_destroy(&snowflake->lock);
 }
@@ -586,11 +582,11 @@ static const struct source_kind kind = {forget, stop, finish, free_snowflake};
 static bool make(void *source)
 {
     struct leafd_snowflake *snowflake = source;
-    snowflake->hot = wipe_new(sizeof *snowflake->hot);
+    snowflake->lease = wipe_new(sizeof *snowflake->lease);
     snowflake->own_name = snowflake->source.name[0] == 0;
     memcpy(snowflake->name, snowflake->source.name, sizeof snowflake->name);
     forget(source);
-    return snowflake->hot != NULL;
+    return snowflake->lease != NULL;
 }
 
 struct leafd_snowflake *leafd_snowflake(struct leafd *client, const char *name,

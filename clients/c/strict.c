@@ -6,11 +6,10 @@
 #include "text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct leafd_strict {
     struct source source;
-    char path[TEXT_ENCODED_BYTES + 64];
+    char name[TEXT_ENCODED_BYTES]; /* as an element of a path */
 };
 
 static int ask(struct leafd_strict *strict, uint32_t count, const char *key,
@@ -18,8 +17,9 @@ static int ask(struct leafd_strict *strict, uint32_t count, const char *key,
                struct leafd_error *error)
 {
     struct leafd *client = strict->source.client;
-    char path[sizeof strict->path + 64];
-    (void)snprintf(path, sizeof path, "%s?count=%u&format=range", strict->path, count);
+    char path[sizeof strict->name + 64];
+    (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u&format=range", strict->name,
+                   count);
     struct line *line;
     struct answer answer;
     if (client_get(client, &client->ids, path, key, until_ns, &line, &answer, error) != 0) {
@@ -96,8 +96,7 @@ static const struct source_kind kind = {source_nothing, source_nothing, source_n
 static bool make(void *source)
 {
     struct leafd_strict *strict = source;
-    memcpy(strict->path, "/api/segment/get/", sizeof "/api/segment/get/");
-    text_encode(strict->source.name, strict->path + strlen(strict->path));
+    text_encode(strict->source.name, strict->name);
     return true;
 }
 
