@@ -124,6 +124,17 @@ static void do_open(char **words)
     }
 }
 
+/* Take so many ids of a source, one by one. */
+typedef int take_fn(const char *name, long count, struct ids *ids, struct leafd_error *error);
+
+static void answer_taken(take_fn *take, const char *name, const char *count)
+{
+    struct ids ids = {0};
+    struct leafd_error error;
+    answer_ids(take(name, strtol(count, NULL, 10), &ids, &error), &ids, &error);
+    free(ids.text.bytes);
+}
+
 static int take_segment(const char *tag, long count, struct ids *ids, struct leafd_error *error)
 {
     struct leafd_segment *segment = leafd_segment(leafd, tag, error);
@@ -145,10 +156,7 @@ static int take_segment(const char *tag, long count, struct ids *ids, struct lea
 
 static void do_segment(char **words)
 {
-    struct ids ids = {0};
-    struct leafd_error error;
-    answer_ids(take_segment(words[1], strtol(words[2], NULL, 10), &ids, &error), &ids, &error);
-    free(ids.text.bytes);
+    answer_taken(take_segment, words[1], words[2]);
 }
 
 static void do_range(char **words)
@@ -228,15 +236,12 @@ static int take_strict(const char *tag, long count, struct ids *ids, struct leaf
 
 static void do_strict1(char **words)
 {
-    struct ids ids = {0};
-    struct leafd_error error;
-    answer_ids(take_strict(words[1], strtol(words[2], NULL, 10), &ids, &error), &ids, &error);
-    free(ids.text.bytes);
+    answer_taken(take_strict, words[1], words[2]);
 }
 
-static int take_snowflake(long count, struct ids *ids, struct leafd_error *error)
+static int take_snowflake(const char *name, long count, struct ids *ids, struct leafd_error *error)
 {
-    struct leafd_snowflake *snowflake = leafd_snowflake(leafd, NULL, error);
+    struct leafd_snowflake *snowflake = leafd_snowflake(leafd, name, error);
     int result = snowflake != NULL ? 0 : -1;
     for (long i = 0; i < count && result == 0; i++) {
         int64_t id = leafd_snowflake_next_within(snowflake, deadline, error);
@@ -250,10 +255,7 @@ static int take_snowflake(long count, struct ids *ids, struct leafd_error *error
 
 static void do_snowflake(char **words)
 {
-    struct ids ids = {0};
-    struct leafd_error error;
-    answer_ids(take_snowflake(strtol(words[1], NULL, 10), &ids, &error), &ids, &error);
-    free(ids.text.bytes);
+    answer_taken(take_snowflake, NULL, words[1]);
 }
 
 /* --- threads --- */
@@ -322,17 +324,12 @@ static void do_threads(char **words)
 
 /* --- fork --- */
 
-static int take_for_fork(const char *tag, long count, struct ids *ids, struct leafd_error *error)
-{
-    return tag != NULL ? take_segment(tag, count, ids, error) : take_snowflake(count, ids, error);
-}
-
 /* The child's ids come by a pipe, as the text of an answer; an error as its structure. */
-static void in_child(int out, const char *tag, long count)
+static void in_child(int out, take_fn *take, const char *name, long count)
 {
     struct ids ids = {0};
     struct leafd_error error;
-    int result = take_for_fork(tag, count, &ids, &error);
+    int result = take(name, count, &ids, &error);
     (void)end(&ids);
     const char *bytes = result == 0 ? ids.text.bytes : (const char *)&error;
     size_t left = result == 0 ? ids.text.used : sizeof error;
@@ -348,7 +345,7 @@ static void in_child(int out, const char *tag, long count)
     _exit(result == 0 ? 0 : 1);
 }
 
-static void do_fork_of(const char *tag, long count)
+static void do_fork_of(take_fn *take, const char *name, long count)
 {
     int ends[2];
     struct ids ids = {0};
@@ -359,7 +356,7 @@ static void do_fork_of(const char *tag, long count)
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        in_child(ends[1], tag, count);
+        in_child(ends[1], take, name, count);
     }
     close(ends[1]);
     struct text text = {0};
@@ -373,7 +370,7 @@ static void do_fork_of(const char *tag, long count)
     close(ends[0]);
     int status;
     waitpid(child, &status, 0);
-    int result = take_for_fork(tag, count, &ids, &error);
+    int result = take(name, count, &ids, &error);
     if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
         printf("fault the child ended with %d\n", status);
     } else if (WEXITSTATUS(status) == 1) {
@@ -389,12 +386,12 @@ static void do_fork_of(const char *tag, long count)
 
 static void do_fork(char **words)
 {
-    do_fork_of(words[1], strtol(words[2], NULL, 10));
+    do_fork_of(take_segment, words[1], strtol(words[2], NULL, 10));
 }
 
 static void do_forksnow(char **words)
 {
-    do_fork_of(NULL, strtol(words[1], NULL, 10));
+    do_fork_of(take_snowflake, NULL, strtol(words[1], NULL, 10));
 }
 
 /* --- for so long --- */
@@ -463,7 +460,7 @@ static void do_mix(char **words)
     while (result == 0 && clock_ns() < until) {
         result = take_segment(words[1], 1, &ids[0], &error);
         result = result == 0 ? take_strict(words[2], 1, &ids[1], &error) : result;
-        result = result == 0 ? take_snowflake(1, &ids[2], &error) : result;
+        result = result == 0 ? take_snowflake(NULL, 1, &ids[2], &error) : result;
     }
     if (result != 0) {
         answer_error(&error);
