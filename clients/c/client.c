@@ -24,12 +24,10 @@ static void start_anew(struct leafd *client)
     client->first_job = NULL;
     client->last_job = &client->first_job;
     client->thread_count = client->idle_threads = 0;
-    unsigned char byte[2] = {0};
     char key[TEXT_OWN_KEY_CHARS + 1];
     text_make_key(key);
-    memcpy(byte, key, sizeof byte);
-    atomic_store(&client->ids.current, byte[0] * 31u % client->settings.ids.count);
-    atomic_store(&client->admin.current, byte[1] * 31u % client->settings.admin.count);
+    atomic_store(&client->ids.current, (unsigned)key[0] * 31 % client->settings.ids.count);
+    atomic_store(&client->admin.current, (unsigned)key[1] * 31 % client->settings.admin.count);
 }
 
 struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)

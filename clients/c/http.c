@@ -273,15 +273,6 @@ struct line *line_get(struct lines *lines)
     return line;
 }
 
-static void unlink_line(struct lines *lines, struct line *line)
-{
-    struct line **at = &lines->all;
-    while (*at != line) {
-        at = &(*at)->next;
-    }
-    *at = line->next;
-}
-
 void line_put(struct line *line)
 {
     struct lines *lines = line->lines;
@@ -292,7 +283,11 @@ void line_put(struct line *line)
         lines->idle = line;
         lines->idle_count++;
     } else {
-        unlink_line(lines, line);
+        struct line **at = &lines->all;
+        while (*at != line) {
+            at = &(*at)->next;
+        }
+        *at = line->next;
     }
     pthread_mutex_unlock(&lines->lock);
     if (!keep) {

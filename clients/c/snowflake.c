@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TIME_END_MS ((int64_t)1 << 46) /* leafd grants no window up to there */
+
 /* A lease, and those that were before it. */
 struct held {
     struct lease lease;
@@ -81,12 +83,6 @@ static bool read_layout(json_t *json, struct grant *grant)
     return layout_is_right(&grant->layout) && grant->worker_id >> worker_bits == 0;
 }
 
-/* Bounds of a window that leafd could grant. */
-static bool is_time(int64_t ms)
-{
-    return ms >= 0 && ms < (int64_t)1 << 46;
-}
-
 static int read_grant(const struct answer *answer, struct grant *grant, struct leafd_error *error)
 {
     json_t *json = json_loadb(answer->body, answer->body_bytes, 0, NULL);
@@ -95,8 +91,8 @@ static int read_grant(const struct answer *answer, struct grant *grant, struct l
                 read_number(json, "epoch", &grant->epoch) &&
                 read_number(json, "from_ms", &grant->from_ms) &&
                 read_number(json, "until_ms", &grant->until_ms) && layout != NULL &&
-                grant->epoch > 0 && is_time(grant->until_ms) && grant->from_ms < grant->until_ms &&
-                read_layout(layout, grant);
+                grant->epoch > 0 && grant->until_ms < TIME_END_MS &&
+                grant->from_ms < grant->until_ms && read_layout(layout, grant);
     json_decref(json);
     if (!good) {
         return fault(error, "bad_answer", answer->status, false, "no grant of a worker id: %.200s",
@@ -258,15 +254,6 @@ static void drop(struct leafd_snowflake *snowflake)
     }
 }
 
-static int lost_by_fence(struct leafd_snowflake *snowflake, struct leafd_error *error)
-{
-    snowflake->fenced = false;
-    return fault(error, "fenced", 409, true,
-                 "the worker id of %s is another's now; the next call "
-                 "asks for one",
-                 snowflake->name);
-}
-
 /* Make sure that there is a lease. */
 static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
                       struct leafd_error *error)
@@ -288,7 +275,10 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
     } else if (snowflake->acquiring) {
         result = fault(error, "unreachable", 0, true, "no worker id was granted by the deadline");
     } else if (snowflake->fenced) {
-        result = lost_by_fence(snowflake, error);
+        snowflake->fenced = false;
+        result = fault(error, "fenced", 409, true,
+                       "the worker id of %s is another's now; the next call asks for one",
+                       snowflake->name);
     } else {
         snowflake->acquiring = true;
         pthread_mutex_unlock(&snowflake->lock);
