@@ -49,14 +49,6 @@ static int range_compare(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-static void count_duplicates(struct idset *set, uint64_t first, uint64_t count)
-{
-    if (set->duplicates == 0) {
-        set->first_duplicate = first;
-    }
-    set->duplicates += count;
-}
-
 /* Join a range with the last of the ranges before `kept`, which begins no later. Returns how many
  * are kept. */
 static size_t range_join(struct idset *set, size_t kept, struct idset_range range)
@@ -68,7 +60,8 @@ static size_t range_join(struct idset *set, size_t kept, struct idset_range rang
         uint64_t covered = range_end(last) < end ? range_end(last) : end;
 
         if (covered > range.first) {
-            count_duplicates(set, range.first, covered - range.first);
+            set->first_duplicate = set->duplicates == 0 ? range.first : set->first_duplicate;
+            set->duplicates += covered - range.first;
         }
         if (end == covered || range_extend(last, end)) {
             return kept;
@@ -92,16 +85,6 @@ void idset_sum(struct idset *set)
     set->used = kept;
 }
 
-static void range_append(struct idset *set, struct idset_range range)
-{
-    if (set->used == set->capacity) {
-        idset_sum(set);
-        set->capacity *= set->used > set->capacity / 2 ? 2 : 1;
-        set->ranges = MUST_HAVE(reallocarray(set->ranges, set->capacity, sizeof *set->ranges));
-    }
-    set->ranges[set->used++] = range;
-}
-
 void idset_add(struct idset *set, uint32_t group, uint64_t first, uint64_t last)
 {
     struct idset_range *before = set->used > 0 ? &set->ranges[set->used - 1] : NULL;
@@ -114,5 +97,10 @@ void idset_add(struct idset *set, uint32_t group, uint64_t first, uint64_t last)
         range_extend(before, last + 1)) {
         return;
     }
-    range_append(set, (struct idset_range){first, (uint32_t)(last - first + 1), group});
+    if (set->used == set->capacity) {
+        idset_sum(set);
+        set->capacity *= set->used > set->capacity / 2 ? 2 : 1;
+        set->ranges = MUST_HAVE(reallocarray(set->ranges, set->capacity, sizeof *set->ranges));
+    }
+    set->ranges[set->used++] = (struct idset_range){first, (uint32_t)(last - first + 1), group};
 }

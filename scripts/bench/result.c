@@ -72,13 +72,6 @@ void result_bad(struct result *result, const char *format, ...)
     }
 }
 
-static bool result_is_good(const struct result *result)
-{
-    /* Each request that was not answered by a good reply is sent and not good. */
-    return result->sent > 0 && result->good == result->sent && result->broken == 0 &&
-           result->closed == 0 && result->ids.duplicates == 0;
-}
-
 /* The latency in us that `percent` of 100 good replies did not exceed. */
 static double percentile_us(const struct result *result, double percent)
 {
@@ -147,7 +140,9 @@ bool result_print(struct result *result, FILE *out)
     bool good;
 
     idset_sum(&result->ids);
-    good = result_is_good(result);
+    /* Each request that was not answered by a good reply is sent and not good. */
+    good = result->sent > 0 && result->good == result->sent && result->broken == 0 &&
+           result->closed == 0 && result->ids.duplicates == 0;
     fprintf(out, "{\"ok\":%s,\"seconds\":%.9g,\"sent\":%" PRIu64 ",\"good\":%" PRIu64 ",",
             good ? "true" : "false", seconds, result->sent, result->good);
     fprintf(out, "\"rate\":%.9g,\"ids_rate\":%.9g,",

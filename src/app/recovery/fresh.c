@@ -42,14 +42,6 @@ int fresh_check(const char *dir, struct store_error *ret_error)
     return err;
 }
 
-static void put_configuration(const struct fresh *fresh, struct buf *out)
-{
-    struct configuration configuration = {0};
-
-    configuration_add(&configuration, fresh->node_id, fresh->address, ROLE_VOTER);
-    configuration_encode(&configuration, out);
-}
-
 /* A page size is a power of two up to 64 KiB. */
 static uint64_t map_bytes(const struct fresh *fresh)
 {
@@ -60,6 +52,7 @@ static uint64_t map_bytes(const struct fresh *fresh)
 
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
 {
+    struct configuration configuration = {0};
     BUF_LOCAL(conf);
     BUF_LOCAL(starts);
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
@@ -78,7 +71,8 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
     bool made;
     int err;
 
-    put_configuration(fresh, &conf);
+    configuration_add(&configuration, fresh->node_id, fresh->address, ROLE_VOTER);
+    configuration_encode(&configuration, &conf);
     prepare_member_record(1, &starts);
     install.position = (struct store_position){.index = fresh->index,
                                                .term = fresh->term,
