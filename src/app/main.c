@@ -88,7 +88,7 @@ static enum exit_code run(struct config *config)
 static enum exit_code check(const struct config *config)
 {
     struct config_error error;
-    struct buf text = BUF_INIT;
+    BUF_LOCAL(text);
     int rv = privileges_check(config, &error);
 
     if (rv != 0) {
