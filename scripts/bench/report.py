@@ -141,7 +141,8 @@ def contender_lines(result):
     for contender in result["contenders"]:
         servers = "; ".join(f"{name}: {version}; {settings}"
                             for name, version, settings in contender["servers"])
-        lines.append(f"- {contender['label']} ({servers}): `{contender['command']}`")
+        line = f"- {contender['label']} ({servers}): `{contender['command']}`"
+        lines.append(line.replace(ROOT + os.sep, ""))
     return lines
 
 
