@@ -209,9 +209,7 @@ static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
     sim_upgrade_begin_final(world);
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!node->up && !node->gone && (!node->joins || node->learned.conf.count > 0)) {
             sim_node_start(node);
         }
@@ -251,11 +249,11 @@ static void tell_all(struct sim_world *world)
                   ", persisted %" PRIu64 ", commit %" PRIu64 ", "
                   "applied %" PRIu64 ", configuration %" PRIu64 ", pending %" PRIu64
                   ", links %x, change %u of node %u%s",
-                  node->id, driver_state_name(driver_state(driver)), driver_term(driver),
-                  driver_leader(driver), entry_log_last(&driver->log), driver->persisted,
-                  driver->commit, driver_applied(driver)->index, driver_applied(driver)->conf_index,
-                  driver_pending_change(driver), node->peers, change != NULL ? change->kind : 0,
-                  change != NULL ? (unsigned)change->node_id : 0,
+                  node->id, id_node_state_name((enum id_node_state)driver_state(driver)),
+                  driver_term(driver), driver_leader(driver), entry_log_last(&driver->log),
+                  driver->persisted, driver->commit, driver_applied(driver)->index,
+                  driver_applied(driver)->conf_index, driver_pending_change(driver), node->peers,
+                  change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
                   change != NULL && change->given_up ? ", given up" : "");
     }
 }

@@ -52,25 +52,19 @@ static bool keeps_up(struct sim_node *leader, uint64_t id)
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
-    struct sim_world *world = leader->world;
-    unsigned voters = 0;
-    unsigned working = 0;
+    const struct configuration *conf = driver_configuration(&leader->replica.driver);
     unsigned who = 0;
 
-    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
-        const struct sim_node *node = &world->nodes[server->id - 1];
+    MEMBER_FOREACH (server, conf) {
+        const struct sim_node *node = &leader->world->nodes[server->id - 1];
 
-        if (server->role != ROLE_VOTER) {
-            continue;
-        }
-        voters++;
-        if (node == leader ||
-            (works(node) && sim_reaches(leader, node) && keeps_up(leader, server->id))) {
-            working++;
+        if (server->role == ROLE_VOTER &&
+            (node == leader ||
+             (works(node) && sim_reaches(leader, node) && keeps_up(leader, server->id)))) {
             who |= BIT(server->id);
         }
     }
-    return working >= voters / 2 + 1 ? who : 0;
+    return BIT_COUNT(who) > configuration_voters(conf) / 2 ? who : 0;
 }
 
 /* Changes with each start of one of them. */
@@ -95,11 +89,6 @@ static struct sim_voters voters_of(const struct sim_node *leader, unsigned who)
 
 /* --- who reaches the leader --- */
 
-static struct sim_node *node_of(struct sim_world *world, uint64_t id)
-{
-    return &world->nodes[id - 1];
-}
-
 /* Both ways, and each keeps links with the other. */
 static bool are_linked(const struct sim_node *one, const struct sim_node *other)
 {
@@ -110,7 +99,7 @@ static bool are_linked(const struct sim_node *one, const struct sim_node *other)
 static bool reaches_leader(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    struct sim_node *leader = node_of(world, world->calm.leader);
+    struct sim_node *leader = &world->nodes[world->calm.leader - 1];
 
     if (!works(node) || driver_member(&leader->replica.driver, node->id) == NULL) {
         return false;
@@ -146,18 +135,16 @@ static void look_at_reach(struct sim_world *world, bool same)
 static unsigned deaf_majority(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
-    unsigned voters = 0;
-    unsigned count = 0;
+    const struct configuration *conf = driver_configuration(&leader->replica.driver);
     unsigned who = 0;
 
     if (!sim_is_quiet(world) || driver_pending_change(&leader->replica.driver) != 0) {
         return 0;
     }
-    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
-        struct sim_node *node = node_of(world, server->id);
+    MEMBER_FOREACH (server, conf) {
+        struct sim_node *node = &world->nodes[server->id - 1];
         bool hears = works(node) && !world->cut[leader->id - 1][node->id - 1];
 
-        voters += server->role == ROLE_VOTER;
         if (node == leader || server->role != ROLE_VOTER || !hears) {
             continue;
         }
@@ -169,22 +156,9 @@ static unsigned deaf_majority(struct sim_node *leader)
                 return 0;
             }
         }
-        count++;
         who |= BIT(node->id);
     }
-    return count >= voters / 2 + 1 ? who | BIT(leader->id) : 0;
-}
-
-/* Somebody was elected in a newer term. */
-static bool is_replaced(struct sim_world *world)
-{
-    SIM_NODE_FOREACH (node, world) {
-        if (node->up && driver_is_leader(&node->replica.driver) &&
-            driver_term(&node->replica.driver) > world->deaf.term) {
-            return true;
-        }
-    }
-    return false;
+    return BIT_COUNT(who) > configuration_voters(conf) / 2 ? who | BIT(leader->id) : 0;
 }
 
 static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
@@ -198,8 +172,9 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
     if (deaf->who == 0) {
         return;
     }
-    leader = node_of(world, deaf->leader);
-    if (!works(leader) || deaf_majority(leader) != deaf->who || is_replaced(world) ||
+    leader = &world->nodes[deaf->leader - 1];
+    if (!works(leader) || deaf_majority(leader) != deaf->who ||
+        sim_is_led_later(world, deaf->term) ||
         incarnations_of(world, deaf->who) != deaf->incarnations) {
         deaf->who = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {

@@ -13,6 +13,7 @@
 
 void sim_check_init(struct sim_world *world)
 {
+    world->flakes = MUST_HAVE(calloc(SIM_FLAKES_MAX, sizeof *world->flakes));
     for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         struct sim_tag *tag = &world->tags[i];
 
@@ -289,9 +290,6 @@ void sim_check_flakes(struct sim_node *node, unsigned layout, const struct segme
 {
     struct sim_world *world = node->world;
 
-    if (world->flakes == NULL) {
-        world->flakes = MUST_HAVE(calloc(SIM_FLAKES_MAX, sizeof *world->flakes));
-    }
     ASSERT(world->flake_count < SIM_FLAKES_MAX);
     world->flakes[world->flake_count++] = (struct sim_flakes){layout, *range};
     world->stats.flakes += range->count;
@@ -312,9 +310,7 @@ static int by_first(const void *a, const void *b)
  * layout twice. */
 static void check_all_flakes(struct sim_world *world)
 {
-    if (world->flake_count > 0) {
-        qsort(world->flakes, world->flake_count, sizeof *world->flakes, by_first);
-    }
+    qsort(world->flakes, world->flake_count, sizeof *world->flakes, by_first);
     for (size_t i = 1; i < world->flake_count; i++) {
         const struct sim_flakes *before = &world->flakes[i - 1];
         const struct sim_flakes *flakes = &world->flakes[i];
@@ -355,13 +351,12 @@ static void check_first_time(struct sim_node *node)
         return;
     }
     world->has_time = true;
-    for (unsigned i = 0; i < world->node_count; i++) { /* who joined has a clock, too */
-        int64_t highest_ms = (int64_t)(world->now_ms + SIM_WALL_MS + CLOCK_SAMPLE_RTT_MAX_MS) +
-                             world->nodes[i].wall_highest_ms;
+    SIM_NODE_FOREACH (one, world) { /* who joined has a clock, too */
+        int64_t highest_ms =
+            (int64_t)(world->now_ms + SIM_WALL_MS + CLOCK_SAMPLE_RTT_MAX_MS) + one->wall_highest_ms;
 
         there += (int64_t)log_ms <= highest_ms;
-        alone = alone || (world->nodes[i].up &&
-                          driver_configuration(&world->nodes[i].replica.driver)->count == 1);
+        alone = alone || (one->up && driver_configuration(&one->replica.driver)->count == 1);
     }
     if (there < 2 && !alone) { /* who is a cluster alone has no other clock */
         sim_fail(world,
@@ -417,7 +412,7 @@ void sim_check_node(struct sim_node *node)
         if (world->leaders[term] != 0 && world->leaders[term] != node->id) {
             sim_fail(world, "two leaders in term %" PRIu64, term);
         }
-        if (world->leaders[term] == 0 && sim_member_was_removed(world, node->id)) {
+        if (world->leaders[term] == 0 && (world->removed & BIT(node->id))) {
             sim_fail(world, "node %u was removed, and now leads a new term", node->id);
         }
         world->leaders[term] = node->id;

@@ -88,11 +88,11 @@ static size_t commit_first(struct sim_disk *disk, size_t count, bool is_lost)
         STAILQ_INSERT_TAIL(&list, op, link);
         taken++;
     }
-    disk->node->world->stats.commits += !is_lost;
-    if (!is_lost && disk->node->store->ops->commit(disk->node->store, &list, &error) != 0) {
-        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
-    }
     if (!is_lost) {
+        disk->node->world->stats.commits++;
+        if (disk->node->store->ops->commit(disk->node->store, &list, &error) != 0) {
+            sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
+        }
         note_hard_states(disk->node, &list);
         disk->node->loses_vote = false;
     }

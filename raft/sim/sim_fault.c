@@ -34,11 +34,6 @@ void sim_fault_keep_quiet(struct sim_world *world, uint64_t until_ms)
     }
 }
 
-static void keep_quiet(struct sim_world *world)
-{
-    sim_fault_keep_quiet(world, world->now_ms + QUIET_MS);
-}
-
 /* Nothing arrives at this node any more. */
 static void deafen(struct sim_node *node)
 {
@@ -80,7 +75,7 @@ static void cut_from_leader(struct sim_world *world)
     if (how & 2) {
         seen ? sim_net_cut(world, b, a, true) : sim_net_lose(world, b, a);
     }
-    keep_quiet(world);
+    sim_fault_keep_quiet(world, world->now_ms + QUIET_MS);
 }
 
 /* What the leader sends arrives; it hears nobody. */
@@ -93,7 +88,7 @@ static void deafen_leader(struct sim_world *world)
     }
     sim_net_heal(world);
     deafen(leader);
-    keep_quiet(world);
+    sim_fault_keep_quiet(world, world->now_ms + QUIET_MS);
 }
 
 static void random_cut(struct sim_world *world)
@@ -171,14 +166,12 @@ void sim_fault_end_node(struct sim_node *node)
 
 static void random_crash(struct sim_world *world)
 {
-    struct sim_node *node = sim_any_node(world);
+    struct sim_node *victim = sim_any_node(world);
     bool all = sim_percent(world, 5);
 
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *victim = all ? &world->nodes[i] : node;
-
-        if (victim->up) {
-            crash(victim, 1 + sim_below(world, DOWN_MS));
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && (all || node == victim)) {
+            crash(node, 1 + sim_below(world, DOWN_MS));
         }
     }
 }

@@ -70,12 +70,10 @@ bool sim_lost_vote_wanted(struct sim_node *node)
 
 void sim_lost_vote_ended(struct sim_node *node)
 {
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_HARD_STATE,
                           .term = node->before_term,
                           .vote = node->before_vote,
                           .lower = true};
-    struct store_error error = {{0}};
 
     if (!node->loses_vote) {
         return;
@@ -83,12 +81,7 @@ void sim_lost_vote_ended(struct sim_node *node)
     node->loses_vote = false;
     sim_trace(node->world, "the disk of node %u loses its vote for %" PRIu64 " in term %" PRIu64,
               node->id, node->disk_vote, node->disk_term);
-    STAILQ_INSERT_TAIL(&list, &op, link);
-    sim_store_open(node);
-    if (node->store->ops->commit(node->store, &list, &error) != 0) {
-        sim_fail(node->world, "node %u: its vote cannot be lost: %s", node->id, error.text);
-    }
-    sim_store_close(node);
+    sim_store_write(node, &op);
     node->disk_term = node->before_term;
     node->disk_vote = node->before_vote;
     node->set_back = true;

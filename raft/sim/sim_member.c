@@ -23,11 +23,6 @@ struct sim_membership_request {
     struct member_ask ask;
 };
 
-static unsigned count_bits(unsigned bits)
-{
-    return (unsigned)__builtin_popcount(bits);
-}
-
 static bool change_is_under_way(const struct sim_node *node)
 {
     const struct member_change *change = fsm_member_change(node->replica.fsm);
@@ -41,6 +36,7 @@ static void on_asked(struct id_request *base)
 {
     struct sim_membership_request *request = base->data;
     struct sim_world *world = request->world;
+    const struct member_ask *ask = &request->ask;
     struct member_answer answer;
 
     world->requests_open--;
@@ -48,17 +44,13 @@ static void on_asked(struct id_request *base)
         if (member_answer_decode(base->reply.data, base->reply.len, &answer) != 0) {
             sim_fail(world, "the answer to a membership request does not decode");
         }
-        sim_trace(world, "membership request %u for node %u: outcome %u %s", request->ask.kind,
-                  (unsigned)request->ask.node_id, answer.outcome, answer.why);
+        sim_trace(world, "membership request %u for node %u: outcome %u %s", ask->kind,
+                  (unsigned)ask->node_id, answer.outcome, answer.why);
         sim_note(world, answer.outcome);
         if (answer.outcome == MEMBER_DONE) {
-            world->stats.changes[request->ask.kind]++;
-        }
-        if (answer.outcome == MEMBER_DONE && request->ask.kind == MEMBER_ASK_REMOVE) {
-            world->told_removed |= BIT(request->ask.node_id);
-        }
-        if (answer.outcome == MEMBER_DONE && request->ask.kind == MEMBER_ASK_ADD) {
-            world->told_added |= BIT(request->ask.node_id);
+            world->stats.changes[ask->kind]++;
+            world->told_removed |= ask->kind == MEMBER_ASK_REMOVE ? BIT(ask->node_id) : 0;
+            world->told_added |= ask->kind == MEMBER_ASK_ADD ? BIT(ask->node_id) : 0;
         }
     } else {
         world->stats.failed_requests++;
@@ -225,7 +217,7 @@ static void dies_for_good(struct sim_world *world)
         /* One that forgot a vote may yet be refused. */
         alive += (voters & BIT(other->id)) && !other->gone && !other->lost_vote && other != node;
     }
-    if (alive < count_bits(voters) / 2 + 1) {
+    if (alive < BIT_COUNT(voters) / 2 + 1) {
         return;
     }
     sim_trace(world, "node %u dies for good", node->id);
@@ -238,7 +230,7 @@ static void dies_for_good(struct sim_world *world)
 
 static uint64_t random_of(struct sim_world *world, unsigned bits)
 {
-    unsigned k = (unsigned)sim_below(world, count_bits(bits));
+    unsigned k = (unsigned)sim_below(world, BIT_COUNT(bits));
 
     for (uint64_t id = 1; id <= SIM_NODES_MAX; id++) {
         if ((bits & BIT(id)) && k-- == 0) {
@@ -271,7 +263,7 @@ static void remove_one(struct sim_node *via, const struct sim_conf *conf)
     } else if (leader != 0 && sim_percent(world, 40)) {
         id = leader;
     }
-    if (dead != 0 || count_bits(conf->voters) > (sim_percent(world, 5) ? 1u : 2u)) {
+    if (dead != 0 || BIT_COUNT(conf->voters) > (sim_percent(world, 5) ? 1u : 2u)) {
         ask_for(via, MEMBER_ASK_REMOVE, id);
     }
 }
@@ -295,7 +287,7 @@ void sim_member_event(struct sim_world *world)
     case 0:
     case 1:
     case 2:
-        if (count_bits(conf.members) < MEMBERS_MAX) {
+        if (BIT_COUNT(conf.members) < MEMBERS_MAX) {
             new_node(world);
         }
         break;
@@ -321,8 +313,8 @@ void sim_member_event(struct sim_world *world)
 /* One server came as a standby, went as one, or changed its role; or nothing did. */
 static bool follows(const struct sim_conf *before, const struct sim_conf *after)
 {
-    return count_bits(before->members ^ after->members) +
-               count_bits(before->voters ^ after->voters) <=
+    return BIT_COUNT(before->members ^ after->members) +
+               BIT_COUNT(before->voters ^ after->voters) <=
            1;
 }
 

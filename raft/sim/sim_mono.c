@@ -35,18 +35,9 @@ static struct sim_node *any_leader(struct sim_world *world)
     return found;
 }
 
-/* Somebody else leads a later term. */
 static bool is_behind(const struct sim_node *leader)
 {
-    const struct sim_world *world = leader->world;
-
-    SIM_NODE_FOREACH (node, world) {
-        if (node->up && driver_is_leader(&node->replica.driver) &&
-            driver_term(&node->replica.driver) > driver_term(&leader->replica.driver)) {
-            return true;
-        }
-    }
-    return false;
+    return sim_is_led_later(leader->world, driver_term(&leader->replica.driver));
 }
 
 /* The ids of one that will be in the dark are kept for when somebody else leads. */
@@ -184,20 +175,17 @@ static void depose(struct sim_node *leader)
 /* There is a majority of the voters without it, and without so many others. */
 static bool others_can_elect(struct sim_node *leader, unsigned less)
 {
-    struct sim_world *world = leader->world;
-    unsigned voters = 0;
+    const struct sim_world *world = leader->world;
+    const struct configuration *conf = driver_configuration(&leader->replica.driver);
     unsigned running = 0;
 
-    MEMBER_FOREACH (member, driver_configuration(&leader->replica.driver)) {
+    MEMBER_FOREACH (member, conf) {
         const struct sim_node *node = &world->nodes[member->id - 1];
 
-        if (member->role == ROLE_VOTER) {
-            voters++;
-            running +=
-                node != leader && sim_node_runs(node) && node->alone_until_ms <= world->now_ms;
-        }
+        running += member->role == ROLE_VOTER && node != leader && sim_node_runs(node) &&
+                   node->alone_until_ms <= world->now_ms;
     }
-    return running >= voters / 2 + 1 + less;
+    return running > configuration_voters(conf) / 2 + less;
 }
 
 static bool is_dark(const struct sim_node *leader)
@@ -226,14 +214,13 @@ static uint64_t begin_dark(struct sim_node *leader)
 void sim_mono_turned(struct sim_node *leader)
 {
     const struct driver *driver = &leader->replica.driver;
-    const struct conf_member *self;
 
     if (!leader->world->mono || !leader->world->faults || !driver_is_leader(driver) ||
         driver_pending_change(driver) == 0 || is_dark(leader) || leader->handing_over) {
         return;
     }
-    self = driver_member(driver, leader->id);
-    if ((self == NULL || self->role != ROLE_VOTER) && others_can_elect(leader, 1)) {
+    if (configuration_role(driver_configuration(driver), leader->id) != ROLE_VOTER &&
+        others_can_elect(leader, 1)) {
         uint64_t until_ms = begin_dark(leader);
 
         leave_out(leader);

@@ -254,27 +254,25 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
 {
     struct sim_world *world = to->world;
     struct sim_node *from = &world->nodes[frame->from - 1];
-    bool fine = true;
+    bool current = from->up && from->incarnation == frame->from_incarnation;
 
     sim_note(world, hash_bytes(frame->payload.data, frame->payload.len, frame->type));
     /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
      */
-    if (!world->cut[frame->from - 1][to->id - 1] &&
-        (from->incarnation == frame->from_incarnation || sim_percent(world, 50)) &&
-        let_in(to, from)) {
-        bool current = from->up && from->incarnation == frame->from_incarnation;
-
-        /* Of an older copy nothing arrives that its link was not opened for. */
-        if (current && is_new_link(to, from) && !check_statement(to, from)) {
-            return;
-        }
-        if (!current && frame->set_back) {
-            return;
-        }
-        fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
-                               frame->payload.len);
+    if (world->cut[frame->from - 1][to->id - 1] ||
+        (from->incarnation != frame->from_incarnation && !sim_percent(world, 50)) ||
+        !let_in(to, from)) {
+        return;
     }
-    if (!fine) {
+    /* Of an older copy nothing arrives that its link was not opened for. */
+    if (current && is_new_link(to, from) && !check_statement(to, from)) {
+        return;
+    }
+    if (!current && frame->set_back) {
+        return;
+    }
+    if (!replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
+                         frame->payload.len)) {
         sim_fail(world, "node %u found a frame of type %d malformed", to->id, frame->type);
     }
 }

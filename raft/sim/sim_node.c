@@ -101,7 +101,8 @@ static void on_role_changed(struct replica_owner *owner)
         node->world->stats.elections++;
     }
     sim_trace(node->world, "node %u: %s, term %" PRIu64 ", leader %" PRIu64, node->id,
-              driver_state_name(driver_state(driver)), driver_term(driver), driver_leader(driver));
+              id_node_state_name((enum id_node_state)driver_state(driver)), driver_term(driver),
+              driver_leader(driver));
 }
 
 static void on_installed(struct replica_owner *owner, uint64_t index)

@@ -46,9 +46,7 @@ static struct sim_node *choose(struct sim_world *world)
 static void commit(struct sim_node *node, const struct store_loaded *loaded, struct fsm *fsm,
                    const struct fsm_changes *changes)
 {
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_APPLY, .position = loaded->position, .row_count = 1};
-    struct store_error error = {{0}};
     struct store_row row;
 
     ASSERT(changes->count == 1);
@@ -58,10 +56,7 @@ static void commit(struct sim_node *node, const struct store_loaded *loaded, str
                              .value_len = (uint32_t)changes->items[0].value.len};
     op.rows = &row;
     op.position.digest = fsm_digest(fsm);
-    STAILQ_INSERT_TAIL(&list, &op, link);
-    if (node->store->ops->commit(node->store, &list, &error) != 0) {
-        sim_fail(node->world, "node %u: its row cannot be changed: %s", node->id, error.text);
-    }
+    sim_store_write(node, &op);
 }
 
 /* True if there was a row to be changed. */
@@ -80,6 +75,7 @@ static bool plant(struct sim_node *node)
         fsm_load_end(fsm, loaded.position.index) != 0) {
         sim_fail(node->world, "node %u: its disk cannot be read: %s", node->id, error.text);
     }
+    sim_store_close(node);
     row = fsm_tags_seek(&fsm->tags, "", 0);
     planted = row != NULL && row->tag.created_ms > 0;
     if (planted) {
@@ -93,7 +89,6 @@ static bool plant(struct sim_node *node)
     fsm_changes_release(&changes);
     store_loaded_release(&loaded);
     fsm_free(fsm);
-    sim_store_close(node);
     return planted;
 }
 

@@ -75,15 +75,12 @@ static bool can_be_told(struct sim_world *world)
     unsigned copied = 0;
     unsigned whole = 0;
 
-    SIM_NODE_FOREACH (node, world) {
-        if (is_copied(node)) {
-            copied++;
-            if (!must_be_noticed(node)) {
-                return false;
-            }
-        } else {
-            whole += node->up && sim_member_lives(node);
+    SIM_LIVING_FOREACH (node, world) {
+        if (is_copied(node) && !must_be_noticed(node)) {
+            return false;
         }
+        copied += is_copied(node);
+        whole += node->up && !is_copied(node);
     }
     return copied > 0 && whole > 0;
 }
@@ -119,20 +116,13 @@ static bool state_can_tell(struct sim_world *world)
 static void forget_peers(struct sim_node *node)
 {
     static const struct rollback nothing;
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
-    struct store_error error = {{0}};
     BUF_LOCAL(record);
 
     rollback_save(&nothing, &record);
     op.local = record.data;
     op.local_len = (uint32_t)record.len;
-    STAILQ_INSERT_TAIL(&list, &op, link);
-    sim_store_open(node);
-    if (node->store->ops->commit(node->store, &list, &error) != 0) {
-        sim_fail(node->world, "node %u: its record does not go: %s", node->id, error.text);
-    }
-    sim_store_close(node);
+    sim_store_write(node, &op);
 }
 
 bool sim_put_back_strike(struct sim_world *world)
@@ -176,11 +166,6 @@ bool sim_put_back_strike(struct sim_world *world)
     return true;
 }
 
-static unsigned count_of(unsigned ids)
-{
-    return (unsigned)__builtin_popcount(ids);
-}
-
 /* With copies no majority is made. */
 static void check_leaders(struct sim_world *world)
 {
@@ -190,7 +175,7 @@ static void check_leaders(struct sim_world *world)
     SIM_NODE_FOREACH (node, world) {
         copies |= node->set_back ? BIT(node->id) : 0;
     }
-    if (2 * count_of(voters & ~copies) > count_of(voters)) {
+    if (2 * BIT_COUNT(voters & ~copies) > BIT_COUNT(voters)) {
         return;
     }
     SIM_NODE_FOREACH (node, world) {

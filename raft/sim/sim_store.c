@@ -17,11 +17,8 @@
 
 static struct store_identity identity_of(const struct sim_node *node)
 {
-    struct store_identity identity = {.cluster_id = "sim"};
-
-    identity.node_id = node->id;
-    identity.store_id = 999 + node->id;
-    return identity;
+    return (struct store_identity){
+        .cluster_id = "sim", .node_id = node->id, .store_id = 999 + node->id};
 }
 
 void sim_store_init(struct sim_node *node)
@@ -63,6 +60,19 @@ void sim_store_close(struct sim_node *node)
     }
 }
 
+void sim_store_write(struct sim_node *node, struct store_op *op)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {{0}};
+
+    STAILQ_INSERT_TAIL(&list, op, link);
+    sim_store_open(node);
+    if (node->store->ops->commit(node->store, &list, &error) != 0) {
+        sim_fail(node->world, "node %u: its disk cannot be changed: %s", node->id, error.text);
+    }
+    sim_store_close(node);
+}
+
 void sim_store_free(struct sim_node *node)
 {
     if (node->world->store_dir == NULL) {
@@ -80,16 +90,18 @@ void sim_store_free(struct sim_node *node)
 
 #define PATH_BYTES (SIM_STORE_DIR_BYTES + 64)
 
-static void file_of(const struct sim_node *node, const char *name, char path[PATH_BYTES])
+static const char *file_of(const struct sim_node *node, const char *name, char path[PATH_BYTES])
 {
     (void)snprintf(path, PATH_BYTES, "%s/%u%s", node->world->store_dir, node->id, name);
+    return path;
 }
 
-static void copy_file(const char *from, const char *to)
+static void copy_file(const struct sim_node *node, const char *from, const char *to)
 {
     static char bytes[1 << 16];
-    FILE *in = fopen(from, "rb");
-    FILE *out = fopen(to, "wb");
+    char path[PATH_BYTES];
+    FILE *in = fopen(file_of(node, from, path), "rb");
+    FILE *out = fopen(file_of(node, to, path), "wb");
     size_t len;
 
     ASSERT(in != NULL && out != NULL);
@@ -106,16 +118,12 @@ static const char *const COPY_FILES[SIM_COPIES] = {".older", ".newest"};
 void sim_store_keep(struct sim_node *node, enum sim_copy copy)
 {
     struct sim_kept *kept = &node->kept[copy];
-    char kept_file[PATH_BYTES];
-    char data[PATH_BYTES];
 
     kept->term = node->disk_term;
     kept->vote = node->disk_vote;
     kept->incarnation = node->disk_incarnation;
     if (node->world->store_dir != NULL) {
-        file_of(node, DATA_FILE, data);
-        file_of(node, COPY_FILES[copy], kept_file);
-        copy_file(data, kept_file); /* between two commits it is whole */
+        copy_file(node, DATA_FILE, COPY_FILES[copy]); /* between two commits it is whole */
         return;
     }
     if (kept->store != NULL) {
@@ -127,17 +135,13 @@ void sim_store_keep(struct sim_node *node, enum sim_copy copy)
 void sim_store_put_back(struct sim_node *node, enum sim_copy copy)
 {
     const struct sim_kept *kept = &node->kept[copy];
-    char kept_file[PATH_BYTES];
-    char data[PATH_BYTES];
 
     ASSERT(!node->up && kept->incarnation > 0);
     node->disk_term = kept->term;
     node->disk_vote = kept->vote;
     node->disk_incarnation = kept->incarnation;
     if (node->world->store_dir != NULL) {
-        file_of(node, DATA_FILE, data);
-        file_of(node, COPY_FILES[copy], kept_file);
-        copy_file(kept_file, data);
+        copy_file(node, COPY_FILES[copy], DATA_FILE);
         return;
     }
     store_mem_free(node->store);

@@ -23,6 +23,8 @@ void sim_store_init(struct sim_node *node);
 void sim_store_open(struct sim_node *node);
 /* The node is gone; what was committed stays. */
 void sim_store_close(struct sim_node *node);
+/* While it is closed: one operation more. */
+void sim_store_write(struct sim_node *node, struct store_op *op);
 void sim_store_free(struct sim_node *node);
 
 /* Keep a copy of the node's disk as it is now, in the place of an earlier one; and put it back

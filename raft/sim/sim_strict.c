@@ -264,13 +264,9 @@ static void ids_answered(struct strict_request *request, const struct strict_res
 }
 
 /* Did it surely get nothing? Else its ids may have been allocated. */
-static bool got_nothing(struct strict_request *request)
+static bool got_nothing(int status)
 {
-    struct sim_world *world = request->node->world;
-    struct strict_result result = {0};
-    size_t count = 0;
-
-    switch (request->base.status) {
+    switch (status) {
     case ERR_UNKNOWN_TAG:
     case ERR_WRONG_MODE:
     case ERR_CHANGING:
@@ -279,27 +275,22 @@ static bool got_nothing(struct strict_request *request)
     case ERR_SHARE:
     case ERR_KEY_CONFLICT:
     case ERR_EXHAUSTED:
-        break;
+        return true;
     default:
         return false;
     }
-    if (results_decode(RESULT_STRICT, request->base.reply.data, request->base.reply.len, &result, 1,
-                       &count) != 0 ||
-        count != 1 || result.status != request->base.status) {
-        sim_fail(world, "a refusal without its result");
-    }
-    if (result.status == ERR_CHANGING && (result.detail < 1 || result.detail > SIM_NODES_MAX)) {
-        sim_fail(world, "a tag waits for node %" PRIu64, result.detail);
-    }
-    return true;
 }
 
 /* Whatever else is the matter with its tag, a known key is answered by what it stands for. */
-static void refusal_check(const struct strict_request *request, bool conflicts)
+static void refusal_check(const struct strict_request *request, const struct strict_result *result,
+                          bool conflicts)
 {
     int status = request->base.status;
     bool tag_is_away = status == ERR_UNKNOWN_TAG || status == ERR_WRONG_MODE;
 
+    if (status == ERR_CHANGING && (result->detail < 1 || result->detail > SIM_NODES_MAX)) {
+        sim_fail(request->node->world, "a tag waits for node %" PRIu64, result->detail);
+    }
     if (status == ERR_KEY_CONFLICT ? !conflicts : request->known && !tag_is_away) {
         sim_fail(request->node->world, "key %u of %s is refused: %s", request->key,
                  name_of(request->node->world, request->tag), err_code(status));
@@ -316,31 +307,32 @@ static bool may_be_bound(const struct strict_request *request)
 static void ids_done(struct strict_request *request)
 {
     struct sim_world *world = request->node->world;
+    int status = request->base.status;
     struct strict_result result = {0};
     size_t count = 0;
     const struct strict_key *key =
         request->key != NO_KEY ? &world->strict->tags[request->tag].keys[request->key] : NULL;
     bool conflicts = key != NULL && request->known && key->count != request->count;
 
-    if (request->base.status == 0) {
-        if (results_decode(RESULT_STRICT, request->base.reply.data, request->base.reply.len,
-                           &result, 1, &count) != 0 ||
-            count != 1 || result.status != 0) {
-            sim_fail(world, "the result of a strict request does not decode");
-        }
-        ids_answered(request, &result);
-        return;
-    }
-    if (got_nothing(request)) {
-        world->stats.strict_refused++;
-        refusal_check(request, conflicts);
-        if (may_be_bound(request) && !conflicts) {
+    if (status != 0 && !got_nothing(status)) {
+        world->stats.strict_lost++;
+        if (!conflicts) {
             lose(request);
         }
         return;
     }
-    world->stats.strict_lost++;
-    if (!conflicts) {
+    if (results_decode(RESULT_STRICT, request->base.reply.data, request->base.reply.len, &result, 1,
+                       &count) != 0 ||
+        count != 1 || result.status != status) {
+        sim_fail(world, "the result of a strict request does not decode");
+    }
+    if (status == 0) {
+        ids_answered(request, &result);
+        return;
+    }
+    world->stats.strict_refused++;
+    refusal_check(request, &result, conflicts);
+    if (may_be_bound(request) && !conflicts) {
         lose(request);
     }
 }
@@ -497,7 +489,7 @@ void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_
 
     /* A tag that becomes strict waits no more for a node that was removed, which may not have heard
      * of it: a known limit (docs/membership.md). */
-    if (range->first < known->strict_end && !sim_member_was_removed(world, node->id)) {
+    if (range->first < known->strict_end && !(world->removed & BIT(node->id))) {
         sim_fail(world,
                  "node %u takes id %" PRIu64 " of %s from a segment after %" PRIu64 " was known",
                  node->id, range->first, name_of(world, tag - SIM_TAGS), known->strict_end - 1);

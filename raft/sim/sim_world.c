@@ -109,6 +109,17 @@ bool sim_reaches(const struct sim_node *from, const struct sim_node *to)
            !from->world->cut[to->id - 1][from->id - 1];
 }
 
+bool sim_is_led_later(const struct sim_world *world, uint64_t term)
+{
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && driver_is_leader(&node->replica.driver) &&
+            driver_term(&node->replica.driver) > term) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- who is a member --- */
 
 const struct sim_node *sim_newest(const struct sim_world *world)
@@ -135,11 +146,6 @@ struct sim_conf sim_configuration_of(const struct sim_node *node)
         conf.voters |= member->role == ROLE_VOTER ? BIT(member->id) : 0;
     }
     return conf;
-}
-
-bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
-{
-    return (world->removed & BIT(node_id)) != 0;
 }
 
 bool sim_member_lives(const struct sim_node *node)

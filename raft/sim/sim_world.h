@@ -18,6 +18,7 @@
 #include "storage/store_mem.h"
 
 #define BIT(id) (1u << ((id)-1)) /* of a node, in a set of them */
+#define BIT_COUNT(bits) ((unsigned)__builtin_popcount(bits))
 
 /* Each node that came so far. */
 #define SIM_NODE_FOREACH(node, world)                                                              \
@@ -359,12 +360,13 @@ bool sim_reaches(const struct sim_node *from, const struct sim_node *to);
 struct sim_node *sim_any_node(struct sim_world *world);
 struct sim_node *sim_any_running(struct sim_world *world);
 
+/* Somebody leads a later term than this one. */
+bool sim_is_led_later(const struct sim_world *world, uint64_t term);
+
 /* The node whose configuration is the newest that is applied. NULL: none is up. */
 const struct sim_node *sim_newest(const struct sim_world *world);
 /* The configuration that a node has applied. */
 struct sim_conf sim_configuration_of(const struct sim_node *node);
-/* Some state machine holds the node for removed. */
-bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id);
 /* A member that is not dead. */
 bool sim_member_lives(const struct sim_node *node);
 
