@@ -25,3 +25,10 @@ void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes
         read->snapshot = NULL;
     }
 }
+
+void disk_read_forget(struct disk_read *read)
+{
+    store_position_release(&read->position);
+    buf_free(&read->chunk);
+    *read = (struct disk_read){0};
+}

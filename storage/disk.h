@@ -38,6 +38,9 @@ static inline struct disk_read *disk_read_of(struct store_op *op)
 /* Carry out a read on the thread that has the store, at most max_bytes; done() is not called. */
 void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes);
 
+/* Free what it has brought. */
+void disk_read_forget(struct disk_read *read);
+
 /* What a disk is, and how it does. */
 struct disk_figures {
     struct store_space space;

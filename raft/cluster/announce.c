@@ -14,11 +14,6 @@
 #define RECALLED_AGAIN_MS 100 /* longer than a follower takes to apply what it has proposed */
 #define RECALLED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
 
-static void pause_for(struct announce *announce, struct timer *timer, uint64_t ms)
-{
-    timer_arm(announce->on->timers, timer, ground_now_ms(announce->on) + ms);
-}
-
 /* --- its registration --- */
 
 static void on_registered(struct node_command *command, int status)
@@ -26,7 +21,7 @@ static void on_registered(struct node_command *command, int status)
     struct announce *announce = CONTAINER(command, struct announce, registration);
 
     (void)status; /* the row tells */
-    pause_for(announce, &announce->registration_pause, REGISTER_AGAIN_MS);
+    ground_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
 static bool is_registered(const struct announce *announce)
@@ -72,7 +67,7 @@ static void compare_digests(struct announce *announce)
         timer_is_armed(&announce->digest_pause)) {
         return;
     }
-    pause_for(announce, &announce->digest_pause, announce->digest_ms);
+    ground_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
     /* Since then nothing but the comparison itself: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
@@ -105,7 +100,7 @@ static void on_recalled_said(struct node_command *command, int status)
 
     if (status != 0) {
         announce->recalled.after_len = 0;
-        pause_for(announce, &announce->recalled.pause, RECALLED_AGAIN_MS);
+        ground_arm_in(announce->on, &announce->recalled.pause, RECALLED_AGAIN_MS);
     }
 }
 
@@ -164,8 +159,8 @@ static void say_recalled(struct announce *announce)
     if (gather_recalled(announce, &payload) == 0) {
         recalled->look = recalled->after_len > 0;
         recalled->after_len = 0;
-        pause_for(announce, &recalled->pause,
-                  way_is_direct(announce->way) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+        ground_arm_in(announce->on, &recalled->pause,
+                      way_is_direct(announce->way) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
         return;
     }
     node_command_send(&recalled->command, announce->on, &payload, false);
@@ -191,5 +186,5 @@ void announce_init(struct announce *announce, const struct ground *on, const str
                                   .registration.on_done = on_registered,
                                   .recalled.look = true, /* also after a restart */
                                   .recalled.command.on_done = on_recalled_said};
-    pause_for(announce, &announce->digest_pause, digest_ms);
+    ground_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }

@@ -3,7 +3,6 @@
  */
 #include "raft/cluster/backups.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -26,20 +25,13 @@ static void answer(struct backups *backups, int status)
 
 /* --- the disk --- */
 
-static void forget_read(struct backups *backups)
-{
-    free((void *)(uintptr_t)backups->read.position.conf);
-    buf_free(&backups->read.chunk);
-    backups->read = (struct disk_read){0};
-}
-
 static void on_read(struct store_op *op)
 {
     struct backups *backups = op->data;
 
     ASSERT(!backups->back);
     if (backups->stopped) {
-        forget_read(backups); /* the store closes the view */
+        disk_read_forget(&backups->read); /* the store closes the view */
     } else {
         backups->back = true;
     }
@@ -98,8 +90,7 @@ static void put_head(struct backups *backups, struct buf *out)
 static void put_rows(struct backups *backups, const struct buf *chunk, struct buf *out)
 {
     struct growth *growth = backups->growth;
-    uint64_t log_ms = fsm_log_ms(backups->on->fsm);
-    struct backup_growth of = {.until_ms = log_ms > 0 ? log_ms : clock_wall_ms(backups->on->clock)};
+    struct backup_growth of = {.until_ms = ground_tags_ms(backups->on)};
     struct backup_tag_growth tag;
     struct backup_row row;
     struct reader records;
@@ -162,28 +153,27 @@ static void go_on(struct backups *backups)
     backups->back = false;
     if (closed) {
         backups->view = NULL;
-        forget_read(backups);
+        disk_read_forget(&backups->read);
         end(backups, backups->status);
         return;
     }
     if (status != 0) {
         backups->view = backups->read.snapshot;
         log_warn("backup", "a backup was given up", "err=%s", err_code(status));
-        forget_read(backups);
+        disk_read_forget(&backups->read);
         end(backups, status);
         return;
     }
     take_part(backups);
     ended = backups->read.end;
-    forget_read(backups);
+    disk_read_forget(&backups->read);
     if (ended) {
         end(backups, 0);
         return;
     }
     backups->state = BACKUPS_PAUSED;
     answer(backups, 0);
-    timer_arm(backups->on->timers, &backups->due,
-              ground_now_ms(backups->on) + LIMIT_BACKUP_IDLE_MS);
+    ground_arm_in(backups->on, &backups->due, LIMIT_BACKUP_IDLE_MS);
 }
 
 /* --- the begin --- */
@@ -308,7 +298,7 @@ void backups_stop(struct backups *backups)
     backups->stopped = true;
     if (backups->back) {
         backups->back = false;
-        forget_read(backups);
+        disk_read_forget(&backups->read);
     }
     answer(backups, ERR_SHUTTING_DOWN);
 }

@@ -12,9 +12,8 @@
 
 #define SINCE_LEVEL 4
 
-/* False: it is no list of tags. */
-static bool look(struct buffers *buffers, const void *data, size_t len,
-                 struct id_segments_page *ret_page)
+bool buffers_look(const struct buffers *buffers, const void *data, size_t len,
+                  struct id_segments_page *ret_page)
 {
     struct query query;
 
@@ -98,7 +97,7 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
         answers_put(on->answers, request, ERR_OVERLOADED);
         return;
     }
-    if (!look(buffers, request->payload.data, request->payload.len, &own)) {
+    if (!buffers_look(buffers, request->payload.data, request->payload.len, &own)) {
         answers_put(on->answers, request, ERR_BAD_MESSAGE);
         return;
     }
@@ -125,7 +124,7 @@ static bool answer(struct buffers *buffers, uint64_t to, const struct wire_buffe
     struct id_segments_page page;
     struct buf data = BUF_INIT;
 
-    if (!look(buffers, question->data, question->len, &page)) {
+    if (!buffers_look(buffers, question->data, question->len, &page)) {
         return false;
     }
     segments_page_put(&data, &page);

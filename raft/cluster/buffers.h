@@ -28,6 +28,10 @@ struct buffers {
 
 void buffers_init(struct buffers *buffers, const struct ground *on, struct allocator *allocator);
 
+/* What this node holds of the tags that a QUERY_TAG_LIST asks for. False: it is none. */
+bool buffers_look(const struct buffers *buffers, const void *data, size_t len,
+                  struct id_segments_page *ret_page);
+
 /* Take a request of kind ID_REQUEST_BUFFERS. */
 void buffers_submit(struct buffers *buffers, struct id_request *request);
 

@@ -4,7 +4,6 @@
 #include "raft/cluster/compare.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -12,13 +11,6 @@
 #include "src/base/log.h"
 
 /* --- a view --- */
-
-static void forget_read(struct compare_view *rows)
-{
-    free((void *)(uintptr_t)rows->read.position.conf);
-    buf_free(&rows->read.chunk);
-    rows->read = (struct disk_read){0};
-}
 
 static void on_read(struct store_op *op)
 {
@@ -28,7 +20,7 @@ static void on_read(struct store_op *op)
     rows->back = true;
     if (rows->compare->stopped) { /* no turn comes any more; the store closes the view */
         rows->reading = false;
-        forget_read(rows);
+        disk_read_forget(&rows->read);
     }
 }
 
@@ -87,7 +79,7 @@ static bool take_read(struct compare_view *rows)
         rows->chunk = rows->read.chunk;
         rows->read.chunk = (struct buf)BUF_INIT;
     }
-    forget_read(rows);
+    disk_read_forget(&rows->read);
     if (rows->dropped) {
         rows->dropped = rows->view != NULL;
         if (rows->view != NULL) {
@@ -537,7 +529,7 @@ void compare_begin(struct compare *compare, uint64_t peer, uint64_t index, uint6
     asker->peer = peer;
     asker->number++;
     asker->has_part = false;
-    timer_arm(compare->on->timers, &asker->due, ground_now_ms(compare->on) + LIMIT_COMPARE_MS);
+    ground_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
     (void)ground_send_compare(
         compare->on, peer, FRAME_COMPARE,
         &(struct wire_compare){
@@ -574,7 +566,7 @@ void compare_stop(struct compare *compare)
         if (views[i]->back) {
             views[i]->back = false;
             views[i]->reading = false;
-            forget_read(views[i]);
+            disk_read_forget(&views[i]->read);
         }
     }
 }

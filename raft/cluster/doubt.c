@@ -29,11 +29,6 @@ static void voters_of(const struct doubt *doubt, struct configuration *ret_voter
     }
 }
 
-static void voices_clear(struct doubt_voices *voices, uint64_t index)
-{
-    *voices = (struct doubt_voices){.index = index};
-}
-
 static const struct doubt_voice *voices_find(const struct doubt_voices *voices, uint64_t id)
 {
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
@@ -252,14 +247,14 @@ static void begin(struct doubt *doubt, uint8_t kind, uint64_t index, uint64_t va
     doubt->value = value;
     doubt->partner = 0;
     doubt->until_ms = ground_now_ms(doubt->on) + LIMIT_DOUBT_MS;
-    voices_clear(&doubt->voices, index);
+    doubt->voices = (struct doubt_voices){.index = index};
     doubt->state = DOUBT_ASKING;
     if (fsm_level(doubt->on->fsm) < SINCE_LEVEL) {
         is_wrong(doubt, "below level 3 nobody else can be asked");
         return;
     }
     ask_others(doubt);
-    timer_arm(doubt->on->timers, &doubt->again, ground_now_ms(doubt->on) + DOUBT_AGAIN_MS);
+    ground_arm_in(doubt->on, &doubt->again, DOUBT_AGAIN_MS);
 }
 
 void doubt_about(struct doubt *doubt, const struct driver_doubt *what)
@@ -335,7 +330,7 @@ static void hear_other(struct doubt *doubt, uint64_t from, const struct wire_wit
         return;
     }
     if (question->index > doubt->heard.index) {
-        voices_clear(&doubt->heard, question->index);
+        doubt->heard = (struct doubt_voices){.index = question->index};
     }
     voters_of(doubt, &voters);
     if (configuration_find(&voters, from) == NULL) {

@@ -65,12 +65,11 @@ static unsigned place_for(const struct everywhere *everywhere, const struct conf
     if (at < LIMIT_NODES) {
         return at;
     }
-    for (at = 0; at < LIMIT_NODES; at++) {
-        if (configuration_find(conf, everywhere->heard_of[at]) == NULL) {
-            break;
-        }
+    at = 0;
+    while (configuration_find(conf, everywhere->heard_of[at]) != NULL) {
+        at++;
+        ASSERT(at < LIMIT_NODES);
     }
-    ASSERT(at < LIMIT_NODES);
     return at;
 }
 
@@ -225,8 +224,7 @@ void everywhere_turn(struct everywhere *everywhere)
     }
     if (everywhere->count > 0 && !timer_is_armed(&everywhere->ask_again)) {
         ask_others(everywhere);
-        timer_arm(everywhere->on->timers, &everywhere->ask_again,
-                  ground_now_ms(everywhere->on) + ASK_AGAIN_MS);
+        ground_arm_in(everywhere->on, &everywhere->ask_again, ASK_AGAIN_MS);
     }
 }
 

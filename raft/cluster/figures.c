@@ -7,11 +7,6 @@
 
 #include "src/base/assert.h"
 
-static const enum id_node_state roles[] = {[DRIVER_STARTING] = ID_NODE_STARTING,
-                                           [DRIVER_FOLLOWER] = ID_NODE_FOLLOWER,
-                                           [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
-                                           [DRIVER_LEADER] = ID_NODE_LEADER};
-
 void figures_init(struct figures *figures, const struct figures_sources *of, uint64_t seed)
 {
     memset(figures, 0, sizeof *figures);
@@ -49,7 +44,7 @@ static void look_consensus(const struct figures *figures, struct id_figures *now
     const struct ground *on = figures->of.on;
     const struct driver *driver = on->driver;
 
-    now->role = on->stopping ? ID_NODE_STOPPING : roles[driver_state(driver)];
+    now->role = ground_state(on);
     now->leader_id = driver_leader(driver);
     now->term = driver_term(driver);
     now->commit_index = driver->commit;

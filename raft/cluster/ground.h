@@ -13,6 +13,7 @@
 #include "raft/wire/wire.h"
 #include "src/base/timers.h"
 #include "src/id/alloc/allocator.h"
+#include "src/id/backend/id_backend.h"
 
 struct ground {
     struct driver *driver;
@@ -29,9 +30,29 @@ struct ground {
     bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
+_Static_assert((int)DRIVER_STARTING == ID_NODE_STARTING &&
+                   (int)DRIVER_FOLLOWER == ID_NODE_FOLLOWER &&
+                   (int)DRIVER_CANDIDATE == ID_NODE_CANDIDATE &&
+                   (int)DRIVER_LEADER == ID_NODE_LEADER,
+               "a state is the same number for who looks from outside");
+
+static inline enum id_node_state ground_state(const struct ground *on)
+{
+    return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
+}
+
 static inline uint64_t ground_now_ms(const struct ground *on)
 {
     return clock_now_ms(on->clock);
+}
+
+/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
+ */
+static inline uint64_t ground_tags_ms(const struct ground *on)
+{
+    uint64_t log_ms = fsm_log_ms(on->fsm);
+
+    return log_ms > 0 ? log_ms : clock_wall_ms(on->clock);
 }
 
 /* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,
@@ -78,6 +99,12 @@ static inline void ground_refuse(const struct ground *on, uint64_t to, uint64_t 
 static inline bool ground_reaches(const struct ground *on, uint64_t node_id)
 {
     return node_id == on->node_id || on->net->ops->connected(on->net, node_id);
+}
+
+/* Arm a timer for so long from now. */
+static inline void ground_arm_in(const struct ground *on, struct timer *timer, uint64_t in_ms)
+{
+    timer_arm(on->timers, timer, ground_now_ms(on) + in_ms);
 }
 
 /* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */

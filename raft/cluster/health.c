@@ -42,7 +42,7 @@ static void update_held(struct health *health)
         if (timer_is_armed(&health->held_look)) {
             return;
         }
-        timer_arm(on->timers, &health->held_look, ground_now_ms(on) + HELD_LOOK_MS);
+        ground_arm_in(on, &health->held_look, HELD_LOOK_MS);
         held = holds_ids(health->of.table) ? held : 0;
     }
     SEE(health, segments_held, held);
@@ -151,11 +151,6 @@ bool health_update(struct health *health)
 
 /* --- status --- */
 
-static const enum id_node_state states[] = {[DRIVER_STARTING] = ID_NODE_STARTING,
-                                            [DRIVER_FOLLOWER] = ID_NODE_FOLLOWER,
-                                            [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
-                                            [DRIVER_LEADER] = ID_NODE_LEADER};
-
 /* How many committed entries are not on its disk, as far as it has told this node; of this node
  * itself: not applied. */
 static uint64_t lag_of(const struct ground *on, uint64_t id)
@@ -252,7 +247,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
         ret_status->uid = birth.uid;
     }
     ret_status->node_id = on->node_id;
-    ret_status->state = on->stopping ? ID_NODE_STOPPING : states[driver_state(on->driver)];
+    ret_status->state = ground_state(on);
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;

@@ -38,8 +38,7 @@ static void handover_begin(struct membership *membership, uint64_t to)
     }
     handover->active = true;
     handover->to = to;
-    timer_arm(on->timers, &handover->limit,
-              ground_now_ms(on) + LIMIT_ELECTIONS * (uint64_t)on->driver->config.election_ms);
+    ground_arm_in(on, &handover->limit, LIMIT_ELECTIONS * (uint64_t)on->driver->config.election_ms);
     timer_arm(on->timers, &membership->next_turn, ground_now_ms(on));
 }
 
@@ -62,17 +61,9 @@ static void handover_turn(struct membership *membership)
     ASSERT(driver_leads(on->driver));
     if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
         handover_end(membership);
-        timer_arm(on->timers, &handover->pause, ground_now_ms(on) + on->driver->config.election_ms);
+        ground_arm_in(on, &handover->pause, on->driver->config.election_ms);
         handover->failed++;
     }
-}
-
-/* This node does not lead. */
-static void handover_reset(struct membership *membership)
-{
-    handover_end(membership);
-    timer_cancel(membership->on->timers, &membership->handover.pause);
-    membership->handover.failed = 0;
 }
 
 /* Begin if the disk is low. In each turn. */
@@ -84,7 +75,7 @@ static void handover_if_no_room(struct membership *membership)
     if (!driver_disk_is_low(on->driver)) {
         timer_cancel(on->timers, &handover->no_room_pause);
     } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
-        timer_arm(on->timers, &handover->no_room_pause, ground_now_ms(on) + NO_ROOM_AGAIN_MS);
+        ground_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
         handover_begin(membership, 0);
     }
 }
@@ -498,7 +489,6 @@ static void drive_add(struct membership *membership, const struct member_change 
 static void demote(struct membership *membership, uint64_t node_id)
 {
     const struct ground *on = membership->on;
-    uint64_t now_ms = ground_now_ms(on);
     uint64_t election_ms = on->driver->config.election_ms;
 
     ASSERT(driver_leads(on->driver));
@@ -509,8 +499,8 @@ static void demote(struct membership *membership, uint64_t node_id)
         return;
     }
     if (!timer_is_armed(&membership->hold_pause)) {
-        timer_arm(on->timers, &membership->hold, now_ms + election_ms);
-        timer_arm(on->timers, &membership->hold_pause, now_ms + 2 * election_ms);
+        ground_arm_in(on, &membership->hold, election_ms);
+        ground_arm_in(on, &membership->hold_pause, 2 * election_ms);
     }
     if (timer_is_armed(&membership->hold)) {
         timer_cancel(on->timers, &membership->look);
@@ -547,9 +537,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
 /* A step forward: the change has its whole patience again, and the next step is looked at now. */
 static void note_forward(struct membership *membership)
 {
-    const struct ground *on = membership->on;
-
-    timer_arm(on->timers, &membership->patience, ground_now_ms(on) + membership->patience_ms);
+    ground_arm_in(membership->on, &membership->patience, membership->patience_ms);
 }
 
 /* What the node has of the log, or of the snapshot that is being sent to it. */
@@ -576,8 +564,8 @@ static void note_progress(struct membership *membership, const struct member_cha
         membership->change_term = term;
         membership->catching_up = false;
         membership->caught_up = 0;
-        timer_arm(on->timers, &membership->whole_patience,
-                  ground_now_ms(on) + PATIENCES * (uint64_t)membership->patience_ms);
+        ground_arm_in(on, &membership->whole_patience,
+                      PATIENCES * (uint64_t)membership->patience_ms);
         note_forward(membership);
         timer_cancel(on->timers, &membership->look);
     }
@@ -607,7 +595,7 @@ static void drive(struct membership *membership, const struct member_change *cha
     if (timer_is_armed(&membership->look)) {
         return;
     }
-    timer_arm(on->timers, &membership->look, ground_now_ms(on) + LOOK_MS);
+    ground_arm_in(on, &membership->look, LOOK_MS);
     if (driver_pending_change(on->driver) != 0) {
         return;
     }
@@ -642,7 +630,9 @@ bool membership_turn(struct membership *membership)
 
     handover_if_no_room(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
-        handover_reset(membership);
+        handover_end(membership);
+        timer_cancel(on->timers, &membership->handover.pause);
+        membership->handover.failed = 0;
         forget_change(membership);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
@@ -660,6 +650,6 @@ bool membership_turn(struct membership *membership)
     if (!membership->handover.active && !is_holding(membership)) {
         return false;
     }
-    timer_arm(on->timers, &membership->next_turn, ground_now_ms(on) + 1);
+    ground_arm_in(on, &membership->next_turn, 1);
     return true;
 }

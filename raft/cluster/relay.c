@@ -56,7 +56,7 @@ static struct relayed *remember(struct relay *relay, uint64_t from, const struct
                                 .origin_id = wire->id,
                                 .bytes = wire->payload_len};
     timer_init(&relayed->deadline, on_deadline);
-    timer_arm(relay->on->timers, &relayed->deadline, ground_now_ms(relay->on) + left_ms);
+    ground_arm_in(relay->on, &relayed->deadline, left_ms);
     TAILQ_INSERT_TAIL(&relay->list, relayed, link);
     relay->count++;
     relay->bytes += relayed->bytes;

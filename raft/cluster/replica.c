@@ -32,20 +32,11 @@ static void on_role_changed(struct driver_observer *observer)
     replica->owner->role_changed(replica->owner);
 }
 
-/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
- */
-static uint64_t tags_ms(const struct replica *replica)
-{
-    uint64_t log_ms = fsm_log_ms(replica->fsm);
-
-    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
-}
-
 static void on_installed(struct driver_observer *observer, uint64_t index)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
-    growth_reset(&replica->growth, tags_ms(replica));
+    growth_reset(&replica->growth, ground_tags_ms(&replica->ground));
     doubt_installed(&replica->doubt);
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
@@ -98,7 +89,7 @@ static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *
     struct replica *replica = CONTAINER(listener, struct replica, listener);
 
     replica->recalled = row->recalling;
-    growth_note(&replica->growth, row, tags_ms(replica));
+    growth_note(&replica->growth, row, ground_tags_ms(&replica->ground));
     figures_tag_changes(&replica->figures, row);
 }
 
@@ -300,7 +291,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     everywhere_init(&replica->everywhere, on);
     buffers_init(&replica->buffers, on, replica->allocator);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
+    growth_init(&replica->growth, config->driver.seed, ground_tags_ms(&replica->ground));
     backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
                  config->driver.seed);
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
@@ -519,19 +510,6 @@ static void open_tag(struct replica *replica, struct id_request *request)
     requests_submit(&replica->requests, &open->query);
 }
 
-static int fill_segments(struct replica *replica, struct id_request *request)
-{
-    struct query query;
-
-    if (query_decode(request->payload.data, request->payload.len, &query) != 0 ||
-        query.type != QUERY_TAG_LIST) {
-        return ERR_BAD_MESSAGE;
-    }
-    allocator_segments(replica->allocator, query.name, query.name_len, query.after, query.after_len,
-                       query.limit, request->out);
-    return 0;
-}
-
 void replica_submit(struct replica *replica, struct id_request *request)
 {
     if (replica->ground.stopping) {
@@ -567,7 +545,11 @@ void replica_submit(struct replica *replica, struct id_request *request)
         buffers_submit(&replica->buffers, request);
         break;
     case ID_REQUEST_SEGMENTS:
-        answers_put(&replica->answers, request, fill_segments(replica, request));
+        answers_put(&replica->answers, request,
+                    buffers_look(&replica->buffers, request->payload.data, request->payload.len,
+                                 request->out)
+                        ? 0
+                        : ERR_BAD_MESSAGE);
         break;
     default:
         UNREACHABLE("kind of request");
@@ -719,7 +701,7 @@ static void turn_parts(struct replica *replica)
     clock_sync_turn(&replica->clock_sync);
     dates_turn(&replica->dates);
     lease_turn(replica->lease);
-    prefetch_turn(replica->prefetch, tags_ms(replica), leader_known);
+    prefetch_turn(replica->prefetch, ground_tags_ms(&replica->ground), leader_known);
     allocator_turn(replica->allocator); /* after the prefetch, which wants segments */
     limit_keys(replica);
     strict_turn(replica->strict, leader_known);
@@ -796,35 +778,26 @@ static bool windows_are_back(struct replica *replica)
     return windows_given_back(windows) || now_ms >= replica->windows_until_ms;
 }
 
-/* This node goes on as a leader, if it is one. */
-static void open_windows(struct replica *replica)
-{
-    windows_open(replica->requests.serving.windows);
-    replica->requests.serving.starved_at = 0;
-}
-
 bool replica_transfer(struct replica *replica)
 {
-    bool over = false;
-
     if (!windows_are_back(replica)) {
         return false;
     }
-    over = driver_transfer(&replica->driver, 0);
-    if (over) {
-        open_windows(replica);
+    if (driver_transfer(&replica->driver, 0)) {
+        replica_transfer_end(replica); /* with nobody to hand it to it goes on as the leader */
+        return true;
     }
-    /* With nobody to hand it to, this node goes on serving as the leader. */
-    replica->draining = !over;
-    replica->requests.serving.holding = !over;
-    return over;
+    replica->draining = true;
+    replica->requests.serving.holding = true;
+    return false;
 }
 
 void replica_transfer_end(struct replica *replica)
 {
     replica->draining = false;
     replica->requests.serving.holding = false;
-    open_windows(replica);
+    replica->requests.serving.starved_at = 0;
+    windows_open(replica->requests.serving.windows);
 }
 
 static const struct tag_row *row_of(void *data, const char *name, size_t len)
@@ -837,7 +810,7 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     ASSERT(!replica->ground.stopping);
     standing_stop(&replica->standing);
     /* While it shows which ids were used, and are left. */
-    prefetch_save(replica->prefetch, tags_ms(replica));
+    prefetch_save(replica->prefetch, ground_tags_ms(&replica->ground));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
     if (driver_leads(&replica->driver)) {
         windows_close(replica->requests.serving.windows, &replica->proposer, deadline_ms);

@@ -275,8 +275,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
 static void pause_routing(struct requests *requests)
 {
-    timer_arm(requests->on->timers, &requests->route_pause,
-              ground_now_ms(requests->on) + ROUTE_AGAIN_MS);
+    ground_arm_in(requests->on, &requests->route_pause, ROUTE_AGAIN_MS);
 }
 
 static bool forward(struct requests *requests, struct id_request *request, uint64_t target)

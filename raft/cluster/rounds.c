@@ -94,14 +94,9 @@ static void ask_all(struct rounds *rounds, bool once_more)
 static unsigned needed(const struct rounds *rounds)
 {
     const struct configuration *conf = driver_configuration(rounds->on->driver);
-    unsigned voters = 0;
-    unsigned own = 0;
+    bool votes = configuration_role(conf, rounds->on->node_id) == ROLE_VOTER;
 
-    MEMBER_FOREACH (member, conf) {
-        voters += member->role == ROLE_VOTER ? 1 : 0;
-        own += member->role == ROLE_VOTER && member->id == rounds->on->node_id ? 1 : 0;
-    }
-    return voters / 2 + 1 - own;
+    return configuration_voters(conf) / 2 + (votes ? 0 : 1);
 }
 
 /* As many as are needed, the quickest first; false: there are not so many. */

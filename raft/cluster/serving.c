@@ -282,8 +282,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     buf_put(&work->payload, wire->payload, wire->payload_len);
     serving->monotonic_bytes += work->kind == WIRE_REQUEST_MONOTONIC ? work->payload.len : 0;
     sort_by_size(work);
-    timer_arm(serving->on->timers, &work->deadline,
-              ground_now_ms(serving->on) + wire->time_left_ms);
+    ground_arm_in(serving->on, &work->deadline, wire->time_left_ms);
 }
 
 /* --- all back --- */

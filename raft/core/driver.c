@@ -343,15 +343,6 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
     }
 }
 
-static void note_all_acknowledged(struct driver *driver)
-{
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        if (member->id != driver->config.node_id) {
-            note_acknowledged(driver, member->id);
-        }
-    }
-}
-
 /* What a peer says that its disk has. Of an older connection, and another start: not now. */
 static void note_standing(struct driver *driver, uint64_t peer,
                           const struct peer_standing *standing)
@@ -500,7 +491,11 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
 void driver_quiesce(struct driver *driver)
 {
     if (!driver->failed) {
-        note_all_acknowledged(driver);
+        MEMBER_FOREACH (member, driver_configuration(driver)) {
+            if (member->id != driver->config.node_id) {
+                note_acknowledged(driver, member->id);
+            }
+        }
         peer_memory_save(&driver->peers);
         applier_write(&driver->applier, false);
     }
@@ -803,20 +798,17 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    bool busy = driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
-    bool agreed = true;
+    bool is_busy =
+        driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
+    bool is_ignored = is_busy || snapshot_is_older(&driver->transfers, message);
 
-    if (!busy && !snapshot_is_older(&driver->transfers, message)) {
-        agreed = agrees(driver, from, message);
-        if (agreed) {
-            snapshot_receive_head(&driver->transfers, from, transfer, message);
-            trial_begin(&driver->trial, fsm_levels(driver->applier.fsm),
-                        driver->config.state_bytes);
-            return true;
-        }
+    if (is_ignored || !agrees(driver, from, message)) {
+        message_release(message);
+        return is_ignored;
     }
-    message_release(message);
-    return agreed;
+    snapshot_receive_head(&driver->transfers, from, transfer, message);
+    trial_begin(&driver->trial, fsm_levels(driver->applier.fsm), driver->config.state_bytes);
+    return true;
 }
 
 /* The entry, and all behind it, wait for a newer leafd on this node. */
@@ -1528,13 +1520,6 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
 enum driver_state driver_state(const struct driver *driver)
 {
     return (enum driver_state)raft_state(raft_of(driver));
-}
-
-const char *driver_state_name(enum driver_state state)
-{
-    static const char *const names[] = {"starting", "follower", "candidate", "leader"};
-
-    return names[state];
 }
 
 uint64_t driver_term(const struct driver *driver)

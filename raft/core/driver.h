@@ -250,7 +250,6 @@ void driver_mark_older(struct driver *driver, void (*done)(void *data), void *da
 /* --- what it knows --- */
 
 enum driver_state driver_state(const struct driver *driver);
-const char *driver_state_name(enum driver_state state);
 uint64_t driver_term(const struct driver *driver);
 
 /* In the role of the leader; and, of such a one, an entry of its own term is applied: it may serve

@@ -7,7 +7,6 @@
  */
 #include "raft/core/snapshot.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/message.h"
@@ -199,8 +198,7 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
         send_chunk(out, &result.chunk, first ? &result.position.digest : NULL);
         pump(out);
     }
-    free((void *)(uintptr_t)result.position.conf);
-    buf_free(&result.chunk);
+    disk_read_forget(&result);
 }
 
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
@@ -338,24 +336,23 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
 {
     struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
-    struct wire_chunk_ack ack = {0};
+    struct wire_chunk_ack ack;
 
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
         return false;
     }
-    ack.transfer = chunk.transfer;
+    ack = (struct wire_chunk_ack){.transfer = chunk.transfer};
     if (!in->active || in->whole || in->from != from || in->transfer != chunk.transfer ||
         chunk.offset != in->stream.len || in->stream.len + chunk.len > transfers->in_bytes_max ||
         (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
         ack.abort = true;
-        send_ack(transfers, from, &ack);
-        return true;
+    } else {
+        buf_put(&in->stream, chunk.data, chunk.len);
+        in->progress_ms = clock_now_ms(transfers->clock);
+        in->whole = chunk.last;
+        ack.offset = in->stream.len;
     }
-    buf_put(&in->stream, chunk.data, chunk.len);
-    in->progress_ms = clock_now_ms(transfers->clock);
-    ack.offset = in->stream.len;
     send_ack(transfers, from, &ack);
-    in->whole = chunk.last;
     return true;
 }
 

@@ -119,10 +119,7 @@ static bool on_frame(struct net_receiver *receiver, uint64_t from, enum frame_ty
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    if (node->state >= NODE_WRITING) {
-        return true;
-    }
-    return replica_receive(&node->replica, from, type, payload, len);
+    return node->state >= NODE_WRITING || replica_receive(&node->replica, from, type, payload, len);
 }
 
 static void on_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
@@ -918,17 +915,6 @@ bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_re
     return false;
 }
 
-static int make_keys(struct node *node, struct store_error *ret_error)
-{
-    char why[NET_KEYS_WHY_BYTES];
-    int rv = net_keys_make(&node->settings->keys, &node->keys, why);
-
-    if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text, "%s", why);
-    }
-    return rv;
-}
-
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
@@ -942,7 +928,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->process = owner;
     node->loop = loop;
     node->store = store;
-    rv = make_keys(node, ret_error);
+    _Static_assert(sizeof ret_error->text >= NET_KEYS_WHY_BYTES, "what is wrong with keys fits");
+    rv = net_keys_make(&settings->keys, &node->keys, ret_error->text);
     if (rv == 0 && settings->reset_term) {
         rv = prepare_reset_term(store, ret_error);
     }

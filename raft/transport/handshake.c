@@ -575,13 +575,11 @@ static enum handshake_reject take(struct handshake *handshake, enum frame_type t
     if (handshake->dialler && type == FRAME_REJECT) {
         return take_reject(handshake, payload, len);
     }
-    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 &&
-        handshake->refused != HANDSHAKE_REJECT_NONE) {
-        return handshake->refused;
-    }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
-        move(handshake, HANDSHAKE_DONE);
-        return HANDSHAKE_REJECT_NONE;
+        if (handshake->refused == HANDSHAKE_REJECT_NONE) {
+            move(handshake, HANDSHAKE_DONE);
+        }
+        return handshake->refused;
     }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED && handshake->joins) {
         move(handshake, HANDSHAKE_ANSWERED);

@@ -232,8 +232,7 @@ static void attempt_cb(uv_timer_t *timer)
     }
     join->trying = true;
     join->conn = net_conn_new(&join->hub, NET_CONN_JOINS, 0, &conn_ops, join);
-    net_conn_offer(join->conn, join->offer, false);
-    net_conn_dial(join->conn, join->config->targets[join->target].address, 0);
+    net_conn_dial(join->conn, join->config->targets[join->target].address, 0, join->offer, false);
 }
 
 static void introduce(struct net_receiver *receiver, struct buf *statement)

@@ -14,8 +14,6 @@
 
 #define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
 
-static void deadline_cb(uv_timer_t *timer);
-
 /* --- its life --- */
 
 static void conn_ref(struct net_conn *conn)
@@ -75,6 +73,14 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     net_out_init(&conn->out, (uv_stream_t *)&conn->tcp, out_failed_cb);
     net_hub_hold(hub);
     return conn;
+}
+
+static void deadline_cb(uv_timer_t *timer)
+{
+    struct net_conn *conn = timer->data;
+
+    net_conn_close(conn, conn->state == NET_CONN_CONNECTING ? "no answer to connect"
+                                                            : "handshake took too long");
 }
 
 /* The one place that changes the state. */
@@ -412,14 +418,6 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     }
 }
 
-static void deadline_cb(uv_timer_t *timer)
-{
-    struct net_conn *conn = timer->data;
-
-    net_conn_close(conn, conn->state == NET_CONN_CONNECTING ? "no answer to connect"
-                                                            : "handshake took too long");
-}
-
 /* --- the handshake --- */
 
 /* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
@@ -433,13 +431,6 @@ static void set_options(struct net_conn *conn)
     if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
     }
-}
-
-void net_conn_offer(struct net_conn *conn, unsigned way, bool plain)
-{
-    ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
-    conn->offer = way;
-    conn->plain = plain;
 }
 
 /* Who accepted waits for the first byte. */
@@ -545,7 +536,8 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
     conn_unref(conn);
 }
 
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn)
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way,
+                   bool plain)
 {
     const struct addrinfo hints = address_hints();
     struct sockaddr_storage literal;
@@ -554,6 +546,8 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn)
 
     ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
     conn->turn = turn;
+    conn->offer = way;
+    conn->plain = plain;
     if (address_split(address, &parsed) != 0) {
         net_conn_close(conn, "its address is not host:port");
         return;

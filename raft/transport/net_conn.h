@@ -107,12 +107,11 @@ TAILQ_HEAD(net_conn_list, net_conn);
 struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner);
 
-/* Before it dials: what it offers. `plain`: the handshake of before level 3. */
-void net_conn_offer(struct net_conn *conn, unsigned way, bool plain);
-
-/* Connect to "host:port"; of a name's addresses to the one whose turn it is. An address that cannot
- * be dialled closes it at once. */
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn);
+/* Connect to "host:port"; of a name's addresses to the one whose turn it is. It offers this way of
+ * the keys; plain: the handshake of before level 3. An address that cannot be dialled closes it at
+ * once. */
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way,
+                   bool plain);
 
 /* Its socket was accepted: begin to read, and the handshake. */
 void net_conn_accepted(struct net_conn *conn);

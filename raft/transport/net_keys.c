@@ -340,16 +340,11 @@ static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BY
     derive(secret, SALT_KEY_ID, "", 0, way->id, sizeof way->id);
 }
 
-static bool is_set(const char *file)
-{
-    return file != NULL && file[0] != '\0';
-}
-
 static int fill(struct net_keys *keys, const struct net_key_source *source,
                 char why[NET_KEYS_WHY_BYTES])
 {
     static const uint8_t no_secret[NET_SECRET_BYTES];
-    const bool with_certificate = is_set(source->cert_file);
+    const bool with_certificate = source->cert_file != NULL && source->cert_file[0] != '\0';
     int rv = 0;
 
     (void)snprintf(keys->cluster_id, sizeof keys->cluster_id, "%s", source->cluster_id);

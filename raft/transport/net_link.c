@@ -205,8 +205,8 @@ static void dial(struct net_link *link)
 {
     ASSERT(link->conn == NULL);
     link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &conn_ops, link);
-    net_conn_offer(link->conn, link->offer, link->plain && net_hub_allows_old(link->links->hub));
-    net_conn_dial(link->conn, link->address, link->turn++);
+    net_conn_dial(link->conn, link->address, link->turn++, link->offer,
+                  link->plain && net_hub_allows_old(link->links->hub));
 }
 
 /* Let go of the connection and of any wait, without the redial that an end of its own leads to. */

@@ -20,8 +20,6 @@ struct net_piece {
     struct buf payload;
 };
 
-static void write_cb(uv_write_t *write, int status);
-
 void net_out_init(struct net_out *out, uv_stream_t *stream,
                   void (*failed)(struct net_out *out, const char *reason))
 {
@@ -144,6 +142,21 @@ static unsigned seal_batch(struct net_out *out, uv_buf_t *ret_buf)
     return out->sealed.len > 0 ? 1 : 0;
 }
 
+static void write_cb(uv_write_t *write, int status)
+{
+    struct net_out *out = write->data;
+
+    ASSERT(out->writing);
+    out->writing = false;
+    list_free(out, &out->sending);
+    if (status < 0) {
+        out->stopped = true;
+        out->failed(out, uv_strerror(status));
+        return;
+    }
+    net_out_flush(out);
+}
+
 /* Write one batch. What the socket does not take is `writing` then. */
 static void write_batch(struct net_out *out)
 {
@@ -183,21 +196,6 @@ void net_out_flush(struct net_out *out)
     while (!out->writing && !out->stopped && has_output(out)) {
         write_batch(out);
     }
-}
-
-static void write_cb(uv_write_t *write, int status)
-{
-    struct net_out *out = write->data;
-
-    ASSERT(out->writing);
-    out->writing = false;
-    list_free(out, &out->sending);
-    if (status < 0) {
-        out->stopped = true;
-        out->failed(out, uv_strerror(status));
-        return;
-    }
-    net_out_flush(out);
 }
 
 uint64_t net_out_stalled_ms(struct net_out *out)

@@ -38,116 +38,7 @@ struct net_uv {
     void *close_data;
 };
 
-static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload);
-static bool net_connected(struct net *base, uint64_t peer);
-static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count);
-static bool is_known(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len);
-static void prepare_cb(uv_prepare_t *prepare);
-static void handle_close_cb(uv_handle_t *handle);
-static void all_gone(struct net_hub *hub);
-
-static const struct net_ops net_uv_ops = {
-    .send = net_send,
-    .connected = net_connected,
-    .set_peers = net_set_peers,
-};
-
-int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
-                struct net_uv **ret_net)
-{
-    struct sockaddr_storage address;
-    struct net_uv *net;
-    int fd;
-    int rv;
-
-    ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
-    /* The socket comes before any handle, which only a running loop could close again. */
-    rv = address_resolve(config->listen_address, &address);
-    if (rv == 0) {
-        rv = address_listen(&address, BACKLOG, false, &fd);
-    }
-    if (rv != 0) {
-        return rv;
-    }
-    net = MUST_HAVE(calloc(1, sizeof *net));
-    net->base.ops = &net_uv_ops;
-    net_hub_init(&net->hub, loop, config, receiver);
-    net->hub.handshake.known = is_known;
-    net->hub.all_gone = all_gone;
-    net->port = address_port(&address);
-    net_links_init(&net->links, &net->hub);
-    net_inbound_init(&net->inbound, &net->hub, &net->links);
-    ASSERT(uv_tcp_init(loop, &net->listener) == 0);
-    ASSERT(uv_tcp_open(&net->listener, fd) == 0);
-    net->listener.data = &net->inbound;
-    ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
-    ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
-    ASSERT(uv_prepare_start(&net->prepare, prepare_cb) == 0);
-    net->prepare.data = net;
-    net_hub_hold(&net->hub); /* the listener */
-    net_hub_hold(&net->hub); /* the prepare handle */
-    *ret_net = net;
-    return 0;
-}
-
-struct net *net_uv_net(struct net_uv *net)
-{
-    return &net->base;
-}
-
-struct net_presence net_uv_presence(const struct net_uv *net, uint64_t peer, uint64_t store_id,
-                                    uint64_t within_ms)
-{
-    const struct net_link *link = net_links_find(&net->links, peer);
-
-    return (struct net_presence){
-        .dials = store_id,
-        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
-        .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
-}
-
-uint16_t net_uv_port(const struct net_uv *net)
-{
-    return net->port;
-}
-
-struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
-{
-    return net_links_find(&net->links, peer);
-}
-
-void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
-{
-    ASSERT(!net->hub.closing);
-    net->hub.closing = true;
-    net->close_cb = cb;
-    net->close_data = data;
-    while (!TAILQ_EMPTY(&net->links.list)) {
-        net_link_close(TAILQ_FIRST(&net->links.list));
-    }
-    net_inbound_close(&net->inbound, "shutting down");
-    net->listener.data = &net->hub;
-    net->prepare.data = &net->hub;
-    uv_close((uv_handle_t *)&net->listener, handle_close_cb);
-    uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
-}
-
-static void handle_close_cb(uv_handle_t *handle)
-{
-    net_hub_release(handle->data);
-}
-
-static void all_gone(struct net_hub *hub)
-{
-    struct net_uv *net = CONTAINER(hub, struct net_uv, hub);
-    void (*cb)(void *data) = net->close_cb;
-    void *data = net->close_data;
-
-    ASSERT(TAILQ_EMPTY(&net->inbound.conns) && TAILQ_EMPTY(&net->links.list));
-    free(net);
-    cb(data);
-}
+/* --- the functions of struct net --- */
 
 /* The frame would not fit, or nobody is there to take it. 0 if it can be queued. */
 static int send_check(const struct net_uv *net, uint64_t to, const struct buf *payload,
@@ -221,6 +112,14 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     net_inbound_forget_strangers(&net->inbound);
 }
 
+static const struct net_ops net_uv_ops = {
+    .send = net_send,
+    .connected = net_connected,
+    .set_peers = net_set_peers,
+};
+
+/* --- open and close --- */
+
 static bool is_known(const struct handshake_config *config, uint64_t peer, const void *statement,
                      size_t len)
 {
@@ -229,6 +128,116 @@ static bool is_known(const struct handshake_config *config, uint64_t peer, const
 
     return net_links_find(&net->links, peer) != NULL ||
            (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
+}
+
+static void prepare_cb(uv_prepare_t *prepare)
+{
+    struct net_uv *net = prepare->data;
+    struct net_link *link;
+
+    TAILQ_FOREACH (link, &net->links.list, link) {
+        if (net_link_is_up(link)) {
+            net_out_flush(&link->conn->out);
+        }
+    }
+}
+
+static void all_gone(struct net_hub *hub)
+{
+    struct net_uv *net = CONTAINER(hub, struct net_uv, hub);
+    void (*cb)(void *data) = net->close_cb;
+    void *data = net->close_data;
+
+    ASSERT(TAILQ_EMPTY(&net->inbound.conns) && TAILQ_EMPTY(&net->links.list));
+    free(net);
+    cb(data);
+}
+
+int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
+                struct net_uv **ret_net)
+{
+    struct sockaddr_storage address;
+    struct net_uv *net;
+    int fd;
+    int rv;
+
+    ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
+    /* The socket comes before any handle, which only a running loop could close again. */
+    rv = address_resolve(config->listen_address, &address);
+    if (rv == 0) {
+        rv = address_listen(&address, BACKLOG, false, &fd);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    net = MUST_HAVE(calloc(1, sizeof *net));
+    net->base.ops = &net_uv_ops;
+    net_hub_init(&net->hub, loop, config, receiver);
+    net->hub.handshake.known = is_known;
+    net->hub.all_gone = all_gone;
+    net->port = address_port(&address);
+    net_links_init(&net->links, &net->hub);
+    net_inbound_init(&net->inbound, &net->hub, &net->links);
+    ASSERT(uv_tcp_init(loop, &net->listener) == 0);
+    ASSERT(uv_tcp_open(&net->listener, fd) == 0);
+    net->listener.data = &net->inbound;
+    ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
+    ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
+    ASSERT(uv_prepare_start(&net->prepare, prepare_cb) == 0);
+    net->prepare.data = net;
+    net_hub_hold(&net->hub); /* the listener */
+    net_hub_hold(&net->hub); /* the prepare handle */
+    *ret_net = net;
+    return 0;
+}
+
+static void handle_close_cb(uv_handle_t *handle)
+{
+    net_hub_release(handle->data);
+}
+
+void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
+{
+    ASSERT(!net->hub.closing);
+    net->hub.closing = true;
+    net->close_cb = cb;
+    net->close_data = data;
+    while (!TAILQ_EMPTY(&net->links.list)) {
+        net_link_close(TAILQ_FIRST(&net->links.list));
+    }
+    net_inbound_close(&net->inbound, "shutting down");
+    net->listener.data = &net->hub;
+    net->prepare.data = &net->hub;
+    uv_close((uv_handle_t *)&net->listener, handle_close_cb);
+    uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
+}
+
+/* --- what others see and set --- */
+
+struct net *net_uv_net(struct net_uv *net)
+{
+    return &net->base;
+}
+
+struct net_presence net_uv_presence(const struct net_uv *net, uint64_t peer, uint64_t store_id,
+                                    uint64_t within_ms)
+{
+    const struct net_link *link = net_links_find(&net->links, peer);
+
+    return (struct net_presence){
+        .dials = store_id,
+        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
+        .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
+}
+
+uint16_t net_uv_port(const struct net_uv *net)
+{
+    return net->port;
+}
+
+struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
+{
+    return net_links_find(&net->links, peer);
 }
 
 static bool same_ways(const struct net_keys *a, const struct net_keys *b)
@@ -254,16 +263,4 @@ bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_re
     }
     *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_WAY_OUT_MS);
     return changed;
-}
-
-static void prepare_cb(uv_prepare_t *prepare)
-{
-    struct net_uv *net = prepare->data;
-    struct net_link *link;
-
-    TAILQ_FOREACH (link, &net->links.list, link) {
-        if (net_link_is_up(link)) {
-            net_out_flush(&link->conn->out);
-        }
-    }
 }

@@ -295,11 +295,6 @@ static bool certificate_holds(struct tls_channel *channel)
                                  &channel->peer.node_id);
 }
 
-static const struct net_way *certificate_way(const struct net_keys *keys)
-{
-    return keys->ways[0].certificate ? &keys->ways[0] : NULL;
-}
-
 /* The other side has finished: whom do we know now? */
 static int judge(struct tls_channel *channel)
 {
@@ -318,7 +313,7 @@ static int judge(struct tls_channel *channel)
                                   .wanted = channel->said.wanted,
                                   .says_wanted = true};
     } else {
-        way = certificate_way(channel->keys);
+        way = channel->keys->ways[0].certificate ? &channel->keys->ways[0] : NULL;
         if (way != NULL && !certificate_holds(channel)) {
             return broken(channel, ERR_REFUSED, "its certificate names no node");
         }
