@@ -209,8 +209,8 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
-            if (out->given || now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
-                return; /* one transfer a peer, and this one is moving, or the peer at work */
+            if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
+                return; /* one transfer a peer, and this one is moving */
             }
             drop_out(out);
         }

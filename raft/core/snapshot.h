@@ -8,15 +8,14 @@
  * The stream is {u64 digest, records as the store gives them}.
  *
  * Whoever has all of it is at work for a while: it tries the rows, and writes them. Its transfer
- * stays, as one that was given, and the core's asking again comes to nothing, until the peer has
- * what it was to have. So it is at the receiver: while it is at work no head of the same leader
- * makes it begin anew. Else a state whose trial takes longer than the core waits would never
- * arrive.
+ * stays, as one that was given, until the peer has what it was to have, or the core asks again: what
+ * the peer answered may be lost. While a receiver is at work no head of the same leader makes it
+ * begin anew. Else a state whose trial takes longer than the core waits would never arrive.
  *
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
- * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again
- * while not all is there, or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A
+ * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
+ * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A
  * chunk out of order, or rows that make no state: the receiver answers abort. More than
  * in_bytes_max: abort.
  *
