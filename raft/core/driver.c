@@ -332,7 +332,6 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
     struct peer_tail tail = {.term = driver_term(driver)};
 
     if (driver_match(driver, peer, &tail.index) && tail.index > 0) {
-        snapshot_matched(&driver->transfers, peer, tail.index);
         tail.last_term = witness_term_at(&driver->witness, tail.index);
         rollback_tail(&driver->peers.seen, peer, &tail);
         rollback_committed(&driver->peers.seen, peer,

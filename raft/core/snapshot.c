@@ -2,8 +2,7 @@
  * snapshot.c - see snapshot.h.
  *
  * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the
- * window are unacknowledged -> ended -> all acknowledged, view closed: given -> the peer's log
- * matches. In: head -> chunks in order -> delivered.
+ * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order -> delivered.
  */
 #include "raft/core/snapshot.h"
 
@@ -158,14 +157,13 @@ static int send_head(struct snapshot_out *out, const struct store_position *at, 
 
 static void pump(struct snapshot_out *out)
 {
-    if (!out->active || out->reading || out->given) {
+    if (!out->active || out->reading) {
         return;
     }
     if (out->ended) {
         if (out->acked >= out->sent) {
             out->transfers->sent++;
-            out->given = true;
-            start_read(out, 0, true); /* all is there: close the view */
+            drop_out(out); /* all is there: close the view */
         }
         return;
     }
@@ -187,8 +185,6 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
         out->dropped = false;
         out->active = true; /* for drop_out() to close the view */
         drop_out(out);
-    } else if (result.close) {
-        ASSERT(out->given); /* it waits for the peer */
     } else if (result.status != 0 || led_term == 0 ||
                (first && result.position.index < out->at_least) ||
                (first && send_head(out, &result.position, led_term) != 0)) {
@@ -253,15 +249,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
         }
     }
     return true;
-}
-
-void snapshot_matched(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index)
-{
-    SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->given && out->peer == peer && index >= out->at_least) {
-            drop_out(out);
-        }
-    }
 }
 
 /* --- in --- */

@@ -7,16 +7,14 @@
  * in.whole says that the last has come; its owner has the head given to the core.
  * The stream is {u64 digest, records as the store gives them}.
  *
- * Whoever has all of it is at work for a while: it tries the rows, and writes them. Its transfer
- * stays, as one that was given, until the peer has what it was to have, or the core asks again: what
- * the peer answered may be lost. While a receiver is at work no head of the same leader makes it
- * begin anew. Else a state whose trial takes longer than the core waits would never arrive.
+ * Whoever has all of it is at work for a while: it tries the rows, and writes them. Until then no
+ * head of the same leader makes it begin anew, or a state whose trial takes longer than the core
+ * waits would never arrive.
  *
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
  * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
- * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A
- * chunk out of order, or rows that make no state: the receiver answers abort. More than
+ * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order, or rows that make no state: the receiver answers abort. More than
  * in_bytes_max: abort.
  *
  * Invariant: each view that was opened is closed by a read of its own, before the transfer's place
@@ -41,7 +39,6 @@ struct snapshot_out {
     bool reading; /* a disk_read is under way, */
     bool back;    /* or has come back */
     bool ended;   /* the last chunk was sent */
-    bool given;   /* and all were acknowledged */
     bool dropped; /* close the view when the read comes back */
     bool link_lost;
     uint64_t peer;
@@ -118,9 +115,6 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 /* A frame. False: malformed. */
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
                           const uint8_t *payload, size_t len);
-
-/* The peer's log matches up to there: what was given to it has arrived, or is needed no more. */
-void snapshot_matched(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index);
 
 void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
