@@ -2,7 +2,8 @@
  * snapshot.c - see snapshot.h.
  *
  * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the
- * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order -> delivered.
+ * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order
+ * -> delivered.
  */
 #include "raft/core/snapshot.h"
 
