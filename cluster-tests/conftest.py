@@ -25,6 +25,7 @@ from cluster import FAST, Cluster  # noqa: E402
 from node import leafd_path  # noqa: E402
 from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
+from upgrade import wait_newest  # noqa: E402
 
 DEFAULT_BOUND_S = 60
 TAIL_LINES = 8  # of each node's log, in the report of a test that failed
@@ -131,7 +132,9 @@ def make_cluster(request, binary, tmp_path):
 def shared_cluster(binary, tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, FAST)
     try:
-        yield cluster.start()
+        cluster.start()
+        wait_newest(cluster)  # while it is new: the first test may kill a node
+        yield cluster
     finally:
         cluster.end()
 

@@ -40,6 +40,11 @@ def wait_level(cluster, level, timeout=20.0):
     )
 
 
+def wait_newest(cluster):
+    """The newest level that the nodes speak is in force; for a cluster of one leafd."""
+    wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])
+
+
 def exchange(cluster, node, binary):
     """Stop it in order, and start another leafd on its data."""
     node.stop()
