@@ -20,13 +20,30 @@ static bool is_alone(const struct sim_node *node)
            witness_term_at(&driver->witness, entry_log_last(&driver->log)) <= node->before_term;
 }
 
-/* Does anybody know of a change of the members? With the next configuration the others may be no
- * majority without this node, and it may not have heard of it yet. */
-static bool members_change(const struct sim_world *world)
+/* Does anybody know of a change of the members, or was any voter to go? With the next configuration
+ * the others may be no majority without this node, and it may not have heard of it yet. */
+static bool members_change(const struct sim_world *world, unsigned voters)
 {
+    if (world->unwanted & voters) {
+        return true;
+    }
     SIM_NODE_FOREACH (node, world) {
         if (node->up && (driver_pending_change(&node->replica.driver) != 0 ||
                          fsm_member_change(node->replica.fsm) != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does anybody lead a term before the one of the vote, dead as that term ought to be? With a voter
+ * that forgot the later one, it would commit what the new leader has not; no vote given twice, and
+ * nothing that a cluster can tell before both leaders meet (docs/failure-model.md). */
+static bool earlier_term_lives(const struct sim_node *voter)
+{
+    SIM_NODE_FOREACH (node, voter->world) {
+        if (node->up && driver_is_leader(&node->replica.driver) &&
+            driver_term(&node->replica.driver) < voter->disk_term) {
             return true;
         }
     }
@@ -52,7 +69,7 @@ static bool can_be_spared(const struct sim_node *node)
         alive += (conf.voters & BIT(other->id)) != 0;
     }
     return alive >= VOTERS_MIN && (conf.voters & BIT(node->id)) != 0 &&
-           !members_change(node->world);
+           !members_change(node->world, conf.voters) && !earlier_term_lives(node);
 }
 
 bool sim_lost_vote_wanted(struct sim_node *node)

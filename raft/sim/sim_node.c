@@ -371,6 +371,7 @@ void sim_node_start(struct sim_node *node)
     node->frozen_until_ms = 0;
     node->handing_over = false;
     node->met = 0;
+    node->refused = false;
     node->stopping = false;
     node->giving_back = false;
     node->gave_back = false;

@@ -196,7 +196,7 @@ struct sim_node {
     struct peer_standing kept_standing;  /* on the older copy of its disk */
     struct peer_standing noted_standing; /* that all others must know by now */
     bool set_back;                       /* its disk is an older copy: others refuse it, */
-    bool refused;                        /* and have done so */
+    bool refused;                        /* and have done so, in this start of it */
     unsigned peers;                      /* with whom it keeps links, a bit an id */
     unsigned met;                        /* who has dialled this incarnation of it, likewise */
     struct learned_peers learned;        /* when it joined */
