@@ -908,16 +908,11 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     struct raft_install_snapshot *args = &message->install_snapshot;
 
     ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
+    ASSERT(!driver->applier.installing); /* then no head is received (receive_head()) */
     /* Asked when the head came; since then this node may have learnt more, or have been elected. */
     if (!trust_message(&driver->trust, from, message)) {
         message_release(message);
         return false;
-    }
-    /* While one is being installed the core would drop it; what the log has passed already it
-     * answers by itself, so that the leader learns where this node stands. */
-    if (driver->applier.installing) {
-        message_release(message);
-        return true;
     }
     if (!agrees(driver, from, message)) {
         message_release(message);

@@ -36,9 +36,9 @@ static bool members_change(const struct sim_world *world, unsigned voters)
     return false;
 }
 
-/* Does anybody lead a term before the one of the vote, dead as that term ought to be? With a voter
- * that forgot the later one, it would commit what the new leader has not; no vote given twice, and
- * nothing that a cluster can tell before both leaders meet (docs/failure-model.md). */
+/* Does anybody still lead an earlier term than the vote's? With a voter that forgot the vote it
+ * would be a majority, and commit what the new leader does not have; no node can prevent that
+ * (docs/failure-model.md, older copies). */
 static bool earlier_term_lives(const struct sim_node *voter)
 {
     SIM_NODE_FOREACH (node, voter->world) {
