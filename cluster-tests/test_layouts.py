@@ -62,7 +62,6 @@ def tag():
 
 @pytest.fixture
 def cluster(shared):
-    wait_level(shared, 4)
     wait_served(shared.nodes)
     return shared
 

@@ -110,7 +110,6 @@ def test_a_max_before_its_level_is_refused(make_cluster, tag):
 
 @pytest.mark.parametrize("value", ["0", 0, -1, "x", 2**63, 1.5, True, None])
 def test_a_max_that_is_none(shared, tag, value):
-    wait_level(shared, 2)
     refused = put(shared.nodes[0], tag, max=value)
     assert (refused.status, refused.code) == (400, "bad_request"), refused
     assert "max" in refused.json()["message"]

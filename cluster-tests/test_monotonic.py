@@ -148,7 +148,6 @@ def test_the_end_of_a_tag(shared, tag):
 
 
 def test_modes_change_in_both_directions(shared, tag):
-    wait_level(shared, 4)
     shared.create_tag(tag)
     last = 0
     for node in shared.nodes:

@@ -37,12 +37,6 @@ def make_mono(make_cluster):
     return make
 
 
-@pytest.fixture
-def mono(shared):
-    wait_level(shared, LEVEL)
-    return shared
-
-
 def start_load(cluster, recorder, tag, clients=CLIENTS, rate=15.0, **fields):
     """Clients of one id each, a few of more, and some with keys."""
     cluster.create_tag(tag, mode="monotonic", **(fields or SHORT))
@@ -66,20 +60,20 @@ def finish(load, cluster, tag):
 # --- without faults ---
 
 
-def test_ids_rise_over_all_nodes_and_are_dense_while_one_leads(mono, tag):
-    mono.create_tag(tag, mode="monotonic", **SHORT)
-    row = row_of(mono.nodes[0], tag)
+def test_ids_rise_over_all_nodes_and_are_dense_while_one_leads(shared, tag):
+    shared.create_tag(tag, mode="monotonic", **SHORT)
+    row = row_of(shared.nodes[0], tag)
     assert row["mode"] == "monotonic" and row["changing"] is False
     expected = 1
     for count in (1, 1, 2, 3, 7, 1, 500, 1):
-        for node in mono.nodes:
+        for node in shared.nodes:
             assert take(node, tag, count) == (expected, expected + count - 1)
             expected += count
 
 
-def test_every_format(mono, tag):
-    mono.create_tag(tag, mode="monotonic")
-    one, two, three = mono.nodes
+def test_every_format(shared, tag):
+    shared.create_tag(tag, mode="monotonic")
+    one, two, three = shared.nodes
     assert one.get(f"/api/segment/get/{tag}").body == b"1"
     assert parse_ids(ask(two, tag, 3, "text"), "text", 3) == [(2, 4)]
     assert parse_ids(ask(three, tag, 3, "json"), "json", 3) == [(5, 7)]
@@ -87,35 +81,35 @@ def test_every_format(mono, tag):
     assert parse_ids(answer, "range", 4) == [(8, 11)]
 
 
-def test_many_clients_at_once(mono, recorder, tag):
-    load = start_load(mono, recorder, tag, step=50, max_step=1000)
+def test_many_clients_at_once(shared, recorder, tag):
+    load = start_load(shared, recorder, tag, step=50, max_step=1000)
     with load:
         load.wait_answers(2000)
-        verdict = finish(load, mono, tag)
+        verdict = finish(load, shared, tag)
     assert verdict.unknown == 0
 
 
-def test_max_id_that_is_set_by_hand_holds_at_once(mono, tag):
-    mono.create_tag(tag, mode="monotonic", step=100, max_step=100)
-    for turn, node in enumerate(mono.nodes):
+def test_max_id_that_is_set_by_hand_holds_at_once(shared, tag):
+    shared.create_tag(tag, mode="monotonic", step=100, max_step=100)
+    for turn, node in enumerate(shared.nodes):
         last = take(node, tag)[1]
         raised = 10_000 * (turn + 1)
         answer = node.http("PUT", f"/api/tags/{tag}", {"max_id": raised})
         assert answer.status == 200, answer
-        for other in mono.nodes:
+        for other in shared.nodes:
             first, last_now = take(other, tag)
             assert first >= raised and first > last, f"{other} goes on below: {first}"
             last = last_now
 
 
-def test_deleted_and_made_again_it_goes_on_above(mono, tag):
-    mono.create_tag(tag, mode="monotonic", **SHORT)
-    top = max(take(node, tag, 2)[1] for node in mono.nodes)
-    assert mono.nodes[1].http("DELETE", f"/api/tags/{tag}").status == 204
-    for node in mono.nodes:
+def test_deleted_and_made_again_it_goes_on_above(shared, tag):
+    shared.create_tag(tag, mode="monotonic", **SHORT)
+    top = max(take(node, tag, 2)[1] for node in shared.nodes)
+    assert shared.nodes[1].http("DELETE", f"/api/tags/{tag}").status == 204
+    for node in shared.nodes:
         assert ask(node, tag).code == "unknown_tag"
-    mono.create_tag(tag, mode="monotonic", **SHORT)
-    assert all(take(node, tag)[0] > top for node in mono.nodes)
+    shared.create_tag(tag, mode="monotonic", **SHORT)
+    assert all(take(node, tag)[0] > top for node in shared.nodes)
 
 
 # --- keys ---
@@ -126,9 +120,9 @@ def replayed(answer):
     return "idempotency-replayed" in answer.headers
 
 
-def test_a_key_gives_the_same_ids_on_every_node(mono, tag):
-    mono.create_tag(tag, mode="monotonic", **SHORT)
-    one, two, three = mono.nodes
+def test_a_key_gives_the_same_ids_on_every_node(shared, tag):
+    shared.create_tag(tag, mode="monotonic", **SHORT)
+    one, two, three = shared.nodes
     answer = ask(one, tag, 3, key="order-1")
     assert not replayed(answer)
     ids = parse_ids(answer, "range", 3)
@@ -350,14 +344,14 @@ def test_to_monotonic_waits_for_those_that_hold_segments(make_mono, tag):
         top = top_now
 
 
-def test_a_header_without_a_promise_is_refused_in_trend_mode_alone(mono, tag):
-    mono.create_tag(tag)
+def test_a_header_without_a_promise_is_refused_in_trend_mode_alone(shared, tag):
+    shared.create_tag(tag)
     path = f"/api/segment/get/{tag}"
-    answer = mono.nodes[0].http("GET", path, headers=key_header("k"))
+    answer = shared.nodes[0].http("GET", path, headers=key_header("k"))
     assert (answer.status, answer.code) == (400, "bad_key"), answer
-    set_mode(mono.nodes[1], tag, "monotonic")
+    set_mode(shared.nodes[1], tag, "monotonic")
     wait_until(
-        lambda: mono.nodes[0].http("GET", path, headers=key_header("k")).status == 200,
+        lambda: shared.nodes[0].http("GET", path, headers=key_header("k")).status == 200,
         10,
         "a key is taken",
     )

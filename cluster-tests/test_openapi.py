@@ -12,7 +12,6 @@ import re
 import pytest
 
 from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
-from test_max import wait_level
 from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -200,7 +199,6 @@ def test_answers_are_as_the_schemas_say(shared, tag):
         validator.check(path, method, answer)
         return answer
 
-    wait_level(shared, 5)
     one = "/api/tags/{tag}"
     decode = "/api/segment/decode/{tag}"
     assert ask(decode, "get", "?text=x", tag="no" + tag).code == "unknown_tag"

@@ -10,10 +10,8 @@ import struct
 import subprocess
 import threading
 
-import pytest
-
 from checker import History
-from cluster import FAST, write_secret
+from cluster import write_secret
 from liar import HELLO, REJECT, crc32c, text16
 from load import mixed_load, wait_taken
 from node import leafd_path

@@ -14,7 +14,6 @@ import pytest
 
 from cluster import FAST
 from node import take
-from wait import wait_until
 
 EXIT_CONFIG = 64
 EXIT_DATA = 65

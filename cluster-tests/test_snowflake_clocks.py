@@ -15,7 +15,7 @@ from checker import History
 from clockfile import YEARS_50, ClockFile, find_libraries, own_clocks, remove_leftovers
 from cluster import FAST
 from load import wait_all_serve, wait_taken
-from snowflakes import SPACE, SnowLoad, decode, take, target, wait_refused, wait_served
+from snowflakes import SPACE, SnowLoad, decode, take, wait_refused, wait_served
 from wait import wait_until
 
 DAY_MS = 86_400_000

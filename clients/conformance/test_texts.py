@@ -10,7 +10,6 @@ import pytest
 from driver import check_once, urls
 from fake import http
 from test_client_faults import QUICK, joined
-from test_max import wait_level
 from wait import wait_until
 
 serial = itertools.count(1)
@@ -39,7 +38,6 @@ def make(request, shared):
         shared.wait_applied()  # decode reads what the node has
         return name
 
-    wait_level(shared, 3)
     return named
 
 
@@ -101,9 +99,8 @@ def test_an_answer_with_texts_is_lost(start, gates, make):
     assert client.texts(f"texts {tag} 1") == [invoice(4)]
 
 
-def test_texts_of_a_monotonic_tag(start, shared, gates, make):
+def test_texts_of_a_monotonic_tag(start, gates, make):
     """They take keys as well, and rise."""
-    wait_level(shared, 4)
     tag = make("E{id:9}", mode="monotonic")
     client = start().open(endpoints=joined(gates), **QUICK)
     for gate in gates:

@@ -6,7 +6,6 @@ Threads: everything may be called from any. Fork: the child drops all that it in
 """
 from __future__ import annotations
 
-import base64
 import os
 import secrets
 import socket

@@ -5,7 +5,6 @@ import re
 import resource
 import select
 import socket
-import ssl
 import subprocess
 import sys
 import time
