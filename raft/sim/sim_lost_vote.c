@@ -7,6 +7,7 @@
 
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_store.h"
+#include "src/base/log.h"
 
 #define VOTERS_MIN 3
 
@@ -101,6 +102,7 @@ void sim_lost_vote_ended(struct sim_node *node)
     sim_store_write(node, &op);
     node->disk_term = node->before_term;
     node->disk_vote = node->before_vote;
+    log_setup(LOG_LEVEL_ERROR, 0); /* of each refused frame there is a warning */
     node->set_back = true;
     node->lost_vote = true;
     node->world->stats.lost_votes++;
