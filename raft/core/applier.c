@@ -287,10 +287,11 @@ static uint32_t trailing_entries(const struct applier *applier, const struct ent
     return count;
 }
 
-/* As many as are there of those that peers with a snapshot need, unless the log is too large. */
+/* As many as are there of those that peers with a snapshot need, unless the log is too large. And
+ * the one before: the core compares its term, and sends another snapshot where it is gone. */
 static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint64_t needed)
 {
-    uint64_t first = log->first > needed ? log->first : needed + 1;
+    uint64_t first = log->first > needed ? log->first : needed;
 
     return needed < upto && log->bytes < LIMIT_LOG_BYTES ? (uint32_t)(upto + 1 - first) : 0;
 }

@@ -1106,14 +1106,30 @@ static void entries_written(struct driver *driver, const struct write *write)
     }
 }
 
+/* Entries above this index are for those who get a snapshot of this leader. */
+static uint64_t needed_by_peers(struct driver *driver)
+{
+    uint64_t match;
+
+    if (!driver_is_leader(driver)) {
+        return UINT64_MAX;
+    }
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_match(driver, member->id, &match)) {
+            snapshot_reached(&driver->transfers, member->id, match);
+        }
+    }
+    return snapshot_needed_index(&driver->transfers);
+}
+
 /* The state on disk stands for all entries up to some: let the log forget them, but for a tail that
  * saves slow followers a whole snapshot. */
 static void maybe_compact(struct driver *driver)
 {
     struct raft_event event = event_of(RAFT_SNAPSHOT);
     uint32_t trailing = 0;
-    uint64_t upto = applier_compaction(&driver->applier, &driver->log,
-                                       snapshot_needed_index(&driver->transfers), &trailing);
+    uint64_t upto =
+        applier_compaction(&driver->applier, &driver->log, needed_by_peers(driver), &trailing);
     struct write *write;
 
     if (upto == 0) {

@@ -87,11 +87,23 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
     uint64_t needed = UINT64_MAX;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (now < out->hold_until_ms && out->hold_index < needed) {
-            needed = out->hold_index;
+        if (out->active && out->from_index < needed) {
+            needed = out->from_index;
+        }
+        if (now < out->given_until_ms && out->given_index < needed) {
+            needed = out->given_index;
         }
     }
     return needed;
+}
+
+void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index)
+{
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        if (out->peer == peer && out->given_index < index) {
+            out->given_index = index;
+        }
+    }
 }
 
 /* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
@@ -101,10 +113,6 @@ static void drop_out(struct snapshot_out *out)
         return;
     }
     out->active = false;
-    if (out->hold_until_ms == UINT64_MAX) { /* a while to ask for what comes behind the snapshot */
-        out->hold_until_ms =
-            clock_now_ms(out->transfers->clock) + 2 * (uint64_t)out->transfers->election_ms;
-    }
     if (out->reading) {
         out->dropped = true;
     } else if (out->view != NULL) {
@@ -156,6 +164,18 @@ static int send_head(struct snapshot_out *out, const struct store_position *at, 
     return 0;
 }
 
+/* All is there. Of two that were given one behind the other, the peer may be taking in either. */
+static void given(struct snapshot_out *out)
+{
+    uint64_t now = clock_now_ms(out->transfers->clock);
+
+    out->transfers->sent++;
+    if (now >= out->given_until_ms) {
+        out->given_index = out->from_index;
+    }
+    out->given_until_ms = now + LIMIT_SNAPSHOT_MS;
+}
+
 static void pump(struct snapshot_out *out)
 {
     if (!out->active || out->reading) {
@@ -163,8 +183,8 @@ static void pump(struct snapshot_out *out)
     }
     if (out->ended) {
         if (out->acked >= out->sent) {
-            out->transfers->sent++;
-            drop_out(out); /* all is there: close the view */
+            given(out);
+            drop_out(out);
         }
         return;
     }
@@ -198,11 +218,31 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
     disk_read_forget(&result);
 }
 
+/* A free place: the peer's own, where it stands what the peer was given; else one where nothing of
+ * the kind matters any more, if there is any. NULL: all are in use. */
+static struct snapshot_out *place_for(struct snapshot_transfers *transfers, uint64_t peer)
+{
+    struct snapshot_out *found = NULL;
+
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        if (out->active || out->reading) {
+            continue;
+        }
+        if (out->peer == peer) {
+            return out;
+        }
+        if (found == NULL || out->given_until_ms < found->given_until_ms) {
+            found = out;
+        }
+    }
+    return found;
+}
+
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
                    uint64_t durable)
 {
     uint64_t now = clock_now_ms(transfers->clock);
-    struct snapshot_out *free_slot = NULL;
+    struct snapshot_out *place;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
@@ -211,22 +251,22 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
             }
             drop_out(out);
         }
-        if (!out->active && !out->reading && free_slot == NULL) {
-            free_slot = out;
-        }
     }
-    if (free_slot == NULL) {
+    place = place_for(transfers, peer);
+    if (place == NULL) {
         return; /* the core asks again */
     }
-    *free_slot = (struct snapshot_out){.active = true,
-                                       .transfers = transfers,
-                                       .peer = peer,
-                                       .transfer = ++transfers->next_transfer,
-                                       .at_least = last_index,
-                                       .progress_ms = now,
-                                       .hold_index = durable,
-                                       .hold_until_ms = UINT64_MAX};
-    start_read(free_slot, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+    *place =
+        (struct snapshot_out){.active = true,
+                              .transfers = transfers,
+                              .peer = peer,
+                              .transfer = ++transfers->next_transfer,
+                              .at_least = last_index,
+                              .progress_ms = now,
+                              .from_index = durable,
+                              .given_index = place->given_index,
+                              .given_until_ms = place->peer == peer ? place->given_until_ms : 0};
+    start_read(place, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
 }
 
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,

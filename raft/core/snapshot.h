@@ -9,7 +9,8 @@
  *
  * Whoever has all of it is at work for a while: it tries the rows, and writes them. Until then no
  * head of the same leader makes it begin anew, or a state whose trial takes longer than the core
- * waits would never arrive.
+ * waits would never arrive. And the leader's log keeps what comes behind what it gave, or a peer
+ * that takes it in more slowly than the log is cut would be given one after the other for ever.
  *
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
@@ -47,8 +48,9 @@ struct snapshot_out {
     uint64_t sent;     /* bytes of the stream */
     uint64_t acked;
     uint64_t progress_ms;
-    uint64_t hold_index;    /* entries above stay in the log: the peer needs them next, */
-    uint64_t hold_until_ms; /* until then; UINT64_MAX: as long as the transfer takes */
+    uint64_t from_index;     /* while it is active, entries above stay in the log */
+    uint64_t given_index;    /* all of one was sent, and the peer's log reaches to here: entries */
+    uint64_t given_until_ms; /* above stay until then, while it takes that one in */
     struct store_snapshot *view;
     struct disk_read read;
     struct snapshot_transfers *transfers;
@@ -107,9 +109,11 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
 /* The transfer to a peer that is under way; NULL: there is none. */
 const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer);
 
-/* Entries above this index are needed by peers that get a snapshot, or just got one; UINT64_MAX:
- * none are. Without them a peer would need the next snapshot when it has this one, for ever, where
- * the log grows fast. */
+/* A peer's log is known to reach to there. */
+void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index);
+
+/* Entries above this index are needed by peers that get a snapshot, or were given one, for
+ * LIMIT_SNAPSHOT_MS; UINT64_MAX: none are. */
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 
 /* A frame. False: malformed. */
