@@ -132,6 +132,42 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
     }
 }
 
+static void say_standing(struct ring *ring, uint64_t to, uint64_t from, struct peer_standing now)
+{
+    BUF_LOCAL(payload);
+
+    now.incarnation = driver_of(ring, from)->start.incarnation;
+    wire_standing_encode(&(struct wire_standing){now}, &payload);
+    assert_true(
+        driver_receive(driver_of(ring, to), from, FRAME_STANDING, payload.data, payload.len));
+}
+
+/* A peer tells of entries behind those that are committed. Of the term that it is in, they bind it
+ * in that term; of an earlier one, the leader of its term may have cut them by its next start. */
+static void test_entries_of_an_earlier_term_may_be_gone(void **state)
+{
+    RING ring = {0};
+    uint64_t follower;
+    uint64_t leader = start(&ring, &follower);
+    uint64_t third = 6 - leader - follower;
+    const struct peer_standing cut = next_start(&ring, third);
+    struct peer_standing now = cut;
+    struct peer_standing later = cut;
+
+    (void)state;
+    now.term++;
+    now.index += 5;
+    later.term++;
+    say_standing(&ring, follower, third, now);
+    assert_int_equal(meet(&ring, follower, third, later), 0);
+    now.last_term = now.term;
+    say_standing(&ring, leader, third, now);
+    assert_int_equal(meet(&ring, leader, third, later), ERR_STALE);
+    later.index = now.index;
+    later.last_term = now.last_term;
+    assert_int_equal(meet(&ring, leader, third, later), 0);
+}
+
 /* And so does one that was restarted, also by a kill. */
 static void test_what_is_known_outlives_the_one_who_knows(void **state)
 {
@@ -240,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_the_leader_knows_what_was_acknowledged),
         cmocka_unit_test(test_what_is_not_committed_may_be_gone_in_a_newer_term),
         cmocka_unit_test(test_a_follower_knows_what_the_leader_has),
+        cmocka_unit_test(test_entries_of_an_earlier_term_may_be_gone),
         cmocka_unit_test(test_what_is_known_outlives_the_one_who_knows),
         cmocka_unit_test(test_an_idle_node_writes_nothing),
         cmocka_unit_test(test_incarnations_outlive_the_one_who_met_them),
