@@ -141,6 +141,7 @@ def test_a_trace_stands_for_those_that_waited(make_cluster, tag):
     waited, quick = "4bf92f3577b34da6a3ce929d0e0e4736", "00000000000000000000000000000001"
     traced(node, f"{tag}-strict", waited)
     traced(node, tag, quick)
+    wait_until(lambda: waited in exemplars(node), 10, "it is counted")
     found = exemplars(node)
     assert quick not in found
     kind, bound, took, at = found[waited]
@@ -190,18 +191,26 @@ def test_prometheus_takes_the_traces(make_cluster, tag, tmp_path):
         process.wait(30)
 
 
+def wait_counted(node, least):
+    """All metrics, once these have grown so far: an answer may be read before it is counted."""
+    wait_until(lambda: (new := metrics(node)) and all(
+        new[name] >= value for name, value in least.items()), 10, f"{least} at {node}")
+    return metrics(node)
+
+
 def test_figures_are_of_what_was_done(make_cluster, tag):
     cluster = make_cluster()
     before = [metrics(node) for node in cluster.nodes]
     use(cluster, tag)
     leader = cluster.leader()
+    took = 'leafd_http_request_duration_seconds_count{class="%s",status="2xx"}'
+    segment, strict = took % "segment", took % "strict"
+    probes = 'leafd_http_probes_total{status="2xx"}'
     for node, old in zip(cluster.nodes, before):
-        new = metrics(node)
-        took = 'leafd_http_request_duration_seconds_count{class="%s",status="2xx"}'
-        assert new[took % "segment"] - old[took % "segment"] == 1
-        assert new[took % "strict"] - old[took % "strict"] == 1
-        assert new['leafd_http_probes_total{status="2xx"}'] - old[
-            'leafd_http_probes_total{status="2xx"}'] >= 2
+        new = wait_counted(node, {segment: old[segment] + 1, strict: old[strict] + 1,
+                                  probes: old[probes] + 2})
+        assert new[segment] - old[segment] == 1
+        assert new[strict] - old[strict] == 1
         requests = sum(value for name, value in new.items()
                        if name.startswith("leafd_http_request_duration_seconds_count"))
         assert requests == sum(value for name, value in new.items()
@@ -262,8 +271,7 @@ def test_readiness_is_no_error(make_cluster):
     node = cluster.nodes[0]
     node.start()
     wait_until(lambda: node.get("/readyz").status == 503, 10, "it waits for the others")
-    new = metrics(node)
-    assert new['leafd_http_probes_total{status="5xx"}'] >= 1
+    new = wait_counted(node, {'leafd_http_probes_total{status="5xx"}': 1})
     assert new['leafd_http_requests_total{status="5xx"}'] == 0
     for other in cluster.nodes[1:]:
         other.start()
