@@ -97,11 +97,13 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
     return needed;
 }
 
-void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index)
+void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index,
+                      bool is_near)
 {
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->peer == peer && out->given_index < index) {
+        if (out->peer == peer && index >= out->given_index) { /* else it is taking it in yet */
             out->given_index = index;
+            out->given_until_ms = is_near ? 0 : out->given_until_ms;
         }
     }
 }

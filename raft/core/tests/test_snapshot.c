@@ -162,12 +162,15 @@ static void test_the_log_keeps_nothing_that_the_peer_has(void **state)
     uint64_t given = give_one(&leader);
 
     (void)state;
-    snapshot_reached(&leader.driver.transfers, 2, given + 30);
+    snapshot_reached(&leader.driver.transfers, 2, given + 30, false);
     append_many(&leader, 20);
-    assert_int_equal(leader.driver.log.first, given + 30); /* whose term the core compares */
-    snapshot_reached(&leader.driver.transfers, 2, given);  /* an older word */
+    assert_int_equal(leader.driver.log.first, given + 30);      /* whose term the core compares */
+    snapshot_reached(&leader.driver.transfers, 2, given, true); /* an older word */
     append_many(&leader, 20);
     assert_int_equal(leader.driver.log.first, given + 30);
+    snapshot_reached(&leader.driver.transfers, 2, given + 90, true);
+    append_many(&leader, 40);
+    assert_true(leader.driver.log.first > given + 100);
 }
 
 /* --- what ends a transfer at the sender --- */
