@@ -1117,8 +1117,7 @@ static uint64_t needed_by_peers(struct driver *driver)
     MEMBER_FOREACH (member, driver_configuration(driver)) {
         if (driver_match(driver, member->id, &match)) {
             snapshot_reached(&driver->transfers, member->id, match,
-                             match + driver->applier.config.trailing_entries >=
-                                 entry_log_last(&driver->log));
+                             match >= driver->applier.durable.index);
         }
     }
     return snapshot_needed_index(&driver->transfers);

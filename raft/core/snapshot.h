@@ -109,8 +109,8 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
 /* The transfer to a peer that is under way; NULL: there is none. */
 const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer);
 
-/* A peer's log is known to reach to there. is_near: it lacks no more than the log keeps for
- * anybody, so that nothing is kept for it in particular any more. */
+/* A peer's log is known to reach to there. is_near: it lacks nothing that the log could be cut by
+ * now, so that nothing is kept for it in particular any more. */
 void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index,
                       bool is_near);
 
