@@ -97,11 +97,19 @@ def expect_unborn(*nodes):
 
 
 def wait_tries(node, *others):
-    """The others have dialled the node, and have been refused, many times since."""
-    for other in others:
-        claim = f"claims_to_be={other.id} "
-        seen = node.log().count(claim)
-        wait_until(lambda: node.log().count(claim) >= seen + 2, 20, f"{other} tries on at {node}")
+    """The others have dialled the node, and have been refused, many times since.
+
+    Of all refusals of a second the node logs one, whoever it was. So each of the others is named
+    by and by, as chance has it: of a million such waits for three, one is not over after 50 lines.
+    """
+    claims = [f"claims_to_be={other.id} " for other in others]
+    seen = {claim: node.log().count(claim) for claim in claims}
+
+    def all_come_again():
+        log = node.log()
+        return all(log.count(claim) >= seen[claim] + 2 for claim in claims)
+
+    wait_until(all_come_again, 90, f"{others} try on at {node}")
 
 
 def expect_no_id_twice(nodes, tag):
