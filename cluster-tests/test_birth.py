@@ -21,6 +21,8 @@ ANOTHER_LIST = "was given another cluster.members, cluster.id or snowflake layou
 WIPED = "the cluster knows this node id with another data directory"
 BORN = r'msg="the cluster is born" uid=(\S+)'
 
+pytestmark = pytest.mark.bound(150)  # wait_tries() waits for chance
+
 
 # --- what an operator types ---
 
@@ -333,7 +335,6 @@ def test_nobody_begins_before_the_last_one_has_come(make_cluster, tag):
     assert expect_no_id_twice(cluster.nodes, tag) == 15
 
 
-@pytest.mark.bound(120)
 def test_a_first_member_that_was_started_twice(make_cluster, tag):
     """On two machines, and first where the others do not dial: the one at the address of the list
     is the member as soon as it is there, and the other one ends and says why."""
