@@ -33,7 +33,7 @@ def invoice(number):
 def make(request, shared):
     """Makes tags of the test's own."""
     def named(shape=None, **fields):
-        name = f"{request.node.originalname}.{os.getpid()}.{next(serial)}"
+        name = f"{request.node.originalname}.made.{os.getpid()}.{next(serial)}"
         shared.create_tag(name, **fields, **({} if shape is None else {"shape": shape}))
         shared.wait_applied()  # decode reads what the node has
         return name
