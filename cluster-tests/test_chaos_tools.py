@@ -219,6 +219,36 @@ def test_damage_is_done_and_undone(disk, how):
     assert content() == after, "drawn from the seed alone"
 
 
+@pytest.fixture
+def image(tmp_path):
+    """A disk with a file system of its own."""
+    if os.geteuid() != 0 or not disks.images_work(str(tmp_path)):
+        pytest.skip("no file system can be mounted here")
+    made = disks.Disk(FakeNode(tmp_path), "", images=True)
+    yield made
+    made.close()
+
+
+def test_a_power_cut_takes_what_was_not_synced(image):
+    lost = os.path.join(image.mount_point, "lost")
+    with open(lost, "wb") as file:
+        file.write(b"not synced")
+    image.cut_power()
+    image.restore_power()
+    assert not os.path.exists(lost)
+
+
+def test_a_disk_that_has_room_again_has_it_after_a_power_cut(image):
+    image.fill(0)
+    assert os.statvfs(image.mount_point).f_bavail == 0
+    disks.sync_path(image.ballast)
+    image.free()
+    room = os.statvfs(image.mount_point).f_bavail
+    image.cut_power()
+    image.restore_power()
+    assert os.statvfs(image.mount_point).f_bavail == room > 1000
+
+
 def test_lost_data_are_moved_away_and_kept(disk):
     first = disk.move_away()
     assert not os.path.exists(disk.node.data_dir)

@@ -148,6 +148,7 @@ class Disk:
     def free(self):
         if os.path.exists(self.ballast):
             os.unlink(self.ballast)
+            sync_path(self.mount_point)
 
     def cut_power(self):
         """The node's process is killed by the caller; then restore_power()."""
@@ -169,7 +170,7 @@ class Disk:
     def put_back(self):
         shutil.rmtree(self.node.data_dir)
         shutil.copytree(self.copy_path(), self.node.data_dir)
-        sync_tree(self.node.data_dir)  # or the next power cut takes it away again
+        sync_tree(self.node.data_dir)
         shutil.rmtree(self.copy_path())
 
     def move_away(self):
@@ -223,16 +224,18 @@ class Disk:
             os.rmdir(self.mount_point)
 
 
-def sync_tree(top):
-    """What this run has put there, and not leafd, is to outlive a power cut, too."""
-    for folder, _, names in os.walk(top):
-        for path in [os.path.join(folder, name) for name in names] + [folder]:
-            handle = os.open(path, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
-    handle = os.open(os.path.dirname(top), os.O_RDONLY)
+def sync_path(path):
+    """What this run has put there or taken away, and not leafd, is to outlive a power cut, too."""
+    handle = os.open(path, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
+
+
+def sync_tree(top):
+    for folder, _, names in os.walk(top):
+        for path in [os.path.join(folder, name) for name in names] + [folder]:
+            sync_path(path)
+    sync_path(os.path.dirname(top))
 
 
 def overwrite(path, at, data):
