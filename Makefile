@@ -490,7 +490,7 @@ check-dashboard:
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
 STAGES  ?= check build unit unit-asan corpus unit-tsan sim cluster
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
-## make test                all of the tests below, in some twenty minutes (STAGES="unit sim")
+## make test                all of the tests below, in some 25 minutes (STAGES="unit sim")
 test:
 	@scripts/setup test
 	@$(TEST_ALL) $(STAGES)
