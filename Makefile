@@ -7,6 +7,8 @@ CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
+# A compiler cache, where there is one; CCACHE= does without.
+CCACHE  ?= $(shell command -v ccache)
 FLAVOUR ?= release
 BUILD   ?= build
 OUT     := $(BUILD)/$(FLAVOUR)
@@ -19,6 +21,11 @@ CONTROL_FLOW := $(if $(filter x86_64%,$(MACHINE)),-fcf-protection=full)\
                 $(if $(filter aarch64%,$(MACHINE)),-mbranch-protection=standard)
 OPT_release := -O2 -fstack-clash-protection $(CONTROL_FLOW)
 FORTIFY_release := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
+# For a debugger in what is shipped, for stacks in what only tests run.
+DEBUG_release := -g
+DEBUG_asan    := -g1
+DEBUG_tsan    := -g1
+DEBUG_fuzz    := -g1
 # Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
 OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
@@ -40,9 +47,8 @@ export GIVEN_$(1)
 unexport $(1)
 endef
 $(foreach flags,CPPFLAGS CFLAGS LDFLAGS,$(eval $(call GIVEN,$(flags))))
-override CPPFLAGS := -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' \
-                     -DLEAFD_COMMIT='"$(COMMIT)"' $(GIVEN_CPPFLAGS)
-override CFLAGS   := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD \
+override CPPFLAGS := -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' $(GIVEN_CPPFLAGS)
+override CFLAGS   := -std=gnu11 -ffile-prefix-map=$(CURDIR)=. $(DEBUG_$(FLAVOUR)) $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD \
                      -MP -pthread $(GIVEN_CFLAGS) $(FORTIFY_$(FLAVOUR))
 override LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
                      $(filter -fsanitize%,$(OPT_$(FLAVOUR))) $(GIVEN_LDFLAGS)
@@ -100,7 +106,17 @@ $(OUT)/src/base/zone.o: override CPPFLAGS += $(shell pkg-config --cflags glib-2.
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# One object knows the commit, and is made anew when that changes: the others come from a compiler
+# cache although there is a new commit.
+$(OUT)/src/base/commit.o: override CPPFLAGS += -DLEAFD_COMMIT='"$(COMMIT)"'
+$(OUT)/src/base/commit.o: $(OUT)/commit
+$(OUT)/commit: anew
+	@mkdir -p $(@D)
+	@echo "$(COMMIT)" | cmp -s - $@ || echo "$(COMMIT)" >$@
+.PHONY: anew
+anew:
 
 # The parts of the page at `/`, which are put into it as they are.
 $(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
@@ -129,7 +145,7 @@ $(OUT)/leafctl: $(OUT)/src/ctl/main.o $(foreach layer,ctl $(CTL_SEES),$(call lib
 next-level: $(OUT)/leafd-next-level $(OUT)/plant-row
 $(OUT)/src/id/codec/level-next.o: src/id/codec/level.c
 	@mkdir -p $(@D)
-	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -DLEVEL_MAX='(LEVEL_NEWEST + 1)' -c -o $@ $<
+	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -DLEVEL_MAX='(LEVEL_NEWEST + 1)' -c -o $@ $<
 $(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/id/codec/level-next.o \
                          $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
@@ -185,7 +201,7 @@ TEST_WITH_model := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
 $(OUT)/modelled/src/id/alloc/id_table.o: override CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: %.c
 	@mkdir -p $(@D)
-	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
+	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
 		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
 # Replicas hold state machines, whose tests have helpers of their own.
 TEST_WITH_raft := $(OUT)/libhelp-id.a

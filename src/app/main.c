@@ -21,6 +21,7 @@
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
+#include "src/base/commit.h"
 #include "src/base/tls_init.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
@@ -49,7 +50,7 @@ static enum exit_code print(const struct buf *text)
 static void print_version(struct buf *text)
 {
     buf_printf(text, "leafd %s%s%s\nlibraries ", LEAFD_VERSION,
-               LEAFD_COMMIT[0] != '\0' ? " commit " : "", LEAFD_COMMIT);
+               commit_built[0] != '\0' ? " commit " : "", commit_built);
     libraries_json(text);
     buf_printf(text, "\n");
 }

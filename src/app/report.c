@@ -9,6 +9,7 @@
 
 #include "src/base/address.h"
 #include "src/base/buf.h"
+#include "src/base/commit.h"
 #include "src/base/log.h"
 
 struct quoted {
@@ -28,7 +29,7 @@ void report_settings(const struct config *config)
     struct quoted file;
 
     log_info("app", "starting", "version=%s commit=%s levels=%u-%u pid=%d config=%s", LEAFD_VERSION,
-             LEAFD_COMMIT[0] != '\0' ? LEAFD_COMMIT : "unknown", level_own.min, level_own.max,
+             commit_built[0] != '\0' ? commit_built : "unknown", level_own.min, level_own.max,
              (int)getpid(), quote(config->file, &file));
     for (size_t i = 0; i < node->members.count; i++) {
         buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", node->members.peers[i].id,

@@ -28,6 +28,7 @@
 #include "src/app/waiting.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/base/commit.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
@@ -459,7 +460,7 @@ static void init(struct server *server, const struct config *config)
                   .removed = removed_cb,
                   .joining = joining_cb,
                   .lost = lost_cb},
-        .build = {.version = LEAFD_VERSION, .commit = LEAFD_COMMIT},
+        .build = {.version = LEAFD_VERSION, .commit = commit_built},
         .began_ms = now_ms(),
     };
     libraries_json(&server->libraries);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/commit.h"
 #include "src/ctl/cmd/args.h"
 #include "src/ctl/cmd/offline.h"
 #include "src/ctl/commands.h"
@@ -41,7 +42,7 @@ static enum ctl_exit act(struct ctl *ctl, enum args_action action)
     switch (action) {
     case ARGS_VERSION:
         buf_printf(&ctl->out, "leafctl %s%s%s\n", LEAFD_VERSION,
-                   LEAFD_COMMIT[0] != '\0' ? " commit " : "", LEAFD_COMMIT);
+                   commit_built[0] != '\0' ? " commit " : "", commit_built);
         return CTL_DONE;
     case ARGS_HELP:
         if (ctl->command != NULL) {
