@@ -48,8 +48,9 @@ unexport $(1)
 endef
 $(foreach flags,CPPFLAGS CFLAGS LDFLAGS,$(eval $(call GIVEN,$(flags))))
 override CPPFLAGS := -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' $(GIVEN_CPPFLAGS)
-override CFLAGS   := -std=gnu11 -ffile-prefix-map=$(CURDIR)=. $(DEBUG_$(FLAVOUR)) $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD \
-                     -MP -pthread $(GIVEN_CFLAGS) $(FORTIFY_$(FLAVOUR))
+override CFLAGS   := -std=gnu11 -ffile-prefix-map=$(CURDIR)=. $(DEBUG_$(FLAVOUR)) $(WARN) \
+                     $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread \
+                     $(GIVEN_CFLAGS) $(FORTIFY_$(FLAVOUR))
 override LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
                      $(filter -fsanitize%,$(OPT_$(FLAVOUR))) $(GIVEN_LDFLAGS)
 
@@ -155,20 +156,20 @@ $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o \
                   $(foreach layer,raft storage id base,$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
-# The last leafd of the level before, and one of before levels, from the history: for the tests of
-# upgrades. Without history there is none, and those tests are skipped.
+# The last leafd of the level before, from the history: for the tests of upgrades. Without history
+# there is none, and those tests are skipped.
 .PHONY: previous-level
 previous-level:
 	@scripts/previous-level --build "$(BUILD)"
-	@scripts/previous-level --build "$(BUILD)" 0
 
 # Was a run of clients right? See docs/testing.md.
 $(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)
 
-# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each, beside what they test. A test links
-# its layer and those below, and no others; other files of tests folders are helpers, of which it
-# takes what it names.
+# Unit tests: <dir>/tests/test_<file>.c, a group of cmocka's each, beside what they test. All groups
+# of a layer are one program, $(OUT)/test-LAYER (src/tests/unit/main.c); each can also be made a
+# program of its own, by the name of its file. A program links its layer and those below, and no
+# others; other files of tests folders are helpers, of which it takes what it names.
 SEEN_app      := app http raft storage loop id base
 SEEN_http     := http loop id base
 SEEN_raft     := raft storage loop id base
@@ -186,6 +187,17 @@ TESTED += model
 endif
 in_tests   = $(shell find $(DIR_$(1)) -path '*/tests/*' -name '*.c' $(2) -name 'test_*' 2>/dev/null)
 tests_of   = $(patsubst %.c,$(OUT)/%,$(call in_tests,$(1)))
+# Always programs of their own: they take the place of functions of the system or of leafd, which
+# the other groups would meet, too. A test that does so and is not named here fails to build.
+APART      := $(addprefix $(OUT)/,src/app/tests/test_server src/app/tests/test_supervisor \
+              src/app/recovery/tests/test_fresh storage/lmdb/tests/test_failing \
+              storage/lmdb/tests/test_power storage/lmdb/tests/test_power_dirs \
+              $(basename $(shell grep -rl --include="test_*.c" "_world.h" http)))
+# Groups to take, by the names of their files without .c; all if there is none.
+ONLY       ?=
+only       = $(if $(ONLY),$(filter $(addprefix $(OUT)/,$(ONLY)),$(1)),$(1))
+apart_of   = $(call only,$(filter $(APART),$(tests_of)))
+groups_of  = $(call only,$(filter-out $(APART),$(tests_of)))
 helpers_of = $(patsubst %.c,$(OUT)/%.o,$(call in_tests,$(1),!))
 libs_of    = $(foreach layer,$(SEEN_$(1)),$(LIBS_$(layer)))
 # Linked to every test: a limit of time, and failures that can be read (src/tests/unit).
@@ -201,12 +213,18 @@ TEST_WITH_model := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
 $(OUT)/modelled/src/id/alloc/id_table.o: override CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: %.c
 	@mkdir -p $(@D)
-	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
+	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) \
+		$(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
 		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
 # Replicas hold state machines, whose tests have helpers of their own.
 TEST_WITH_raft := $(OUT)/libhelp-id.a
-ALL_TESTS := $(foreach layer,$(TESTED),$(call tests_of,$(layer)))
+ALL_TESTS  = $(foreach layer,$(TESTED),$(call apart_of,$(layer))\
+             $(if $(call groups_of,$(layer)),$(OUT)/test-$(layer)))
 
+$(addsuffix .o,$(foreach layer,$(TESTED),$(call tests_of,$(layer)))): \
+	override CPPFLAGS += -DUNIT_GROUP -include src/tests/unit/group.h
+
+LINK_TEST = $$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$(filter-out %.groups,$$^) -lcmocka
 define TEST_RULE
 $(OUT)/libhelp-$(1).a: $(call helpers_of,$(1))
 	@mkdir -p $$(@D)
@@ -214,20 +232,32 @@ $(OUT)/libhelp-$(1).a: $(call helpers_of,$(1))
 	$$(call SAY,AR $$@)ar qcs $$@ $$^
 $(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(OUT)/libhelp-$(1).a $(TEST_WITH_$(1)) \
                       $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka \
-		$(TEST_LIBS_$(1)) $(call libs_of,$(1))
+	$$(call SAY,LINK $$@)$(LINK_TEST) $(TEST_LIBS_$(1)) $(call libs_of,$(1))
+$(OUT)/test-$(1): $(addsuffix .o,$(call groups_of,$(1))) $(UNIT_OBJS) $(OUT)/libhelp-$(1).a \
+                      $(TEST_WITH_$(1)) $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer))) \
+                      $(OUT)/test-$(1).groups
+	@! nm -Ag --defined-only $(addsuffix .o,$(call groups_of,$(1))) | grep . || { \
+		echo "the others would meet these: name their tests in APART" >&2; false; }
+	$$(call SAY,LINK $$@)$(LINK_TEST) $(TEST_LIBS_$(1)) $(call libs_of,$(1))
+# With other groups it is linked anew.
+$(OUT)/test-$(1).groups: anew
+	@mkdir -p $$(@D)
+	@echo "$(call groups_of,$(1))" | cmp -s - $$@ || \
+		echo "$(call groups_of,$(1))" >$$@
 endef
 $(foreach layer,$(TESTED),$(eval $(call TEST_RULE,$(layer))))
 
 .PHONY: tests list-tests
 tests: $(ALL_TESTS)
+# A program, or PROGRAM:GROUP.
 list-tests:
-	@echo $(ALL_TESTS)
+	@echo $(foreach layer,$(TESTED),$(call apart_of,$(layer)) \
+		$(patsubst $(OUT)/%,$(OUT)/test-$(layer):%,$(call groups_of,$(layer))))
 
 ## make model              memory orders once more, with larger bounds: some minutes
 .PHONY: model
-model: $(call tests_of,model)
-	@set -e; for t in $^; do echo "== $$t"; MODEL=long $$t; done
+model: $(OUT)/test-model
+	@MODEL=long $<
 
 # The simulation: a whole cluster in one process, driven by a seed (raft/sim).
 SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))
@@ -314,9 +344,13 @@ chaos:
 		--out "$(BUILD)/chaos" --shim "$(CHAOS_SHIM)" --minutes "$(MINUTES)" \
 		--nodes "$(NODES)" $(if $(SEED),--seed "$(SEED)") $(CHAOS)
 
-# Everything that can be built, to see that it can.
-.PHONY: everything
-everything: all next-level tests $(REPLAYS) $(OUT)/sim bench-tools $(CHAOS_SHIM)
+# Each file as the compiler reads it, without the code that it would make of it.
+.PHONY: warnings
+## make warnings CC=clang   what another compiler warns of, in all C files
+warnings:
+	@find src storage raft http scripts/bench cluster-tests -name '*.c' | \
+		xargs -P $(shell nproc) -I {} $(CC) $(CPPFLAGS) $(shell pkg-config --cflags glib-2.0) \
+		-DLEAFD_COMMIT='"$(COMMIT)"' -std=gnu11 $(WARN) -fsyntax-only {}
 
 # The table of settings in the documentation is made from the one in src/app/config/table.c; a test
 # compares the two.
@@ -504,12 +538,17 @@ check-dashboard:
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
-STAGES  ?= check build unit unit-asan corpus unit-tsan sim cluster
+STAGES  ?= check build unit-asan corpus unit-tsan sim cluster
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
-## make test                all of the tests below, in some 25 minutes (STAGES="unit sim")
+## make test                all of the tests below but unit, which unit-asan has, in some 8 minutes
+##                          (STAGES="unit sim")
 test:
 	@scripts/setup test
 	@$(TEST_ALL) $(STAGES)
+## make nightly             all that there is, with long runs of what draws by chance: a night
+.PHONY: nightly
+nightly:
+	@.ci/run nightly
 ## make check               layers, style, format, and that the files form a tree
 check:
 	@$(TEST_ALL) check

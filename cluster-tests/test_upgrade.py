@@ -1,11 +1,7 @@
 """Upgrades from the last build of the level before, as real processes. scripts/previous-level
 builds it from the commit that src/id/tests/recorded/level-N.commit names (docs/testing.md); where
-there is no history these tests are skipped.
+there is no history these tests are skipped."""
 
-Also from before levels: a build of then shares no format with leafd of today, and each is to find
-that out before it changes anything."""
-
-import hashlib
 import os
 import re
 import shutil
@@ -37,11 +33,9 @@ from wait import wait_until
 from workers import acquired, release
 
 RECORDED = os.path.join(ROOT, "src", "id", "tests", "recorded")
-BEFORE_LEVELS = 0
 BUILD_S = 240  # for the test that is the first to need one
 BY_HAND = {**FAST, "upgrade-auto": "false"}
 BY_HAND_SMALL_LOG = {**SMALL_LOG, "upgrade-auto": "false"}
-DATA = 65
 
 
 def recorded_levels(suffix):
@@ -63,12 +57,6 @@ def built(level):
 def previous():
     """The leafd of the level before."""
     return built(PREVIOUS)
-
-
-@pytest.fixture(scope="module")
-def ancient():
-    """One of before levels."""
-    return built(BEFORE_LEVELS)
 
 
 @pytest.fixture
@@ -240,7 +228,7 @@ def restart_all_compares_rows(cluster):
 
 def test_every_older_level_names_its_last_commit():
     levels = recorded_levels("txt")
-    assert recorded_levels("commit") == [BEFORE_LEVELS, *levels[:-1]]
+    assert recorded_levels("commit") == levels[:-1]
     for level in recorded_levels("commit"):
         with open(os.path.join(RECORDED, f"level-{level}.commit"), encoding="ascii") as file:
             assert re.fullmatch(r"[0-9a-f]{40}\n", file.read())
@@ -473,104 +461,3 @@ def lead(node):
 
 def ends_as_too_old(node):
     ends_too_old(node, f"level {PREVIOUS + 1}", PREVIOUS + 1, f"to {PREVIOUS}")
-
-
-def files_of(directory):
-    """Each file of data with a hash of what is in it; a table of readers holds none."""
-    found = {}
-    for place, _, names in os.walk(directory):
-        for name in names:
-            if "lock" not in name:
-                with open(os.path.join(place, name), "rb") as file:
-                    found[name] = hashlib.sha256(file.read()).hexdigest()
-    assert found
-    return found
-
-
-def refuses_its_data(node, binary):
-    """It ends with 65 at its start, and leaves everything as it was."""
-    before = files_of(node.data_dir)
-    node.binary = binary
-    node.expect_log("cannot|refuse")
-    node.start()
-    assert node.wait_exit() == DATA, node.log_tail()
-    assert files_of(node.data_dir) == before
-
-
-@pytest.mark.bound(60 + BUILD_S)
-def test_data_of_before_levels_is_refused_and_left_as_it_is(make_cluster, ancient):
-    """Either way: an upgrade of that kind goes by a new cluster."""
-    cluster = make_cluster(start=False)
-    for node in cluster.nodes:
-        node.binary = ancient
-    cluster.start()
-    cluster.create_tag("kept")
-    cluster.stop_all()
-    node = cluster.nodes[0]
-    refuses_its_data(node, leafd_path())
-    node.binary = ancient
-    node.start()
-    cluster.nodes[1].start()
-    cluster.wait_ready()
-    assert node.get("/api/segment/get/kept").status == 200
-
-
-@pytest.mark.bound(60 + BUILD_S)
-def test_data_of_today_is_refused_by_one_of_before_levels(make_cluster, ancient):
-    cluster = make_cluster()
-    cluster.create_tag("kept")
-    node = cluster.followers()[0]
-    node.stop()
-    refuses_its_data(node, ancient)
-    come_back(cluster, node, leafd_path())
-    check_same_state(cluster.nodes)
-
-
-def impostor(cluster, node, binary):
-    """In the place of this node, which is stopped: another age, and an empty directory."""
-    node.stop()
-    other = cluster.spare(node.id)
-    other.peer_port = node.peer_port
-    other.settings["peer-listen"] = other.peer_address
-    other.binary = binary
-    return other
-
-
-REFUSED = "another protocol version"
-
-
-@pytest.mark.bound(60 + BUILD_S)
-@pytest.mark.parametrize("newcomer", ["of_before_levels", "of_today"])
-def test_one_of_before_levels_and_one_of_today_get_no_link(make_cluster, ancient, newcomer):
-    """With an empty directory, in the place of a member: both sides say why, it waits, and the
-    others go on."""
-    ages = {"of_before_levels": ancient, "of_today": leafd_path()}
-    cluster = make_cluster(start=False)
-    for node in cluster.nodes:
-        node.binary = next(path for age, path in ages.items() if age != newcomer)
-    cluster.start()
-    cluster.create_tag("kept")
-    away = cluster.followers()[0]
-    term = cluster.leader().cluster_status()["term"]
-    stranger = impostor(cluster, away, ages[newcomer])
-    for node in [stranger, *cluster.running()]:
-        node.expect_log(REFUSED)
-    stranger.start()
-    # One of today knows the hello of before, and says so; one of before sees that TLS is no frame.
-    heard = {"of_today": f"inbound connection refused.*{REFUSED}",
-             "of_before_levels": "inbound connection refused.*frame of an unknown version"}
-    answer = {"of_today": "closed by the peer",
-              "of_before_levels": f"rejected by the peer: {REFUSED}"}
-    others = next(age for age in ages if age != newcomer)
-    for node in cluster.running():
-        node.wait_log(heard[others])
-        stranger.wait_log(f"peer={node.id}.*{answer[newcomer]}")
-    stranger.wait_log(heard[newcomer])
-    assert stranger.get("/readyz").status == 503
-    assert stranger.sees_no_leader()
-    for node in cluster.running():
-        assert node.get("/api/segment/get/kept").status == 200
-    assert cluster.leader().cluster_status()["term"] == term
-    stranger.stop()
-    away.start().wait_ready()
-    cluster.wait_applied()

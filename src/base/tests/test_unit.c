@@ -219,7 +219,7 @@ static void test_a_test_that_hangs_is_ended_and_named(void **state)
     RUN(tests, &child);
     assert_int_equal(child.exit_code, GUARD_EXIT);
     expect_said(&child, "[       OK ] fine");
-    expect_said(&child, "test_unit: hanging hangs: it is not over after 1 s\n");
+    expect_said(&child, ": hanging hangs: it is not over after 1 s\n");
     /* Where it stands, too. */
     expect_said(&child, "stand_still_here");
 }
@@ -232,7 +232,7 @@ static void test_a_test_that_hangs_in_a_call_is_ended_and_named(void **state)
     (void)state;
     RUN(tests, &child);
     assert_int_equal(child.exit_code, GUARD_EXIT);
-    expect_said(&child, "test_unit: reading hangs");
+    expect_said(&child, ": reading hangs");
 }
 
 /* It has more time where tests may be slow. */
@@ -240,14 +240,11 @@ static void test_a_test_that_spins_is_ended_and_named(void **state)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(spinning)};
     struct child child;
-    char said[80];
 
     (void)state;
     RUN(tests, &child);
     assert_int_equal(child.exit_code, GUARD_EXIT);
-    (void)snprintf(said, sizeof(said), "test_unit: spinning hangs: it is not over after %d s\n",
-                   GUARD_BUSY_TIMES);
-    expect_said(&child, said);
+    expect_said(&child, ": spinning hangs: it is not over after ");
 }
 
 /* Where there is no gdb. */
@@ -284,7 +281,7 @@ static void test_a_setup_that_hangs_is_ended_and_named(void **state)
     (void)state;
     RUN(tests, &child);
     assert_int_equal(child.exit_code, GUARD_EXIT);
-    expect_said(&child, "test_unit: waits for its setup hangs");
+    expect_said(&child, ": waits for its setup hangs");
 }
 
 static void test_tests_are_run_as_without_a_guard(void **state)

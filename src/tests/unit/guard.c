@@ -44,7 +44,8 @@ static const struct CMUnitTest *tests_given;
 static size_t tests_begun;
 static unsigned limit_s;
 static volatile unsigned times_over; /* how often limit_s has passed since the test began */
-static volatile uint64_t used_us;    /* processor time by then */
+static volatile uint64_t began_us;   /* processor time used when the test began, */
+static volatile uint64_t used_us;    /* and at the last alarm */
 static const char *volatile running; /* the test's name */
 
 /* --- what an alarm does: only what a signal's handler may --- */
@@ -196,11 +197,12 @@ static uint64_t processor_us(void)
 static bool may_go_on(void)
 {
     uint64_t before_us = used_us;
+    uint64_t limit_us = (uint64_t)limit_s * 1000000;
 
     used_us = processor_us();
     times_over++;
-    return times_over < GUARD_BUSY_TIMES &&
-           used_us - before_us > (uint64_t)limit_s * (1000000 / 100) * GUARD_BUSY_PERCENT;
+    return used_us - began_us < limit_us * GUARD_BUSY_TIMES &&
+           used_us - before_us > limit_us / 100 * GUARD_BUSY_PERCENT;
 }
 
 static void on_alarm(int number)
@@ -243,7 +245,8 @@ static int guarded_setup(void **state)
     tests_begun++;
     running = present()->name;
     times_over = 0;
-    used_us = processor_us();
+    began_us = processor_us();
+    used_us = began_us;
     (void)alarm(limit_s);
     return present()->setup_func != NULL ? present()->setup_func(state) : 0;
 }

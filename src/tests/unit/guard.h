@@ -5,9 +5,9 @@
  * Every test binary is linked with guard.c, which the linker puts between the binary and cmocka's
  * runner (--wrap, see the Makefile): tests need not know of it. The time is counted anew for each
  * test with its setup and teardown: GUARD_LIMIT_S, or LEAFD_TEST_LIMIT_S of the environment (0: no
- * limit, for a debugger). One that is at work gets GUARD_BUSY_TIMES as much, as others may be at
- * work on this machine, too, and a sanitizer makes some tests ten times slower; one that uses no
- * processor does not.
+ * limit, for a debugger). One that is at work may use GUARD_BUSY_TIMES as much of a processor,
+ * however long that takes: others may be at work on this machine, too, and a sanitizer makes some
+ * tests ten times slower. One that uses no processor does not.
  *
  * The happy path: an alarm is set before each setup, and put off after the last teardown.
  *
@@ -23,7 +23,7 @@
 
 #define GUARD_LIMIT_S 30
 #define GUARD_BUSY_TIMES 5
-#define GUARD_BUSY_PERCENT 2 /* of a processor: who uses less only waits */
+#define GUARD_BUSY_PERCENT 1 /* of a processor: a test that uses less only waits */
 #define GUARD_EXIT 124       /* as timeout(1) */
 
 #endif
