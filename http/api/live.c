@@ -18,7 +18,7 @@
 struct live_viewer {
     struct http_wait wait;
     struct api_loop *loop;
-    struct http_client *client; /* whose it is */
+    struct http_client *client; /* whose it was when it began; holds a reference */
     bool behind;                /* it has not taken all that it was sent */
     LIST_ENTRY(live_viewer) link;
 };
@@ -56,6 +56,7 @@ static void viewer_free(struct live_viewer *viewer)
 {
     atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&viewer->client->streams, 1, memory_order_relaxed);
+    clients_release(viewer->loop->conns->clients, viewer->client);
     LIST_REMOVE(viewer, link);
     free(viewer);
 }
@@ -180,7 +181,8 @@ int handle_live(struct conn *conn)
     }
     viewer = MUST_HAVE(calloc(1, sizeof *viewer));
     viewer->loop = loop;
-    viewer->client = conn->client; /* as long as the stream lasts */
+    viewer->client = conn->client; /* the connection may get another one: its token's name changes */
+    clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     viewer->wait = (struct http_wait){.cancel = cancel,
                                       .expire = end,

@@ -201,6 +201,14 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
     return get(clients, name, strlen(name), &kind, &clients->quotas);
 }
 
+void clients_hold(struct clients *clients, struct http_client *client)
+{
+    ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
+    ASSERT(client->refs > 0); /* the caller has one, or knows who has */
+    client->refs++;
+    ASSERT(pthread_mutex_unlock(&clients->mutex) == 0);
+}
+
 void clients_release(struct clients *clients, struct http_client *client)
 {
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);

@@ -90,6 +90,9 @@ struct http_client *clients_of_name(struct clients *clients, const char *name, s
 /* The id that the record of this name has, whether there is one or not. */
 uint64_t client_id_of_name(const char *name, size_t len);
 
+/* One reference more. */
+void clients_hold(struct clients *clients, struct http_client *client);
+
 /* Give a reference back. */
 void clients_release(struct clients *clients, struct http_client *client);
 

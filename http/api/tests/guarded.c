@@ -23,11 +23,12 @@ static void put_lines(const struct guarded_line *lines, struct buf *text)
 {
     for (; lines->name != NULL; lines++) {
         struct token_hash hash;
+        const char *colon = strchr(lines->name, ':');
         char token[128];
-        int len = snprintf(token, sizeof token, "%s-token", lines->name);
+        int len = snprintf(token, sizeof token, "%s-token", colon ? colon + 1 : lines->name);
 
         ASSERT(token_hash(token, (size_t)len, &hash));
-        buf_printf(text, "%s sha256:", lines->name);
+        buf_printf(text, "%.*s sha256:", (int)strcspn(lines->name, ":"), lines->name);
         for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
             buf_printf(text, "%02x", ((const uint8_t *)hash.words)[i]);
         }

@@ -13,7 +13,7 @@
 #define GUARDED_TOKEN(name) "Authorization: Bearer " name "-token\r\n"
 
 struct guarded_line {
-    const char *name;
+    const char *name; /* or "name:other", with the token of that other one */
     const char *rest; /* "roles=..." */
 };
 

@@ -5,6 +5,7 @@
  *
  * Thread: one.
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "http/api/context.h"
+#include "http/api/live.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"
 
@@ -284,6 +287,53 @@ static void test_tokens_that_change_while_a_body_comes(void **state)
     guarded_expect(f, "GET /api/tags/late", ROOT, NULL, 404, NULL);
 }
 
+/* A token's record among the clients: look at it, and fetch what one of its counts is. */
+static uint32_t count_of(struct fixture *f, const char *name, bool streams)
+{
+    static const struct client_quotas none = {0};
+    struct clients *clients = f->api->loops[0]->conns->clients;
+    struct http_client *client = clients_of_name(clients, name, strlen(name), &none);
+    uint32_t count = atomic_load(streams ? &client->streams : &client->connections);
+
+    clients_release(clients, client);
+    return count;
+}
+
+/* The stream counts for the name that it began with until it ends, whatever the token's name is by
+ * then, and however many clients came since: the record is not another's meanwhile. */
+static void test_a_stream_whose_token_is_renamed(void **state)
+{
+    static const struct guarded_line renamed[] = {{"later:reader", "roles=read"}, {NULL, NULL}};
+    struct fixture *f = *state;
+    struct buf event = BUF_INIT;
+
+    client_printf(f->client,
+                  "GET /api/live HTTP/1.1\r\nHost: x\r\n" GUARDED_TOKEN("reader") "\r\n");
+    while (!live_is_watched(f->api)) { /* the test's own limit of time ends it; so below */
+        (void)sched_yield();
+    }
+    assert_int_equal(count_of(f, "reader", true), 1);
+    guarded_reload(f, renamed);
+    buf_printf(&event, "data: 1\n\n");
+    live_show(f->api, &event); /* each picture asks whether the viewer may still watch */
+    while (count_of(f, "later", false) == 0) {
+        (void)sched_yield();
+    }
+    for (unsigned i = 0; i < LIMIT_CLIENTS; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "other-%u", i);
+        (void)count_of(f, name, false);
+    }
+    assert_int_equal(count_of(f, "reader", true), 1);
+    client_close(f->client);
+    while (live_is_watched(f->api)) {
+        (void)sched_yield();
+    }
+    assert_int_equal(count_of(f, "reader", true), 0);
+    f->client = fixture_connect(f);
+}
+
 /* What a line says goes before what the settings say of all. */
 static void test_quotas_of_a_line(void **state)
 {
@@ -327,6 +377,7 @@ int main(void)
         TEST(test_a_head_that_repeats),
         TEST(test_tokens_that_change),
         TEST(test_tokens_that_change_while_a_body_comes),
+        TEST(test_a_stream_whose_token_is_renamed),
         TEST(test_quotas_of_a_line),
     };
 
