@@ -397,7 +397,7 @@ void fake_start_still(struct fake *fake)
     fake->fsm = fsm_new();
     fake->clock = (struct clock){.now_ms = clock_now_cb, .wall_ms = clock_wall_cb, .data = fake};
     fake->backend = (struct id_backend){.ops = &ops,
-                                        .table = id_table_new(),
+                                        .table = id_table_new(0),
                                         .health = &fake->health,
                                         .clock = &fake->clock,
                                         .refill_percent = REFILL_DEFAULT_PERCENT};

@@ -372,7 +372,7 @@ static void test_resumed_name(void **state)
 
 /* --- how much handshakes may take --- */
 
-#define HALVES 2000
+#define HALVES LIMIT_TLS_HANDSHAKES
 #define FIT 50
 
 /* Give the loop what is to be done. */
@@ -423,7 +423,6 @@ static void test_half_hellos(void **state)
         turn();
     }
     assert_int_equal(world.loop->conns.counts.conns, HALVES);
-    assert_int_equal(world.loop->conns.tls->handshake_count, 0);
     assert_true(mallinfo2().uordblks - before < HALVES * (4096 + wire.len));
     assert_int_equal(budget_input_bytes(&world.loop->conns.budget), HALVES * (wire.len / 2));
     close_all(fds, HALVES);
@@ -490,6 +489,41 @@ static void test_handshakes_under_way(void **state)
     tls_user_free(&client);
 }
 
+/* Nor are more kept of those that never sent the whole of their first record. */
+static void test_halves_under_way(void **state)
+{
+    static int fds[LIMIT_TLS_HANDSHAKES + 1];
+    const uint64_t failed = atomic_load(&world.loop->conns.tls->counts.failed);
+    struct buf wire = BUF_INIT;
+    struct tls_user client;
+    char byte;
+
+    (void)state;
+    tls_user_make(&client, &world, &ca, NULL);
+    tls_user_wire(&client, &wire);
+    for (unsigned i = 0; i < LIMIT_TLS_HANDSHAKES; i++) {
+        connect_and_send(&fds[i], wire.data, i % 2 == 0 ? wire.len - 1 : 1);
+        turn();
+    }
+    assert_int_equal(world.loop->conns.counts.conns, LIMIT_TLS_HANDSHAKES);
+    connect_and_send(&fds[LIMIT_TLS_HANDSHAKES], wire.data, wire.len - 1);
+    turn();
+    assert_int_equal(world.loop->conns.counts.conns, LIMIT_TLS_HANDSHAKES);
+    assert_true(recv(fds[0], &byte, 1, 0) == 0 || errno == ECONNRESET); /* the oldest went */
+    assert_true(recv(fds[1], &byte, 1, 0) < 0 && errno == EAGAIN);
+    assert_int_equal(atomic_load(&world.loop->conns.tls->counts.failed), failed + 1);
+    /* What was a half keeps its place when the rest of it comes. */
+    assert_int_equal(send(fds[1], wire.data + 1, wire.len - 1, 0), (ssize_t)wire.len - 1);
+    turn();
+    assert_true(recv(fds[1], &byte, 1, 0) > 0);
+    assert_int_equal(world.loop->conns.tls->handshake_count, LIMIT_TLS_HANDSHAKES);
+    close_all(fds, LIMIT_TLS_HANDSHAKES + 1);
+    assert_int_equal(world.loop->conns.tls->handshake_count, 0);
+    assert_true(is_served(NULL));
+    buf_free(&wire);
+    tls_user_free(&client);
+}
+
 /* So many begin in one turn; the others in the next one. */
 static void test_handshakes_per_turn(void **state)
 {
@@ -531,6 +565,7 @@ int main(void)
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),
         cmocka_unit_test_setup(test_handshakes_under_way, begin),
+        cmocka_unit_test_setup(test_halves_under_way, begin),
         cmocka_unit_test_setup(test_handshakes_per_turn, begin),
     };
 

@@ -203,7 +203,7 @@ struct tls_session *session_new(struct tls_loop *loop, void *owner)
 
 void session_stop(struct tls_session *session)
 {
-    if (session->phase == TLS_SHAKING) {
+    if (session->list == &session->loop->handshakes) {
         count(&session->loop->counts.failed);
         session->phase = TLS_DEAD;
     }
@@ -325,7 +325,6 @@ static void start(struct tls_session *session)
     SSL_set_msg_callback_arg(session->ssl, session);
     session->phase = TLS_SHAKING;
     loop->starts++;
-    list_enter(session, &loop->handshakes);
 }
 
 /* Is the first record there? A client's hello is one record as a rule; what OpenSSL makes of others
@@ -397,6 +396,8 @@ enum tls_step session_handshake(struct tls_session *session)
 
         if (step == TLS_FAILED) {
             die(session, "no handshake");
+        } else if (step != TLS_PLAIN && session->list == NULL && session->in_len > 0) {
+            list_enter(session, &session->loop->handshakes); /* a part of the hello is enough */
         }
         if (step != TLS_OPEN) {
             return step;
