@@ -38,7 +38,7 @@ struct client_kind {
 
 static uint32_t hash_of(const struct hash_link *link)
 {
-    return (uint32_t)CONTAINER(link, struct http_client, link)->id;
+    return CONTAINER(link, struct http_client, link)->hash;
 }
 
 static void set_quotas(struct http_client *client, const struct client_quotas *quotas)
@@ -82,10 +82,15 @@ void clients_free(struct clients *clients)
     free(clients);
 }
 
+static uint32_t id_hash(const struct clients *clients, uint64_t id)
+{
+    return (uint32_t)hash_bytes(&id, sizeof id, clients->table.seed);
+}
+
 static struct http_client *find(struct clients *clients, uint64_t id, const char *name, size_t len,
                                 bool is_named)
 {
-    struct hash_link *link = hash_table_chain(&clients->table, (uint32_t)id);
+    struct hash_link *link = hash_table_chain(&clients->table, id_hash(clients, id));
 
     for (; link != NULL; link = link->next) {
         struct http_client *client = CONTAINER(link, struct http_client, link);
@@ -114,6 +119,7 @@ static struct http_client *add(struct clients *clients, uint64_t id, const char 
     }
     client = MUST_HAVE(calloc(1, sizeof *client));
     client->id = id;
+    client->hash = id_hash(clients, id);
     client->is_named = kind->is_named;
     client->is_local = kind->is_local;
     client->name_len = (uint16_t)len;

@@ -62,6 +62,7 @@ struct http_client {
     _Atomic uint32_t streams;    /* replies without an end, which the service counts */
     /* Fixed. */
     uint64_t id;   /* a hash of the name and its kind: the same on all nodes */
+    uint32_t hash; /* and one by the table's seed */
     bool is_local; /* this machine's own address: there may be many behind it */
     bool is_named; /* by a token */
     uint16_t name_len;

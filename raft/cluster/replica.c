@@ -215,7 +215,7 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
 {
     const struct replica_config *config = &replica->config;
 
-    replica->table = id_table_new();
+    replica->table = id_table_new(config->driver.seed);
     replica->allocator = allocator_new(&config->allocator, replica->table, replica->ground.clock,
                                        &replica->timers, &replica->proposer);
     ASSERT(replica->table != NULL && replica->allocator != NULL);

@@ -136,7 +136,8 @@ void windows_free(struct windows *windows)
 
 static struct window *find(const struct windows *windows, const char *name, size_t len)
 {
-    struct hash_link *link = hash_table_chain(&windows->table, (uint32_t)hash_bytes(name, len, 0));
+    struct hash_link *link =
+        hash_table_chain(&windows->table, (uint32_t)hash_bytes(name, len, windows->table.seed));
 
     for (; link != NULL; link = link->next) {
         struct window *window = CONTAINER(link, struct window, link);
@@ -175,7 +176,7 @@ static struct window *find_or_make(struct windows *windows, const char *name, si
         window = MUST_HAVE(calloc(1, sizeof *window + len));
         memcpy(window->name, name, len);
         window->name_len = (uint16_t)len;
-        window->hash = (uint32_t)hash_bytes(name, len, 0);
+        window->hash = (uint32_t)hash_bytes(name, len, windows->table.seed);
         window->since_ms = clock_now_ms(windows->clock);
         hash_table_add(&windows->table, &window->link);
         TAILQ_INSERT_TAIL(&windows->uses, window, use);

@@ -40,7 +40,7 @@ struct waiting *waiting_begin(const struct config *config, struct tls *tls,
     struct waiting *waiting = MUST_HAVE(calloc(1, sizeof *waiting));
 
     waiting->backend = (struct id_backend){.ops = &ops,
-                                           .table = id_table_new(),
+                                           .table = id_table_new(0), /* it stays empty */
                                            .snowflake = &waiting->snowflake,
                                            .health = &waiting->health,
                                            .clock = clock_system(),

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
+#include "src/base/prng.h"
 
 #define CHUNK 4096U /* buckets in one piece of memory, so that none of them ever moves */
 
 void hash_table_init(struct hash_table *table, uint32_t (*hash_of)(const struct hash_link *link))
 {
-    *table = (struct hash_table){.hash_of = hash_of};
+    *table = (struct hash_table){.hash_of = hash_of, .seed = prng_entropy()};
 }
 
 static struct hash_link **bucket_at(const struct hash_table *table, uint32_t number)

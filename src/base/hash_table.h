@@ -9,6 +9,9 @@
  * call is longer than others, also among ten million things; buckets are not given back before
  * hash_table_free().
  *
+ * Each table has a seed of the system's entropy, by which its owner hashes what clients choose: so
+ * nobody can choose names that meet in one chain. Nothing may depend on the order of a chain.
+ *
  * Why not a library's: uthash doubles at once (a pause that all clients would feel) and has 56
  * bytes for each thing, ck_hs doubles at once as well; here it is 8 bytes for the link and 8 for
  * the bucket.
@@ -28,6 +31,7 @@ struct hash_link {
 
 struct hash_table {
     uint32_t (*hash_of)(const struct hash_link *link);
+    uint64_t seed; /* for hashes of what clients choose */
     size_t count;
     uint32_t bucket_count;
     uint32_t chunk_count;

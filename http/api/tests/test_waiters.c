@@ -17,7 +17,7 @@
 
 static void test_order_by_tag(void **state)
 {
-    struct id_table *table = id_table_new();
+    struct id_table *table = id_table_new(0);
     struct id_tag *a = id_table_insert(table, "a", 1);
     struct id_tag *b = id_table_insert(table, "b", 1);
     struct waiter w[6] = {0};
@@ -66,7 +66,7 @@ static void test_order_by_tag(void **state)
 static void test_order_by_clock(void **state)
 {
     static const char clocks[2];
-    struct id_table *table = id_table_new();
+    struct id_table *table = id_table_new(0);
     struct id_tag *tag = id_table_insert(table, "a", 1);
     struct waiter w[6] = {0};
     struct waiters waiters;
@@ -101,7 +101,7 @@ static void test_order_by_clock(void **state)
 static void test_bound(void **state)
 {
     struct waiter *w = calloc(LIMIT_WAITERS_PER_LOOP + 1, sizeof *w);
-    struct id_table *table = id_table_new();
+    struct id_table *table = id_table_new(0);
     struct id_tag *tag = id_table_insert(table, "a", 1);
     struct waiters waiters;
 

@@ -3,17 +3,20 @@
  * the table, and many threads.
  */
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "http/server/client.h"
+#include "src/tests/unit/collide.h"
 
 static const struct client_quotas none = {0};
 
@@ -321,6 +324,36 @@ static void test_clients_over_their_quotas_are_told_of_now_and_then(void **state
     clients_free(clients);
 }
 
+static void find_clients(collide_name *names, size_t count, void *data)
+{
+    for (size_t i = 0; i < count; i++) {
+        clients_release(data, named(data, names[i], &none));
+    }
+}
+
+/* Names, or addresses, that somebody chose to be in one place cost no more than others. */
+static void test_names_that_are_to_collide(void **state)
+{
+    enum { COUNT = 2048, KIND_NAME = 2 };
+    struct clients *clients = clients_new(&none, LIMIT_CLIENTS);
+    collide_name *names = calloc(2 * COUNT, sizeof *names);
+    uint64_t chosen_ns;
+    uint64_t others_ns;
+
+    (void)state;
+    assert_non_null(names);
+    collide_make(KIND_NAME, 2 * COUNT - 1, COUNT, names);
+    collide_make_others(COUNT, names + COUNT);
+    find_clients(names, 2 * COUNT, clients);
+    chosen_ns = collide_cost_ns(find_clients, names, COUNT, clients);
+    others_ns = collide_cost_ns(find_clients, names + COUNT, COUNT, clients);
+    print_message("%u clients that are to collide: %" PRIu64 " us, others: %" PRIu64 " us\n", COUNT,
+                  chosen_ns / 1000, others_ns / 1000);
+    assert_true(chosen_ns < 4 * others_ns);
+    clients_free(clients);
+    free(names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_one_record_for_each),
         cmocka_unit_test(test_names_are_cut),
         cmocka_unit_test(test_the_table_is_bounded),
+        cmocka_unit_test(test_names_that_are_to_collide),
         cmocka_unit_test(test_no_quota),
         cmocka_unit_test(test_a_second_at_once_and_no_more),
         cmocka_unit_test(test_the_largest_quota_and_time),

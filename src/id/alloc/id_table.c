@@ -46,6 +46,7 @@ RB_HEAD(id_tags, id_tag);
 
 struct id_table {
     _Atomic(struct index *) index;
+    uint64_t seed; /* of hashes */
     struct arena arena;
     struct id_tags by_name;
     size_t count;
@@ -68,10 +69,11 @@ static struct index *index_new(unsigned bits)
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
 RB_GENERATE_INTERNAL(id_tags, id_tag, by_name, tag_order, __attribute__((unused)) static)
 
-struct id_table *id_table_new(void)
+struct id_table *id_table_new(uint64_t seed)
 {
     struct id_table *table = MUST_HAVE(calloc(1, sizeof *table));
 
+    table->seed = seed;
     RB_INIT(&table->by_name);
     atomic_init(&table->index, index_new(FIRST_BITS));
     return table;
@@ -121,7 +123,7 @@ static uint32_t index_place(const struct index *index, uint64_t slot)
 HOT struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len)
 {
     const struct index *index = atomic_load_explicit(&table->index, memory_order_acquire);
-    uint64_t hash = hash_bytes(name, len, 0);
+    uint64_t hash = hash_bytes(name, len, table->seed);
     uint32_t mask = (uint32_t)((1ULL << index->bits) - 1);
     uint32_t at = index_place(index, hash);
 
@@ -217,7 +219,7 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
         index = atomic_load_explicit(&table->index, memory_order_relaxed);
     }
     table->count++;
-    index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
+    index_put(index, (hash_bytes(name, len, table->seed) >> 32) << 32 | handle);
     return tag;
 }
 

@@ -6,9 +6,9 @@
  * state), so a pointer to an entry stays valid; growing publishes a larger index and keeps the old
  * ones until the table is freed (together less than the size of the newest).
  *
- * Lookup: open addressing over XXH3 of the name, load at most one half; 32 bits of the hash are
- * stored beside the entry's handle, so that a miss touches one cache line. How to wait for a refill
- * without losing the wake-up (refill_wanted, demand, waiting_loops) is written in allocator.h.
+ * Lookup: open addressing over XXH3 of the name with a seed, load at most one half; 32 bits of the
+ * hash are stored beside the entry's handle, so that a miss touches one cache line. How to wait for
+ * a refill without losing the wake-up (refill_wanted, demand, waiting_loops) is in allocator.h.
  *
  * Threads: id_table_find from any; everything else from the owner (the raft loop).
  */
@@ -98,7 +98,8 @@ struct id_waker {
 
 struct id_table;
 
-struct id_table *id_table_new(void);
+/* seed: of hashes of names. Random, so that no client can choose names that meet in one place. */
+struct id_table *id_table_new(uint64_t seed);
 void id_table_free(struct id_table *table); /* accepts NULL; all threads must have stopped */
 
 /* The entry of a name, or NULL. Lock-free; no allocation. */

@@ -54,9 +54,10 @@ static uint32_t hash_of(const struct hash_link *link)
     return CONTAINER(link, const struct fsm_key, link)->hash;
 }
 
-static uint32_t key_hash(const struct fsm_row *row, const char *key, size_t len)
+static uint32_t key_hash(const struct fsm_keys *keys, const struct fsm_row *row, const char *key,
+                         size_t len)
 {
-    return (uint32_t)hash_bytes(key, len, (uintptr_t)row);
+    return (uint32_t)hash_bytes(key, len, (uintptr_t)row ^ keys->table.seed);
 }
 
 /* Memory of a key: its piece of malloc, and its bucket. */
@@ -70,15 +71,20 @@ static uint64_t bytes_of(size_t len)
 /* Its piece of malloc, and its bucket. */
 #define HOLDER_BYTES ((sizeof(struct fsm_key_holder) + 8 + 15) / 16 * 16 + sizeof(void *))
 
-/* Clients are hashes already. */
 static uint32_t holder_hash_of(const struct hash_link *link)
 {
-    return (uint32_t)CONTAINER(link, const struct fsm_key_holder, link)->client;
+    return CONTAINER(link, const struct fsm_key_holder, link)->hash;
+}
+
+/* Clients are hashes already, but of a seed that is the same on all nodes. */
+static uint32_t client_hash(const struct fsm_keys *keys, uint64_t client)
+{
+    return (uint32_t)hash_bytes(&client, sizeof client, keys->holders.seed);
 }
 
 static struct fsm_key_holder *holder_find(const struct fsm_keys *keys, uint64_t client)
 {
-    struct hash_link *link = hash_table_chain(&keys->holders, (uint32_t)client);
+    struct hash_link *link = hash_table_chain(&keys->holders, client_hash(keys, client));
 
     for (; link != NULL; link = link->next) {
         struct fsm_key_holder *holder = CONTAINER(link, struct fsm_key_holder, link);
@@ -98,6 +104,7 @@ static struct fsm_key_holder *holder_enter(struct fsm_keys *keys, uint64_t clien
     if (holder == NULL && client != 0) {
         holder = MUST_HAVE(calloc(1, sizeof *holder));
         holder->client = client;
+        holder->hash = client_hash(keys, client);
         hash_table_add(&keys->holders, &holder->link);
         keys->bytes += HOLDER_BYTES;
     }
@@ -230,7 +237,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
     key->at_ms = ids->at_ms;
     key->index = ids->index;
     key->position = ids->position;
-    key->hash = key_hash(row, text, len);
+    key->hash = key_hash(keys, row, text, len);
     key->len = (uint8_t)len;
     memcpy(key->key, text, len);
     hash_table_add(&keys->table, &key->link);
@@ -245,7 +252,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
 struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *row,
                              const char *key, size_t len)
 {
-    uint32_t hash = key_hash(row, key, len);
+    uint32_t hash = key_hash(keys, row, key, len);
     struct hash_link *link = hash_table_chain(&keys->table, hash);
 
     for (; link != NULL; link = link->next) {

@@ -10,8 +10,8 @@
  *
  * Memory: 75 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
  * of the buckets: 136 bytes for a key of 36, the name of the tag being its row's. The hash is
- * seeded with the address of the row, which no client can know; nothing that is replicated depends
- * on it.
+ * seeded with the address of the row and the table's seed, which no client can know; nothing that
+ * is replicated depends on it.
  *
  * Failure modes: a full table is the caller's to refuse. A row that no apply can have made is
  * ERR_CORRUPT.
@@ -32,6 +32,7 @@ struct fsm_key_holder {
     struct hash_link link;
     uint64_t client; /* > 0 */
     uint32_t count;  /* of its keys, > 0 */
+    uint32_t hash;
 };
 
 /* What a key stands for, as its row has it. */

@@ -310,8 +310,9 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     return 0;
 }
 
-/* The position of the first item whose name stood before it; false if there is none. */
-static bool find_twice(struct command_list command, uint32_t *ret_at)
+/* The position of the first item whose name stood before it, the same by every seed; false if
+ * there is none. */
+static bool find_twice(struct command_list command, uint64_t seed, uint32_t *ret_at)
 {
     struct tag_put *puts = calloc(command.count, sizeof *puts);
     size_t size = 16; /* of an index that is at most half full; 0: free, else 1 + a position */
@@ -326,7 +327,7 @@ static bool find_twice(struct command_list command, uint32_t *ret_at)
     ASSERT(puts != NULL && index != NULL);
     while (!twice && command_next(&command, &puts[at])) {
         const struct tag_put *put = &puts[at];
-        size_t slot = hash_bytes(put->name, put->name_len, 0) & (size - 1);
+        size_t slot = hash_bytes(put->name, put->name_len, seed) & (size - 1);
 
         while (index[slot] != 0 && !twice) {
             const struct tag_put *other = &puts[index[slot] - 1];
@@ -362,7 +363,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         result->failed_at = LIMIT_TAGS_PER_BULK;
         return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
     }
-    if (find_twice(command, &twice_at)) {
+    if (find_twice(command, recalls->tags->seed, &twice_at)) {
         result->failed_at = twice_at;
         return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/prng.h"
 
 #define WALK_TRIES 16
 #define MALLOC_BYTES 8 /* of the allocator's own, for each piece; pieces are of twice that */
@@ -22,7 +23,8 @@ RB_GENERATE_INTERNAL(fsm_row_tree, fsm_row, link, row_order, __attribute__((unus
 
 void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal)
 {
-    *tags = (struct fsm_tags){.journal = journal, .rows = RB_INITIALIZER(&tags->rows)};
+    *tags = (struct fsm_tags){
+        .journal = journal, .rows = RB_INITIALIZER(&tags->rows), .seed = prng_entropy()};
 }
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)

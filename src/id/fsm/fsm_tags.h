@@ -29,6 +29,7 @@ struct fsm_tags {
     struct fsm_journal *journal;
     struct fsm_row_tree rows;
     struct arena arena;
+    uint64_t seed; /* of hashes of names, which nothing that is replicated depends on */
     size_t count;
     size_t dead_count;      /* of these, tombstones */
     size_t dated_count;     /* and those with a date in their shape */

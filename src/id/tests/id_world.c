@@ -65,7 +65,7 @@ struct id_world *id_world_new(void)
     world->cluster = fsm_new();
     world->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = world};
     world->now_ms = 1000000;
-    world->table = id_table_new();
+    world->table = id_table_new(0);
     world->proposer.propose = propose;
     world->waker.wake = wake;
     timers_init(&world->timers);

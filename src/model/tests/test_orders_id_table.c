@@ -47,7 +47,7 @@ static const struct bound *bound(void)
 static void set_up(void)
 {
     memset((void *)&at, 0, sizeof at);
-    at.table = id_table_new();
+    at.table = id_table_new(0);
     atomic_init(&at.inserted, 0);
 }
 

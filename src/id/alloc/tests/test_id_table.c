@@ -22,6 +22,7 @@
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/alloc/id_table.h"
+#include "src/tests/unit/collide.h"
 #include "src/tests/unit/death.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -60,7 +61,7 @@ static struct id_tag *insert(struct id_table *table, const char *name)
 
 static int setup(void **state)
 {
-    *state = id_table_new();
+    *state = id_table_new(prng_entropy());
     return 0;
 }
 
@@ -322,6 +323,42 @@ static void test_memory_of_a_tag(void **state)
     fsm_free(fsm);
 }
 
+static void find_all(collide_name *names, size_t count, void *data)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(id_table_find(data, names[i], COLLIDE_NAME_BYTES - 1));
+    }
+}
+
+/* Names that clients chose to be in one place cost no more than others: nobody knows the places. */
+static void test_names_that_are_to_collide(void **state)
+{
+    enum { COUNT = 2048, TOP_BITS = 12 }; /* they are half of the index's places */
+    const uint64_t mask = UINT64_MAX << (64 - TOP_BITS);
+    collide_name *names = calloc(COUNT, sizeof *names);
+    collide_name *others = calloc(COUNT, sizeof *others);
+    struct id_table *table = id_table_new(prng_entropy());
+    uint64_t chosen_ns;
+    uint64_t others_ns;
+
+    assert_non_null(names);
+    assert_non_null(others);
+    collide_make(0, mask, COUNT, names);
+    collide_make_others(COUNT, others);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_non_null(id_table_insert(*state, names[i], COLLIDE_NAME_BYTES - 1));
+        assert_non_null(id_table_insert(table, others[i], COLLIDE_NAME_BYTES - 1));
+    }
+    chosen_ns = collide_cost_ns(find_all, names, COUNT, *state);
+    others_ns = collide_cost_ns(find_all, others, COUNT, table);
+    print_message("%u names that are to collide: %" PRIu64 " ns, others: %" PRIu64 " ns\n", COUNT,
+                  chosen_ns, others_ns);
+    assert_true(chosen_ns < 5 * others_ns);
+    id_table_free(table);
+    free(others);
+    free(names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +372,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_next_visits_each_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readers_while_the_writer_inserts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_of_a_tag, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_that_are_to_collide, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

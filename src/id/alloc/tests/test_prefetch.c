@@ -68,7 +68,7 @@ static void start(struct node *node)
     struct prefetch_ops ops = {.write = on_write, .fetch = on_fetch, .data = node};
 
     timers_init(&node->timers);
-    node->table = id_table_new();
+    node->table = id_table_new(0);
     node->prefetch = prefetch_new(&node->config, &ops, &node->clock, &node->timers);
     node->fetched_count = 0;
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {

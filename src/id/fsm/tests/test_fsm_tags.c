@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
+#include "src/tests/unit/collide.h"
 
 #define PUT(...) ((struct tag_put){__VA_ARGS__})
 
@@ -397,6 +399,57 @@ static void test_put_bulk_at_its_limit(void **state)
     buf_free(&command);
     free(puts);
     free(names);
+}
+
+/* A bulk of these names, which only their being there makes refused. */
+static void apply_bulk(collide_name *names, size_t count, void *data)
+{
+    struct tag_put *puts = data;
+    struct fsm *fsm = fsm_new();
+    struct buf command = BUF_INIT;
+    struct buf answer = BUF_INIT;
+    struct fsm_changes changes = {0};
+    struct put_result result;
+
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
+    for (size_t i = 0; i < count; i++) {
+        puts[i] = PUT(.name = names[i], .name_len = COLLIDE_NAME_BYTES - 1);
+        command_item_put(&command, COMMAND_TAGS_PUT, &puts[i]);
+    }
+    command_items_end(&command);
+    id_stamp_as(&command, 1, 1, 1, 1);
+    assert_int_equal(fsm_apply(fsm, 1, 1, command.data, command.len, &answer, &changes), 0);
+    assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
+    assert_int_equal(result.made, count);
+    buf_free(&answer);
+    buf_free(&command);
+    fsm_changes_release(&changes);
+    fsm_free(fsm);
+}
+
+/* Names that a client chose to be in one place when a bulk is looked through for a name that stands
+ * there twice, as every node does when it applies it. */
+static void test_put_bulk_of_names_that_are_to_collide(void **state)
+{
+    enum { COUNT = 4096 }; /* half of 8192 places */
+    collide_name *names = calloc(2 * COUNT, sizeof *names);
+    struct tag_put *puts = calloc(COUNT, sizeof *puts);
+    uint64_t chosen_ns;
+    uint64_t others_ns;
+
+    (void)state;
+    assert_non_null(names);
+    assert_non_null(puts);
+    collide_make(0, 2 * COUNT - 1, COUNT, names);
+    collide_make_others(COUNT, names + COUNT);
+    chosen_ns = collide_cost_ns(apply_bulk, names, COUNT, puts);
+    others_ns = collide_cost_ns(apply_bulk, names + COUNT, COUNT, puts);
+    print_message("a bulk of %u names that are to collide: %" PRIu64 " us, of others: %" PRIu64
+                  " us\n",
+                  COUNT, chosen_ns / 1000, others_ns / 1000);
+    assert_true(chosen_ns < 3 * others_ns);
+    free(names);
+    free(puts);
 }
 
 /* The count alone is moved up: rows for the limit would take a gigabyte. */
@@ -876,6 +929,7 @@ int main(void)
         TEST(test_put_is_all_or_nothing),
         TEST(test_put_refuses_a_name_twice),
         TEST(test_put_bulk_at_its_limit),
+        cmocka_unit_test(test_put_bulk_of_names_that_are_to_collide),
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),
         TEST(test_made_again_goes_on_above),
