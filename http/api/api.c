@@ -106,6 +106,38 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     UNREACHABLE("a result of the router");
 }
 
+HOT static int serve(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+
+    return route->takes_options || request_options(conn, NULL, 0) ? route->handle(conn) : ANSWERED;
+}
+
+static void turn_cancel(struct http_wait *wait)
+{
+    free(wait);
+}
+
+static void turn_came(struct http_wait *wait)
+{
+    struct conn *conn = conn_resume(wait);
+    int result;
+
+    free(wait);
+    result = serve(conn);
+    if (result != ANSWERED) {
+        reply_finish(conn, result);
+    }
+}
+
+COLD static void wait_turn(struct conn *conn)
+{
+    struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
+
+    *wait = (struct http_wait){.cancel = turn_cancel, .sent = turn_came};
+    conn_wait_turn(conn, wait);
+}
+
 HOT static void handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
@@ -120,8 +152,10 @@ HOT static void handle(struct conn *conn)
         result = deny(conn);
     } else if (route->audited && api_loop(conn)->api->auth != NULL) {
         result = audited_serve(conn);
-    } else if (route->takes_options || request_options(conn, NULL, 0)) {
-        result = route->handle(conn);
+    } else if (route->is_long) {
+        wait_turn(conn);
+    } else {
+        result = serve(conn);
     }
     if (result != ANSWERED) {
         reply_finish(conn, result);

@@ -38,6 +38,7 @@ struct route {
     unsigned doors;             /* bits of enum door: where it is served */
     enum role role;             /* who may ask it */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
+    bool is_long;               /* its reply is long in the making: one a turn of the loop */
     bool is_bulk; /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
     int (*handle)(struct conn *conn); /* see handlers.h */
 };

@@ -24,6 +24,7 @@
     }
 #define NAME .takes_name = true
 #define OPTIONS .takes_options = true
+#define LONG .is_long = true
 #define BODY .takes_body = true
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
@@ -53,13 +54,13 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/tags/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_tag_get)),
     ROUTE(BIT(METHOD_PUT), "/api/tags/", TAG, BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
-    ROUTE(READ, "/api/tags", OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
+    ROUTE(READ, "/api/tags", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
     ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           SERVED_BY(handle_worker_renew)),
     ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           AUDITED_AS(CHANGES_WORKER), SERVED_BY(handle_worker_release)),
-    ROUTE(READ, "/api/workers", OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
+    ROUTE(READ, "/api/workers", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
     ROUTE(BIT(METHOD_POST), "/api/workers", BODY, OPTIONS, FOR_WORKERS, AUDITED,
           SERVED_BY(handle_worker_acquire)),
     ROUTE(READ, "/api/layouts/", NAME, FOR_READ, SERVED_BY(handle_layout_get)),
@@ -67,10 +68,10 @@ static const struct route routes[] = {
           AUDITED_AS(CHANGES_LAYOUT), SERVED_BY(handle_layout_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED_AS(CHANGES_LAYOUT),
           SERVED_BY(handle_layout_delete)),
-    ROUTE(READ, "/api/layouts", FOR_READ, SERVED_BY(handle_layouts_list)),
-    ROUTE(READ, "/api/cluster", FOR_READ, SERVED_BY(handle_cluster)),
-    ROUTE(READ, "/api/status", FOR_READ, SERVED_BY(handle_status)),
-    ROUTE(READ, "/api/events", OPTIONS, FOR_READ, SERVED_BY(handle_events)),
+    ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
+    ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
+    ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
+    ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
     ROUTE(BIT(METHOD_GET), "/api/live", FOR_READ, SERVED_BY(handle_live)),
     ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_remove)),
@@ -80,21 +81,22 @@ static const struct route routes[] = {
           AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_add)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_leader)),
-    ROUTE(READ, "/api/cluster/segments", OPTIONS, FOR_READ, SERVED_BY(handle_cluster_segments)),
+    ROUTE(READ, "/api/cluster/segments", LONG, OPTIONS, FOR_READ,
+          SERVED_BY(handle_cluster_segments)),
     ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_LEVEL), SERVED_BY(handle_level_raise)),
     ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, FOR_ADMIN, AUDITED, SERVED_BY(handle_backup)),
-    ROUTE(READ, "/api/audit", OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
-    ROUTE(READ, "/api/node/segments", OPTIONS, FOR_READ, SERVED_BY(handle_node_segments)),
-    ROUTE(READ, "/", FOR_ALL, SERVED_BY(handle_page)),
-    ROUTE(READ, "/cache", FOR_ALL, SERVED_BY(handle_page)),
-    ROUTE(READ, "/db", FOR_ALL, SERVED_BY(handle_page)),
+    ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
+    ROUTE(READ, "/api/node/segments", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_node_segments)),
+    ROUTE(READ, "/", LONG, FOR_ALL, SERVED_BY(handle_page)),
+    ROUTE(READ, "/cache", LONG, FOR_ALL, SERVED_BY(handle_page)),
+    ROUTE(READ, "/db", LONG, FOR_ALL, SERVED_BY(handle_page)),
     ROUTE(READ, "/livez", FOR_HEALTH, SERVED_BY(handle_livez)),
     ROUTE(READ, "/readyz", OPTIONS, FOR_HEALTH, SERVED_BY(handle_readyz)),
-    ROUTE(READ, "/metrics", FOR_METRICS, SERVED_BY(handle_metrics)),
+    ROUTE(READ, "/metrics", LONG, FOR_METRICS, SERVED_BY(handle_metrics)),
     ROUTE(READ, "/version", FOR_HEALTH, SERVED_BY(handle_version)),
-    ROUTE(READ, "/openapi.json", FOR_HEALTH, SERVED_BY(handle_openapi)),
+    ROUTE(READ, "/openapi.json", LONG, FOR_HEALTH, SERVED_BY(handle_openapi)),
 };
 
 /* Whether the path is this route's; the name behind it in ret_name. */

@@ -127,7 +127,9 @@ static bool has_room_for_turn(const struct conn *conn)
     if (output_is_waiting(&conn->output)) {
         return true;
     }
-    return makes_parts(conn) ? !budget_output_is_full(&conn->conns->budget) : has_room(conn);
+    return makes_parts(conn) && !conn->wait->takes_turn
+               ? !budget_output_is_full(&conn->conns->budget)
+               : has_room(conn);
 }
 
 HOT static void count_output(struct conn *conn)
@@ -678,6 +680,14 @@ void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms)
     timer_arm(&conn->conns->timers, &wait->timer, until_ms);
 }
 
+void conn_wait_turn(struct conn *conn, struct http_wait *wait)
+{
+    ASSERT(wait->sent != NULL);
+    wait->takes_turn = true;
+    conn_wait(conn, wait, TIMER_NEVER);
+    put_off(conn);
+}
+
 struct conn *conn_resume(struct http_wait *wait)
 {
     struct conn *conn = wait->conn;
@@ -1152,7 +1162,11 @@ static void conn_go_on(struct conn *conn)
     if (output_is_waiting(&conn->output)) {
         conn_send(conn);
     } else if (makes_parts(conn)) {
-        conns_count(&conn->conns->counts.parts, 1);
+        if (conn->wait->takes_turn) {
+            conn->conns->work_bytes += LIMIT_HTTP_TURN_BYTES;
+        } else {
+            conns_count(&conn->conns->counts.parts, 1);
+        }
         conn->wait->sent(conn->wait);
     } else if (is_receiving(conn)) {
         conn_process(conn);

@@ -134,6 +134,7 @@ struct http_wait {
     void (*sent)(struct http_wait *wait);
     bool needs_client;     /* a client that has closed its side is taken to be gone */
     bool expires_on_drain; /* a drain is its deadline */
+    bool takes_turn;       /* it is all of a turn's work: see conn_wait_turn() */
     /* the connection's own */
     struct conn *conn;
     struct timer timer;
@@ -333,6 +334,11 @@ bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES]);
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
  * here. */
 void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
+
+/* The request asks for what is long in the making: wait->sent is called, to resume and answer it,
+ * when it is this connection's turn, behind all that others asked for; once in a turn of the loop.
+ */
+void conn_wait_turn(struct conn *conn, struct http_wait *wait);
 
 /* It waits no more, and is to be answered. Returns its connection. */
 struct conn *conn_resume(struct http_wait *wait);

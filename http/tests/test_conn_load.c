@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "http/tests/conn_world.h"
 #include "http/tests/fixture.h"
 
 #define HOST "Host: a\r\n"
@@ -312,6 +313,69 @@ static void test_many_slow_connections(void **state)
     }
 }
 
+/* --- replies that are long in the making --- */
+
+static int connect_and_ask(struct conn_world *world, const char *request)
+{
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    conns_take(&world->loop->conns, &world->loop->acceptor.door, fds[0], &nobody);
+    assert_int_equal(send(fds[1], request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    return fds[1];
+}
+
+static bool has_reply(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK) == 1;
+}
+
+/* However many ask for such a reply at once, one is made in a turn of the loop: who asks for
+ * something small waits for no more than one of them. */
+static void test_large_replies_are_made_one_a_turn(void **state)
+{
+    enum { GREEDY = 8 };
+    static const char *const paths[] = {"/metrics", "/api/audit", "/api/tags", "/api/status",
+                                        "/openapi.json"};
+    static struct conn_world world;
+
+    (void)state;
+    conn_world_start(&world);
+    for (size_t path = 0; path < sizeof paths / sizeof paths[0]; path++) {
+        char request[64];
+        int fds[GREEDY + 1];
+        int before = 0;
+
+        conn_world_reset(&world);
+        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\n" HOST "\r\n", paths[path]);
+        for (int i = 0; i < GREEDY; i++) {
+            fds[i] = connect_and_ask(&world, request);
+        }
+        fds[GREEDY] = connect_and_ask(&world, LIVEZ "\r\n");
+        for (int turns = 1; before < GREEDY; turns++) {
+            int made = 0;
+
+            (void)uv_run(&world.loop->uv, UV_RUN_NOWAIT);
+            while (fake_turn(&world.fake)) {
+            }
+            for (int i = 0; i < GREEDY; i++) {
+                made += has_reply(fds[i]);
+            }
+            assert_true(has_reply(fds[GREEDY]));
+            assert_in_range(made, before, before + 1);
+            before = made;
+        }
+        for (int i = 0; i <= GREEDY; i++) {
+            close(fds[i]);
+        }
+        conn_world_rest(&world);
+    }
+    conn_world_stop(&world);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -323,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_connection_limit),
         TEST(test_out_of_descriptors),
         TEST(test_many_slow_connections),
+        cmocka_unit_test(test_large_replies_are_made_one_a_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
