@@ -83,6 +83,13 @@ static int refuse_page(struct conn *conn)
                            "Host %s is no host of this node: http.hosts lists further ones",
                            text_show(host, len, shown, sizeof shown));
     case GATE_FOREIGN:
+        if (head->origin.count == 0) {
+            return reply_error(
+                conn, 403, "foreign_origin",
+                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
+                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
+                          sizeof shown));
+        }
         return reply_error(
             conn, 403, "foreign_origin",
             "a page of Origin %s may not ask this node: http.origins lists those that may",

@@ -159,8 +159,11 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
     /* Ids and health are for whoever reaches the port, by whatever name. */
     bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0;
-    const struct web_request request = {
-        .head = head, .bytes = conn_at(conn, 0), .guarded = !reads || !is_open, .changes = !reads};
+    const struct web_request request = {.head = head,
+                                        .bytes = conn_at(conn, 0),
+                                        .guarded = !reads || !is_open,
+                                        .changes = !reads,
+                                        .acts = !reads || route->takes};
 
     switch (web_check(&api_loop(conn)->api->auth->settings.web, &request)) {
     case WEB_FINE:

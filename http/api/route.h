@@ -35,6 +35,7 @@ struct route {
     bool names_tag;      /* the name is that of a tag */
     bool audited;        /* it changes something, or shows everything */
     enum route_changes changes; /* of an audited one that does not name a tag */
+    bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
     unsigned doors;             /* bits of enum door: where it is served */
     enum role role;             /* who may ask it */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */

@@ -25,6 +25,7 @@
 #define NAME .takes_name = true
 #define OPTIONS .takes_options = true
 #define LONG .is_long = true
+#define TAKES .takes = true
 #define BODY .takes_body = true
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
@@ -43,10 +44,10 @@
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", TAG, .trailing_slash = true, OPTIONS, FOR_IDS,
+    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_segment_get)),
     ROUTE(READ, "/api/segment/decode/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_segment_decode)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true, OPTIONS, FOR_IDS,
+    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, .trailing_slash = true, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
@@ -72,7 +73,7 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
-    ROUTE(BIT(METHOD_GET), "/api/live", FOR_READ, SERVED_BY(handle_live)),
+    ROUTE(BIT(METHOD_GET), "/api/live", TAKES, FOR_READ, SERVED_BY(handle_live)),
     ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_remove)),
     ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
@@ -86,7 +87,8 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_LEVEL), SERVED_BY(handle_level_raise)),
-    ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, FOR_ADMIN, AUDITED, SERVED_BY(handle_backup)),
+    ROUTE(BIT(METHOD_GET), "/api/backup", TAKES, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
     ROUTE(READ, "/api/node/segments", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_node_segments)),
     ROUTE(READ, "/", LONG, FOR_ALL, SERVED_BY(handle_page)),

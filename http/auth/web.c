@@ -164,11 +164,18 @@ static bool is_json(struct text type)
            equals(type, text_of("application/x-ndjson"));
 }
 
+/* By Sec-Fetch-Site. What a person has typed is "none". */
+static bool is_another_page(struct text site)
+{
+    return equals(site, text_of("cross-site")) || equals(site, text_of("same-site"));
+}
+
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request)
 {
     const struct parser_head *head = request->head;
     struct text origin = {request->bytes + head->origin.at, head->origin.len};
     struct text type = {request->bytes + head->content_type.at, head->content_type.len};
+    struct text site = {request->bytes + head->fetch_site.at, head->fetch_site.len};
     struct text authority = authority_of(request);
 
     if (request->guarded && !is_own(rules, host_of(authority))) {
@@ -177,6 +184,10 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     if (head->origin.count > 1 ||
         (head->origin.count == 1 && !is_same_origin(rules, origin, authority) &&
          !list_has(rules->origins, origin))) {
+        return WEB_FOREIGN;
+    }
+    if (request->acts && head->origin.count == 0 && is_another_page(site) &&
+        !list_has(rules->origins, text_of("*"))) {
         return WEB_FOREIGN;
     }
     if (request->changes && head->has_body && (head->content_type.count != 1 || !is_json(type))) {

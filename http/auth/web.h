@@ -2,10 +2,12 @@
  * web.h - what keeps web pages out: a page that somebody's browser shows can make the browser send
  * requests to any address that this machine reaches, a node on loopback too.
  *
- * Three rules, of which each ends a way that a page has:
+ * Four rules, of which each ends a way that a page has:
  *   Host          names one of our own hosts, or the page's own name was made to mean our address
  *                 (DNS rebinding), and the page could read the answers, too;
  *   Origin        if there is one, is ours or a listed one: browsers say which page asks;
+ *   Sec-Fetch-Site  of what takes or changes something, without an Origin, is not another page's:
+ *                 an image may be any GET, and only browsers send this header;
  *   Content-Type  of a body that changes something is application/json, which a page cannot send
  *                 elsewhere without asking first (OPTIONS, which nothing here answers).
  *
@@ -29,7 +31,7 @@ struct web_rules {
 enum web_verdict {
     WEB_FINE,
     WEB_MISDIRECTED, /* Host is none of ours */
-    WEB_FOREIGN,     /* Origin */
+    WEB_FOREIGN,     /* Origin, or Sec-Fetch-Site */
     WEB_TYPE         /* Content-Type */
 };
 
@@ -39,6 +41,7 @@ struct web_request {
     const char *bytes; /* of the head */
     bool guarded;      /* Host matters: it changes something, or shows what is not for everybody */
     bool changes;      /* it changes something: a body has a type */
+    bool acts;         /* it takes or changes something */
 };
 
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request);

@@ -63,6 +63,7 @@ static void check_head(const struct parser *parser, enum parser_event event, con
         ASSERT(got->key_len == want->key_len);
         check_field(&got->host, &want->host);
         check_field(&got->origin, &want->origin);
+        check_field(&got->fetch_site, &want->fetch_site);
         check_field(&got->authorization, &want->authorization);
         check_field(&got->content_type, &want->content_type);
     }

@@ -197,6 +197,19 @@ static void test_web_pages(void **state)
     guarded_expect(f, "PUT /api/tags/x", "Origin: https://good.example\r\n" ROOT, "{}", 201, NULL);
     denied(f, "PUT /api/tags/x", "Content-Type: text/plain\r\n" ROOT, "{}", 415,
            "Content-Type \\\"text/plain\\\": a body", "Content-Type is not application/json");
+    denied(f, "GET /api/segment/get/c?count=100000", "Sec-Fetch-Site: cross-site\r\n", NULL, 403,
+           "a page of another site (Sec-Fetch-Site \\\"cross-site\\\") may not take",
+           "foreign Origin");
+    denied(f, "GET /api/snowflake/get/c", "Sec-Fetch-Site: same-site\r\n", NULL, 403,
+           "\"code\":\"foreign_origin\"", "foreign Origin");
+    denied(f, "GET /api/live", "Sec-Fetch-Site: cross-site\r\n" ROOT, NULL, 403, NULL,
+           "foreign Origin");
+    denied(f, "GET /api/backup", "Sec-Fetch-Site: cross-site\r\n" ROOT, NULL, 403, NULL,
+           "foreign Origin");
+    guarded_expect(f, "GET /api/segment/get/c", "Sec-Fetch-Site: none\r\n", NULL, 200, NULL);
+    guarded_expect(f, "GET /api/segment/get/c", "Sec-Fetch-Site: same-origin\r\n", NULL, 200, NULL);
+    guarded_expect(f, "GET /livez", "Sec-Fetch-Site: cross-site\r\n", NULL, 200, NULL);
+    guarded_expect(f, "GET /", "Sec-Fetch-Site: cross-site\r\n", NULL, 200, NULL);
     /* The page is refused before its token is looked at. */
     denied(f, TAGS, "Host: evil.example\r\n", NULL, 421, NULL, "Host is none of this node's");
 }

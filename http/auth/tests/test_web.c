@@ -23,7 +23,8 @@ static enum web_verdict check(const struct web_rules *by, const char *line, cons
 {
     struct buf text = BUF_INIT;
     struct parser parser;
-    struct web_request request = {.guarded = guarded, .changes = guarded};
+    struct web_request request = {
+        .guarded = guarded, .changes = guarded, .acts = guarded || strstr(line, "/ids") != NULL};
     enum web_verdict verdict;
 
     buf_printf(&text, "%s HTTP/1.1\r\n%s\r\n", line, headers);
@@ -147,12 +148,42 @@ static void test_lists(void **state)
     assert_false(web_is_origins("://a", &item));
 }
 
+/* A page can have the browser GET what it likes, as an image, without an Origin: the browser says
+ * whose page it is, and nobody else sends that header. */
+static void test_fetch_site(void **state)
+{
+    static const struct web_rules any = {.origins = "*"};
+    static const char *const foreign[] = {"cross-site", "same-site", "Cross-Site"};
+    static const char *const fine[] = {"none", "same-origin", "", "cross-sites", "cross-sit"};
+    char lines[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        (void)snprintf(lines, sizeof lines, "Host: localhost\r\nSec-Fetch-Site: %s\r\n",
+                       foreign[i]);
+        assert_int_equal(check(&rules, "GET /ids", lines, false), WEB_FOREIGN);
+        assert_int_equal(put(lines), WEB_FOREIGN);
+        assert_int_equal(check(&any, "GET /ids", lines, false), WEB_FINE);
+        assert_int_equal(check(&rules, "GET /", lines, false), WEB_FINE); /* it takes nothing */
+        /* One that says which page it is, is judged by that. */
+        (void)snprintf(lines, sizeof lines,
+                       "Host: localhost\r\nOrigin: http://b.example\r\nSec-Fetch-Site: %s\r\n",
+                       foreign[i]);
+        assert_int_equal(check(&rules, "GET /ids", lines, false), WEB_FINE);
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        (void)snprintf(lines, sizeof lines, "Host: localhost\r\nSec-Fetch-Site: %s\r\n", fine[i]);
+        assert_int_equal(check(&rules, "GET /ids", lines, false), WEB_FINE);
+        assert_int_equal(put(lines), WEB_FINE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),   cmocka_unit_test(test_absolute_target),
-        cmocka_unit_test(test_origins), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_hosts),           cmocka_unit_test(test_fetch_site),
+        cmocka_unit_test(test_absolute_target), cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_types),           cmocka_unit_test(test_lists),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,8 @@ static enum parser_event header_done(struct parser *parser, const char *data)
     if (equals(name, parser->name_len, "host")) {
         reference_field(&parser->head.host, data, value, len);
         parser->has_bad_host |= !is_host(value, len);
+    } else if (equals(name, parser->name_len, "sec-fetch-site")) {
+        reference_field(&parser->head.fetch_site, data, value, len);
     } else if (equals(name, parser->name_len, "origin")) {
         reference_field(&parser->head.origin, data, value, len);
     } else if (equals(name, parser->name_len, "authorization")) {

@@ -42,6 +42,7 @@ static void assert_same_head(const struct parser_head *got, const struct parser_
     CHECK(expect_continue);
     assert_same_field(&got->host, &want->host);
     assert_same_field(&got->origin, &want->origin);
+    assert_same_field(&got->fetch_site, &want->fetch_site);
     assert_same_field(&got->authorization, &want->authorization);
     assert_same_field(&got->content_type, &want->content_type);
     CHECK(key_count);
