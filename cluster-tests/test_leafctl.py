@@ -654,6 +654,11 @@ def test_output_that_cannot_be_written(shared, ctl):
     gone = ctl.popen("status", stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert gone.wait(20) == 74
+    # Closed from the start: the first socket must not be taken for it.
+    line = ["sh", "-c", 'exec "$@" >&-', "sh", leafctl.leafctl_path(), "status"]
+    closed = subprocess.run(line, env=ctl.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            timeout=20, check=False)
+    assert closed.returncode == 74 and b"cannot be written" in closed.stderr, closed
 
 
 def test_a_name_of_any_bytes_goes_through(shared, ctl, tag):

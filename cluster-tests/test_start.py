@@ -137,6 +137,45 @@ def test_two_processes_on_one_port(make_cluster, tag):
     assert take(node, tag)
 
 
+@pytest.mark.parametrize("setting", ["http-listen", "peer-listen"])
+@pytest.mark.parametrize("address, said", [
+    ("192.0.2.1:4711", "Cannot assign requested address"),
+    ("no-such-name.invalid:4711", "its name has no address now"),
+])
+def test_an_address_that_is_not_there_yet(make_cluster, setting, address, said):
+    """DHCP, a VIP, a name: said in the system's words, with the code after which a service manager
+    starts leafd again."""
+    node = make_cluster(1, {**FAST, setting: address, "insecure-open": "true"}, start=False).nodes[0]
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_ADDRESS, node.log()
+    assert said in node.log(), node.log()
+    assert address in node.log()
+
+
+@pytest.mark.parametrize("limit, said", [("--nofile=9", "Too many open files"),
+                                         ("--as=60000000", "Cannot allocate memory")])
+def test_the_disk_is_not_to_blame(make_cluster, limit, said):
+    node = make_cluster(1, FAST, start=False).nodes[0]
+    node.prefix = ["prlimit", limit]
+    node.expect_log("level=error")
+    assert run_to_end(node) == 70, node.log()
+    assert said in node.log(), node.log()
+    assert "disk and its permissions" not in node.log()
+
+
+def test_closed_standard_descriptors(make_cluster, tag):
+    """What is written for people goes to no socket or file, and a stop is a stop."""
+    cluster = make_cluster(1, FAST, start=False)
+    node = cluster.nodes[0]
+    node.prefix = ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"]
+    cluster.start()
+    cluster.create_tag(tag)
+    assert take(node, tag)
+    links = [os.readlink(f"/proc/{node.process.pid}/fd/{number}") for number in range(3)]
+    assert links == ["/dev/null"] * 3
+    node.stop()
+
+
 @pytest.mark.parametrize("what", ["node", "cluster"])
 def test_data_directory_of_another(make_cluster, tag, what):
     """Another node's data, or another cluster's: refused, with what it is and what was expected."""

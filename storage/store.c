@@ -4,6 +4,7 @@
  */
 #include "storage/store.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,22 @@
 #include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+
+int store_error_of(int number)
+{
+    switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+        return ERR_DISK_FULL;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN: /* fork() */
+        return ERR_NOMEM;
+    default:
+        return ERR_IO;
+    }
+}
 
 int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
 {

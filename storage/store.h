@@ -154,6 +154,10 @@ struct store_error {
 };
 
 /* Write the text and return err. */
+/* The error of a system call that failed: ERR_DISK_FULL; ERR_NOMEM, where the system gives this
+ * process no memory, descriptor or process; else ERR_IO. */
+int store_error_of(int number);
+
 int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -123,7 +123,7 @@ static int loops_run(struct http_server *server)
         loop++;
     }
     ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    return server->running < server->loop_count ? ERR_IO : 0;
+    return server->running < server->loop_count ? ERR_NOMEM : 0;
 }
 
 int http_server_make(const struct http_settings *settings, const struct http_service *service,

@@ -22,6 +22,7 @@
  *
  * Thread: the loop's, but for writer_notify_cb, writer_failed_cb, submit, want and notify.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
@@ -738,8 +740,8 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     };
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",
-                 net.listen_address, err_text(rv));
+        snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s; %s",
+                 net.listen_address, address_reason(rv, errno), address_hint(rv, errno));
     }
     return rv;
 }

@@ -3,6 +3,7 @@
  */
 #include "src/app/doors.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -116,7 +117,7 @@ static int open_door(struct doors *doors, const struct http_service *service, co
     int rv = http_server_start(settings, service, &doors->servers[doors->count]);
 
     if (rv != 0) {
-        report_http_failed(name, settings->listen_address, settings->resp_address, rv);
+        report_http_failed(name, settings->listen_address, settings->resp_address, rv, errno);
         return rv;
     }
     doors->count++;

@@ -34,6 +34,7 @@ enum exit_code exit_code_of(int err)
     case ERR_UNSAFE_DIRECTORY:
         return EXIT_CODE_DATA;
     case ERR_EXISTS:
+    case ERR_NOT_FOUND: /* of an address to listen on */
         return EXIT_CODE_ADDRESS;
     case ERR_IO:
     case ERR_DISK_FULL:

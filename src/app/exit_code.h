@@ -11,8 +11,8 @@ enum exit_code {
     EXIT_CODE_CONFIG = 64,   /* a setting is wrong */
     EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing, of numbers that cannot be,
                                 or of a level that only a newer leafd speaks */
-    EXIT_CODE_ADDRESS = 69,  /* an address is in use */
-    EXIT_CODE_INTERNAL = 70, /* out of memory, or a bug */
+    EXIT_CODE_ADDRESS = 69,  /* an address is in use, or cannot be bound */
+    EXIT_CODE_INTERNAL = 70, /* out of memory or descriptors, or a bug */
     EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
     EXIT_CODE_AGAIN = 75,    /* started again it goes on, under another id (lost.h) */
     EXIT_CODE_REFUSED = 76,  /* the cluster does not want this node */

@@ -15,6 +15,11 @@ uint64_t files_kept(uint32_t loops)
            (uint64_t)loops * (OF_LOOP + LIMIT_HTTP_REFUSED);
 }
 
+uint64_t files_least(uint32_t loops)
+{
+    return OF_NODE + (uint64_t)loops * OF_LOOP;
+}
+
 static uint32_t bound(uint64_t left, uint32_t wanted)
 {
     left = left > FILES_CONNECTIONS_MIN ? left : FILES_CONNECTIONS_MIN;

@@ -23,6 +23,9 @@ struct files_split {
 /* Descriptors that are kept from clients, with so many HTTP threads, of all doors. */
 uint64_t files_kept(uint32_t loops);
 
+/* Without so many a node does not start at all. */
+uint64_t files_least(uint32_t loops);
+
 /* Divide what the `allowed` descriptors leave: at most what is wanted, at least
  * FILES_CONNECTIONS_MIN (or what is wanted, if that is less). admin_wanted: 0: there is no admin
  * door; else it has one thread, and gets a quarter of what is left. */

@@ -22,6 +22,7 @@
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/commit.h"
+#include "src/base/process.h"
 #include "src/base/tls_init.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
@@ -142,6 +143,7 @@ int main(int argc, char *argv[])
     static struct config config;
     enum exit_code code;
 
+    process_hold_descriptors();
     signals_setup();
     tls_library_init();
     ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);

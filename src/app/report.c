@@ -74,6 +74,14 @@ void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
     }
 }
 
+void report_too_few_files(uint64_t allowed, uint64_t least, int exit_code)
+{
+    log_error("app", "Too many open files: the system's limit for this process is too low to start",
+              "allowed=%" PRIu64 " needed=%" PRIu64
+              " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
+              allowed, least, exit_code);
+}
+
 static const char *data_hint(int err)
 {
     switch (err) {
@@ -97,6 +105,10 @@ static const char *data_hint(int err)
                "docs/failure-model.md";
     case ERR_DISK_FULL:
         return "make room, or raise data.map-bytes";
+    case ERR_NOMEM:
+        return "the disk is not at fault: the system's limits of memory, address space or open "
+               "files "
+               "for this process are too low; data.map-bytes takes address space";
     default:
         return "check data.dir, its disk and its permissions";
     }
@@ -161,14 +173,14 @@ void report_node_failed(const struct config *config, int err, const char *text)
               err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
 }
 
-void report_http_failed(const char *setting, const char *address, const char *resp, int err)
+void report_http_failed(const char *setting, const char *address, const char *resp, int err,
+                        int number)
 {
     bool has_resp = resp[0] != '\0';
 
-    log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s hint=\"%s\"", err_code(err), setting,
-              address, has_resp ? " resp.listen=" : "", resp,
-              err == ERR_EXISTS ? "another process listens there; choose another address"
-                                : "check the address");
+    log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s reason=\"%s\" hint=\"%s\"",
+              err_code(err), setting, address, has_resp ? " resp.listen=" : "", resp,
+              address_reason(err, number), address_hint(err, number));
 }
 
 void report_tokens_failed(const char *why)

@@ -30,7 +30,10 @@ void report_data_missing(const struct config *config);
 
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const char *setting, const char *address, const char *resp, int err);
+void report_too_few_files(uint64_t allowed, uint64_t least, int exit_code);
+
+void report_http_failed(const char *setting, const char *address, const char *resp, int err,
+                        int number);
 
 /* auth.tokens-file cannot be used. */
 void report_tokens_failed(const char *why);

@@ -497,17 +497,21 @@ static rlim_t raise_file_limit(void)
     return limit.rlim_cur;
 }
 
-/* Clients may open what is not kept for peers and the node. */
-static void bound_clients(struct server *server)
+/* Clients may open what is not kept for peers and the node. False: it is too little to start. */
+static bool bound_clients(const struct config *config, struct files_split *ret_files)
 {
-    const struct config *config = server->config;
     bool has_admin = !doors_are_joined(config);
     uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
     uint64_t allowed = raise_file_limit();
 
+    if (allowed < files_least(loops)) {
+        report_too_few_files(allowed, files_least(loops), EXIT_CODE_INTERNAL);
+        return false;
+    }
     files_divide(allowed, config->http.loops, config->http.connections,
-                 has_admin ? config->admin.http.connections : 0, &server->files);
-    report_files(config, allowed, files_kept(loops), &server->files);
+                 has_admin ? config->admin.http.connections : 0, ret_files);
+    report_files(config, allowed, files_kept(loops), ret_files);
+    return true;
 }
 
 static enum exit_code start(struct server *server)
@@ -533,17 +537,21 @@ static enum exit_code start(struct server *server)
 
 enum exit_code server_run(const struct config *config)
 {
+    struct files_split files;
     struct server server;
     enum exit_code code;
 
     log_setup(config->log_level, config->node.node_id);
     log_set_format(config->log_format);
     (void)umask(077);
-    init(&server, config);
     report_settings(config);
     privileges_report(config);
     report_warnings(config);
-    bound_clients(&server);
+    if (!bound_clients(config, &files)) {
+        return EXIT_CODE_INTERNAL;
+    }
+    init(&server, config);
+    server.files = files;
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
     ASSERT(server.phase == STOPPED);

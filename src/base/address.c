@@ -81,7 +81,11 @@ int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr)
     struct address address;
     int rv = address_split(text, &address);
 
-    return rv == 0 && !resolve(&address, 0, ret_sockaddr) ? ERR_INVALID : rv;
+    if (rv == 0 && !resolve(&address, 0, ret_sockaddr)) {
+        errno = 0;
+        return ERR_NOT_FOUND;
+    }
+    return rv;
 }
 
 bool address_is_loopback(const char *text)
@@ -123,13 +127,41 @@ static int error_of(int system_errno)
     switch (system_errno) {
     case EADDRINUSE:
         return ERR_EXISTS;
-    case EACCES:
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-    case EINVAL:
-        return ERR_INVALID;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+        return ERR_NOMEM;
     default:
-        return ERR_IO;
+        return ERR_NOT_FOUND;
+    }
+}
+
+const char *address_reason(int err, int number)
+{
+    if (err == ERR_INVALID || number == 0) {
+        return err == ERR_NOT_FOUND ? "its name has no address now" : err_text(err);
+    }
+    return strerrordesc_np(number);
+}
+
+const char *address_hint(int err, int number)
+{
+    if (err == ERR_EXISTS) {
+        return "another process listens there; choose another address";
+    }
+    if (err == ERR_NOMEM) {
+        return "the system's limits of open files and memory for this process are too low";
+    }
+    switch (number) {
+    case 0:
+        return "check the address, and that its name can be looked up";
+    case EADDRNOTAVAIL:
+        return "no interface of this machine has it, or not yet: start again once one has";
+    case EACCES:
+        return "a port below 1024 needs the capability CAP_NET_BIND_SERVICE";
+    default:
+        return "check the address";
     }
 }
 
@@ -139,7 +171,7 @@ int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share, i
     socklen_t len =
         sockaddr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     const int on = 1;
-    int rv;
+    int number;
 
     if (fd < 0) {
         return error_of(errno);
@@ -148,9 +180,10 @@ int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share, i
         (share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
         bind(fd, (const struct sockaddr *)sockaddr, len) != 0 || listen(fd, backlog) != 0 ||
         getsockname(fd, (struct sockaddr *)sockaddr, &len) != 0) {
-        rv = error_of(errno);
+        number = errno;
         (void)close(fd);
-        return rv;
+        errno = number;
+        return error_of(number);
     }
     *ret_fd = fd;
     return 0;

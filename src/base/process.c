@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/assert.h"
+
 #define TEXT_BYTES 512
 #define CPU_FIELD 11 /* of those behind the name in a `stat`: user time, in ticks; then system */
 
@@ -157,4 +159,17 @@ void process_look(struct process_figures *ret_figures)
     look_descriptors(ret_figures);
     look_cpu(ret_figures);
     look_threads(ret_figures);
+}
+
+void process_hold_descriptors(void)
+{
+    static const int modes[] = {
+        [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_WRONLY};
+
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            /* The lowest that is free is this one. */
+            ASSERT(open("/dev/null", modes[fd]) == fd);
+        }
+    }
 }

@@ -36,4 +36,9 @@ struct process_figures {
 
 void process_look(struct process_figures *ret_figures);
 
+/* At the start of main(): where descriptor 0, 1 or 2 is closed, /dev/null takes its place, or the
+ * first socket or file that is opened would, and get what is meant for the log. What reads 0 or
+ * writes 1 then fails, as it must: that input or output is lost. */
+void process_hold_descriptors(void);
+
 #endif

@@ -13,6 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/commit.h"
+#include "src/base/process.h"
 #include "src/ctl/cmd/args.h"
 #include "src/ctl/cmd/offline.h"
 #include "src/ctl/commands.h"
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
     enum ctl_exit code;
     enum ctl_exit written;
 
+    process_hold_descriptors();
     if (offline_is_command(argv)) {
         return (int)offline_run(argv);
     }

@@ -95,8 +95,8 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct sto
     ASSERT(dir != NULL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
         pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
-        int err = store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
-                                  strerror(errno));
+        int err = store_error_set(ret_error, store_error_of(errno),
+                                  "cannot start the check of the database: %s", strerror(errno));
 
         for (unsigned i = 0; i < 2; i++) {
             (void)close(go[i]);

@@ -23,9 +23,8 @@
 
 static int system_error(struct store_error *ret_error, const char *what, const char *path)
 {
-    int err = errno == ENOSPC || errno == EDQUOT ? ERR_DISK_FULL : ERR_IO;
-
-    return store_error_set(ret_error, err, "%s %s: %s", what, path, strerror(errno));
+    return store_error_set(ret_error, store_error_of(errno), "%s %s: %s", what, path,
+                           strerror(errno));
 }
 
 char *lmdb_path(const char *path, const char *name)
@@ -72,7 +71,9 @@ static int sync_path(const char *path)
 
 bool lmdb_dir_is_left(const char *name)
 {
-    static const char *const left[] = {".", "..", LOCK, LMDB_DB_NEW, MARKER_NEW, "lost+found"};
+    static const char *const left[] = {".", "..", LOCK, LMDB_DB_NEW, MARKER_NEW,
+                                       /* and what file systems keep in the root of a volume */
+                                       "lost+found", ".snapshot", ".snapshots", ".zfs"};
 
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
         if (strcmp(name, left[i]) == 0) {

@@ -23,7 +23,7 @@ int lmdb_error(struct store_error *ret_error, int rc, const char *what)
     int err = ERR_IO;
 
     ASSERT(rc != 0);
-    if (rc == MDB_MAP_FULL || rc == ENOSPC || rc == EDQUOT) {
+    if (rc == MDB_MAP_FULL) {
         err = ERR_DISK_FULL;
     } else if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID ||
                rc == MDB_NOTFOUND || rc == MDB_KEYEXIST || rc == MDB_INCOMPATIBLE) {
@@ -32,8 +32,8 @@ int lmdb_error(struct store_error *ret_error, int rc, const char *what)
         err = ERR_BAD_VERSION;
     } else if (rc == MDB_TXN_FULL) {
         err = ERR_TOO_LARGE;
-    } else if (rc == ENOMEM) {
-        err = ERR_NOMEM;
+    } else if (rc > 0) {
+        err = store_error_of(rc);
     }
     return store_error_set(ret_error, err, "%s: %s", what, mdb_strerror(rc));
 }

@@ -652,7 +652,8 @@ int lmdb_file_check(const char *path, struct store_error *ret_error)
         return store_error_set(ret_error, ERR_CORRUPT, "the database file %s is missing", path);
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
-        return store_error_set(ret_error, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+        return store_error_set(ret_error, store_error_of(errno), "cannot open %s: %s", path,
+                               strerror(errno));
     }
     if (!S_ISREG(st.st_mode) || st.st_size < 2 * PAGE_HEADER_BYTES) {
         (void)close(fd);
@@ -663,7 +664,8 @@ int lmdb_file_check(const char *path, struct store_error *ret_error)
     map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     (void)close(fd);
     if (map == MAP_FAILED) {
-        return store_error_set(ret_error, ERR_IO, "cannot map %s: %s", path, strerror(errno));
+        return store_error_set(ret_error, store_error_of(errno), "cannot map %s: %s", path,
+                               strerror(errno));
     }
     err = check_file(map, (size_t)st.st_size, &unfinished, ret_error);
     if (err == 0 && unfinished.found) {

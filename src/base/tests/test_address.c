@@ -1,10 +1,14 @@
 /*
  * test_address.c - "host:port" taken apart, literals, and ports that are shared or taken.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -90,16 +94,42 @@ static void test_listen(void **state)
     assert_int_equal(address_listen(&sockaddr, 1, false, &fd), ERR_EXISTS);
     close(shared[0]);
     close(shared[1]);
+}
+
+/* An address that is not this machine's, or not yet; a name that nobody knows; no descriptor. */
+static void test_what_cannot_be_had(void **state)
+{
+    struct sockaddr_storage at;
+    struct rlimit usual;
+    struct rlimit none;
+    int fd = -1;
+
+    (void)state;
     /* A documentation address (RFC 5737) that is nobody's. */
-    assert_int_equal(address_resolve("192.0.2.1:0", &sockaddr), 0);
-    assert_int_equal(address_listen(&sockaddr, 1, false, &fd), ERR_INVALID);
+    assert_int_equal(address_resolve("192.0.2.1:0", &at), 0);
+    assert_int_equal(address_listen(&at, 1, false, &fd), ERR_NOT_FOUND);
+    assert_int_equal(errno, EADDRNOTAVAIL);
+    assert_string_equal(address_reason(ERR_NOT_FOUND, errno), "Cannot assign requested address");
+    assert_non_null(strstr(address_hint(ERR_NOT_FOUND, EADDRNOTAVAIL), "not yet"));
+    assert_int_equal(address_resolve("no-such-name.invalid:1", &at), ERR_NOT_FOUND);
+    assert_int_equal(errno, 0);
+    assert_non_null(strstr(address_reason(ERR_NOT_FOUND, 0), "name"));
+    assert_int_equal(address_resolve("a:b", &at), ERR_INVALID);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = (struct rlimit){0, usual.rlim_max};
+    assert_int_equal(address_resolve("127.0.0.1:0", &at), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(address_listen(&at, 1, false, &fd), ERR_NOMEM);
+    assert_int_equal(errno, EMFILE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    assert_non_null(strstr(address_hint(ERR_NOMEM, EMFILE), "limits"));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split),
-                                       cmocka_unit_test(test_loopback_and_wildcard),
-                                       cmocka_unit_test(test_listen)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split), cmocka_unit_test(test_loopback_and_wildcard),
+        cmocka_unit_test(test_listen), cmocka_unit_test(test_what_cannot_be_had)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

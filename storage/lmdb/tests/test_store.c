@@ -207,6 +207,9 @@ static void test_store_lmdb_leaves_a_directory_of_others_alone(void **state)
     /* What a file system of its own begins with is nobody's. Once the store is made, files beside
      * it are the operator's affair. */
     assert_int_equal(mkdir(in_data(fixture, "lost+found", path), 0700), 0);
+    assert_int_equal(mkdir(in_data(fixture, ".snapshot", path), 0755), 0);
+    assert_int_equal(mkdir(in_data(fixture, ".snapshots", path), 0755), 0);
+    assert_int_equal(mkdir(in_data(fixture, ".zfs", path), 0755), 0);
     must_open(fixture, true);
     close_store(fixture);
     file_write(in_data(fixture, "notes", path), "ours", 4);
