@@ -66,12 +66,19 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max)
     return clients;
 }
 
+/* What was counted for a client that nobody refers to any more was given back. */
+static bool holds_nothing(const struct http_client *client)
+{
+    return client->connections == 0 && client->bodies == 0 && client->body_bytes == 0;
+}
+
 void clients_free(struct clients *clients)
 {
     struct http_client *client;
 
     ASSERT(clients->others.refs == 0);
     while ((client = TAILQ_FIRST(&clients->idle)) != NULL) {
+        ASSERT(holds_nothing(client) && client->streams == 0);
         TAILQ_REMOVE(&clients->idle, client, idle_link);
         hash_table_remove(&clients->table, &client->link);
         free(client);
@@ -220,6 +227,7 @@ void clients_release(struct clients *clients, struct http_client *client)
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
     ASSERT(client->refs > 0);
     client->refs--;
+    ASSERT(client->refs > 0 || holds_nothing(client));
     if (client->refs == 0 && client != &clients->others) {
         TAILQ_INSERT_TAIL(&clients->idle, client, idle_link);
     }

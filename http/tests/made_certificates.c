@@ -47,6 +47,12 @@ static void write_pem(struct made *made)
 void made_make(struct made *made, const char *subject, const char *names, int days,
                const struct made *ca)
 {
+    made_make_s(made, subject, names, (long)days * DAY_S, ca);
+}
+
+void made_make_s(struct made *made, const char *subject, const char *names, long seconds,
+                 const struct made *ca)
+{
     static long serial;
     X509 *certificate = X509_new();
     X509_NAME *name = X509_get_subject_name(certificate);
@@ -58,7 +64,7 @@ void made_make(struct made *made, const char *subject, const char *names, int da
     ASSERT(X509_set_version(certificate, X509_VERSION_3) == 1);
     ASSERT(ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial) == 1);
     ASSERT(X509_gmtime_adj(X509_getm_notBefore(certificate), -2L * 365 * DAY_S) != NULL);
-    ASSERT(X509_gmtime_adj(X509_getm_notAfter(certificate), (long)days * DAY_S) != NULL);
+    ASSERT(X509_gmtime_adj(X509_getm_notAfter(certificate), seconds) != NULL);
     ASSERT(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)subject, -1,
                                       -1, 0) == 1);
     ASSERT(X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1);

@@ -20,9 +20,11 @@ struct made {
 
 /* names: the subject's alternative names, as openssl.cnf has them ("DNS:a,URI:b"), or NULL;
  * days: until it ends, from now (negative: it has ended); ca: that signs, NULL: it is a CA and
- * signs itself. */
+ * signs itself. made_make_s(): until it ends in seconds. */
 void made_make(struct made *made, const char *subject, const char *names, int days,
                const struct made *ca);
+void made_make_s(struct made *made, const char *subject, const char *names, long seconds,
+                 const struct made *ca);
 void made_release(struct made *made);
 
 /* For tls_context_make(). ca: of clients, or NULL. */

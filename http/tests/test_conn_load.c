@@ -262,6 +262,79 @@ static void test_connection_limit(void **state)
     free(f);
 }
 
+/* Who is too many is told so, and takes nothing with it that would keep others out. */
+static void test_the_connections_of_an_address(void **state)
+{
+    const struct http_settings limits = {.quotas = {.connections = 2}};
+    struct fixture *f = zeroed(sizeof *f);
+    struct client *refused;
+    struct client *second;
+    struct reply reply = {0};
+
+    (void)state;
+    fixture_start(f, &limits);
+    second = fixture_connect(f);
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    client_expect(second, "GET", "/livez", 200, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        refused = fixture_connect(f);
+        client_read(refused, false, &reply);
+        assert_int_equal(reply.status, 429);
+        reply_release(&reply);
+        client_expect_end(refused);
+        client_close(refused);
+    }
+    client_close(second);
+    do { /* until the server has heard that it is gone; the test's own limit of time ends it */
+        second = fixture_connect(f);
+        client_request(second, "GET", "/livez", NULL);
+        client_read(second, false, &reply);
+        reply_release(&reply);
+        client_close(second);
+    } while (reply.status != 200);
+    fixture_stop(f);
+    free(f);
+}
+
+static void test_the_bodies_of_an_address(void **state)
+{
+    const struct http_settings limits = {.quotas = {.bodies = 1}};
+    static const char *const begun = "PUT /api/tags/t HTTP/1.1\r\nHost: x\r\n"
+                                     "Content-Length: 2\r\n\r\n{";
+    struct fixture *f = zeroed(sizeof *f);
+    struct client *other;
+    struct reply reply;
+
+    (void)state;
+    fixture_start(f, &limits);
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    client_printf(f->client, "%s", begun);
+    for (unsigned refused = 0; refused < 3;) {
+        other = fixture_connect(f);
+        client_request(other, "PUT", "/api/tags/t", "{}");
+        client_read(other, false, &reply);
+        refused += reply.status == 429; /* else the first had not come yet */
+        reply_release(&reply);
+        client_close(other);
+    }
+    client_printf(f->client, "}");
+    client_read(f->client, false, &reply);
+    assert_true(reply.status == 200 || reply.status == 201);
+    reply_release(&reply);
+    for (unsigned i = 0; i < 3; i++) { /* one after the other, on a connection and on others */
+        client_call(f->client, "PUT", "/api/tags/t", "{}", &reply);
+        assert_true(reply.status == 200 || reply.status == 201);
+        reply_release(&reply);
+    }
+    other = fixture_connect(f);
+    client_call(other, "PUT", "/api/tags/t", "{}", &reply);
+    assert_true(reply.status == 200 || reply.status == 201);
+    reply_release(&reply);
+    client_close(other);
+    fixture_stop(f);
+    free(f);
+}
+
 /* No descriptors left: who comes is told so, those there are served, and later all is well
  * again. */
 static void test_out_of_descriptors(void **state)
@@ -385,6 +458,8 @@ int main(void)
         cmocka_unit_test(test_slow_reader_is_not_idle),
         cmocka_unit_test(test_write_stall_closes),
         cmocka_unit_test(test_connection_limit),
+        cmocka_unit_test(test_the_connections_of_an_address),
+        cmocka_unit_test(test_the_bodies_of_an_address),
         TEST(test_out_of_descriptors),
         TEST(test_many_slow_connections),
         cmocka_unit_test(test_large_replies_are_made_one_a_turn),

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +25,20 @@ static struct made ca;
 static struct made server;
 static struct tls *tls;
 static struct conn_world world;
+
+static time_t later_s; /* so much later it is than the machine's clock says, for OpenSSL */
+
+/* In libc's place. */
+time_t time(time_t *ret_s)
+{
+    struct timespec now;
+
+    ASSERT(clock_gettime(CLOCK_REALTIME, &now) == 0);
+    if (ret_s != NULL) {
+        *ret_s = now.tv_sec + later_s;
+    }
+    return now.tv_sec + later_s;
+}
 
 static int setup(void **state)
 {
@@ -323,29 +338,60 @@ static void test_reload(void **state)
     made_release(&renewed);
 }
 
+/* Rules for clients' certificates. */
+struct rules {
+    const struct made *ca;
+    enum tls_client client;
+};
+
+/* A connection under the first rules leaves a ticket: is that taken up under the second ones? A
+ * ticket for each look, since OpenSSL's client takes up one of TLS 1.3 only once. */
+static bool outlives(int version, struct rules before, struct rules after, const struct made *own)
+{
+    struct tls_options options = {.own = own, .max_version = version};
+    SSL_SESSION *ticket;
+    bool resumed;
+
+    made_commit(tls, &server, before.ca, before.client);
+    ticket = ticket_of(&options);
+    made_commit(tls, &server, after.ca, after.client);
+    resumed = is_resumed(ticket, own);
+    SSL_SESSION_free(ticket);
+    return resumed;
+}
+
 /* A ticket of other rules for clients' certificates is worth nothing: its client may not be one any
  * more. */
 static void test_reload_of_client_ca(void **state)
 {
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    const struct rules none = {NULL, TLS_CLIENT_NONE};
+    const struct rules optional = {&ca, TLS_CLIENT_OPTIONAL};
+    const struct rules required = {&ca, TLS_CLIENT_REQUIRED};
     struct made other_ca;
     struct made good;
-    struct tls_options options = {.own = &good};
-    SSL_SESSION *anonymous = ticket_of(NULL);
-    SSL_SESSION *ticket;
 
     (void)state;
     made_make(&other_ca, "another CA", NULL, 90, NULL);
     made_make(&good, "a client", "DNS:a", 90, &ca);
-    made_commit(tls, &server, &ca, TLS_CLIENT_REQUIRED);
-    assert_false(is_resumed(anonymous, NULL));
-    ticket = ticket_of(&options);
-    assert_true(is_resumed(ticket, &good));
-    made_commit(tls, &server, &other_ca, TLS_CLIENT_REQUIRED);
-    assert_false(is_resumed(ticket, &good));
-    made_commit(tls, &server, &ca, TLS_CLIENT_OPTIONAL);
-    assert_false(is_resumed(ticket, &good));
-    SSL_SESSION_free(ticket);
-    SSL_SESSION_free(anonymous);
+    for (unsigned i = 0; i < 2; i++) {
+        int version = versions[i];
+
+        assert_true(outlives(version, none, none, NULL));
+        assert_true(outlives(version, optional, optional, NULL));
+        assert_true(outlives(version, required, required, &good));
+        assert_false(outlives(version, none, optional, NULL));
+        assert_false(outlives(version, none, required, NULL));
+        assert_false(outlives(version, optional, required, NULL));
+        assert_false(outlives(version, optional, required, &good));
+        assert_false(outlives(version, required, optional, &good));
+        assert_false(outlives(version, required, none, &good));
+        for (enum tls_client client = TLS_CLIENT_OPTIONAL; client <= TLS_CLIENT_REQUIRED;
+             client++) {
+            assert_false(outlives(version, (struct rules){&ca, client},
+                                  (struct rules){&other_ca, client}, &good));
+        }
+    }
     made_release(&good);
     made_release(&other_ca);
 }
@@ -370,6 +416,40 @@ static void test_resumed_name(void **state)
     made_release(&good);
 }
 
+/* Its certificate was good at its first handshake and has ended since: the ticket is as good as
+ * before, and it is not let in. */
+static void test_a_certificate_that_ended_since(void **state)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct made good;
+        struct tls_options options = {.own = &good, .max_version = versions[i]};
+        uint64_t resumed;
+        struct tls_user client;
+        SSL_SESSION *ticket;
+
+        made_make_s(&good, "a client", "DNS:a", 600, &ca);
+        made_commit(tls, &server, &ca, i == 0 ? TLS_CLIENT_REQUIRED : TLS_CLIENT_OPTIONAL);
+        ticket = ticket_of(&options);
+        assert_true(is_resumed(ticket, NULL));
+        SSL_SESSION_free(ticket);
+        ticket = ticket_of(&options); /* OpenSSL's client takes each up once */
+        resumed = world.loop->conns.tls->counts.resumed;
+        later_s = 700;
+        options = (struct tls_options){.resume = ticket, .max_version = versions[i]};
+        assert_false(certificate_is_current(good.certificate));
+        assert_false(tls_user_open(&client, &world, &ca, &options));
+        assert_true(SSL_session_reused(client.ssl)); /* it was no other handshake that failed */
+        tls_user_close(&client);
+        later_s = 0;
+        assert_int_equal(world.loop->conns.tls->counts.resumed, resumed);
+        SSL_SESSION_free(ticket);
+        made_release(&good);
+    }
+}
+
 /* --- how much handshakes may take --- */
 
 #define HALVES LIMIT_TLS_HANDSHAKES
@@ -383,15 +463,21 @@ static void turn(void)
     }
 }
 
-static void connect_and_send(int *fd, const void *data, size_t len)
+static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+static int connect_one(void)
 {
-    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     conns_take(&world.loop->conns, &world.loop->acceptor.door, fds[0], &nobody);
-    *fd = fds[1];
-    assert_int_equal(send(fds[1], data, len, MSG_NOSIGNAL), len);
+    return fds[1];
+}
+
+static void connect_and_send(int *fd, const void *data, size_t len)
+{
+    *fd = connect_one();
+    assert_int_equal(send(*fd, data, len, MSG_NOSIGNAL), len);
 }
 
 static void close_all(int *fds, unsigned count)
@@ -402,6 +488,27 @@ static void close_all(int *fds, unsigned count)
     while (world.loop->conns.counts.conns > 0) {
         turn();
     }
+}
+
+/* Who is too many is not told so over TLS; what was counted for it is given back all the same. */
+static void test_connections_that_are_too_many(void **state)
+{
+    const uint32_t usual = world.settings.connections;
+    struct clients *clients = world.loop->conns.clients;
+    struct http_client *client = clients_of_address(clients, &nobody);
+    int fds[4];
+
+    (void)state;
+    assert_int_equal(client->connections, 0);
+    world.settings.connections = 1;
+    for (unsigned i = 0; i < 4; i++) {
+        fds[i] = connect_one();
+    }
+    assert_int_equal(client->connections, 1);
+    close_all(fds, 4);
+    assert_int_equal(client->connections, 0);
+    world.settings.connections = usual;
+    clients_release(clients, client);
 }
 
 /* Clients that send half of a hello cost little more than what they sent. */
@@ -562,6 +669,8 @@ int main(void)
         cmocka_unit_test_setup(test_reload, begin),
         cmocka_unit_test_setup(test_reload_of_client_ca, begin),
         cmocka_unit_test_setup(test_resumed_name, begin),
+        cmocka_unit_test_setup(test_a_certificate_that_ended_since, begin),
+        cmocka_unit_test_setup(test_connections_that_are_too_many, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),
         cmocka_unit_test_setup(test_handshakes_under_way, begin),

@@ -373,6 +373,53 @@ static void test_quotas_of_a_line(void **state)
     guarded_expect(f, "GET /api/segment/get/c", GUARDED_TOKEN("one"), NULL, 200, NULL);
 }
 
+/* How many connections count for the token's name. */
+static uint32_t connections_of(struct fixture *f, const char *name)
+{
+    struct clients *clients = f->api->loops[0]->conns->clients;
+    const struct client_quotas quotas = {.connections = 1}; /* as its line says */
+    struct http_client *client = clients_of_name(clients, name, strlen(name), &quotas);
+    uint32_t count = client->connections;
+
+    clients_release(clients, client);
+    return count;
+}
+
+/* However a refusal came about and the connection ended, nothing of the quota stays taken. */
+static void test_refusals_give_the_quota_back(void **state)
+{
+    static const struct guarded_line limited[] = {{"one", "roles=ids connections=1"}, {NULL, NULL}};
+    static const char *const ids = "GET /api/segment/get/c";
+    struct fixture *f = *state;
+    struct client *first = f->client;
+    struct client *others[3];
+
+    guarded_reload(f, limited);
+    guarded_expect(f, ids, GUARDED_TOKEN("one"), NULL, 200, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        f->client = others[i] = fixture_connect(f);
+        guarded_expect(f, ids, "", NULL, 200, NULL); /* as nobody in particular: no quota */
+        guarded_expect(f, ids, GUARDED_TOKEN("one"), NULL, 429, "quota");
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        client_close(others[i]);
+    }
+    while (connections_of(f, "one") != 1) { /* the test's own limit of time ends it */
+        (void)sched_yield();
+    }
+    f->client = first;
+    guarded_expect(f, TAGS, GUARDED_TOKEN("one"), NULL, 403, NULL); /* counts once all the same */
+    guarded_expect(f, ids, "", NULL, 200, NULL);
+    assert_int_equal(connections_of(f, "one"), 0);
+    guarded_expect(f, ids, GUARDED_TOKEN("one"), NULL, 200, NULL);
+    client_close(first);
+    while (connections_of(f, "one") != 0) {
+        (void)sched_yield();
+    }
+    f->client = fixture_connect(f);
+    guarded_expect(f, ids, GUARDED_TOKEN("one"), NULL, 200, NULL);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
 int main(void)
@@ -392,6 +439,7 @@ int main(void)
         TEST(test_tokens_that_change_while_a_body_comes),
         TEST(test_a_stream_whose_token_is_renamed),
         TEST(test_quotas_of_a_line),
+        TEST(test_refusals_give_the_quota_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
