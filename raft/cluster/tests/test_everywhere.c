@@ -348,6 +348,43 @@ static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
     asked_free(&waited.asked);
 }
 
+/* A standby hands out ids, too. */
+static void test_a_standby_is_waited_for_as_a_voter_is(void **state)
+{
+    struct waited waited = {0};
+    RING ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    assert_int_equal(driver_change(&replica_of(&ring, leader)->driver, other, NULL, ROLE_STANDBY),
+                     0);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(ring_role(&ring, leader, other), ROLE_STANDBY);
+    ring_pause(&ring, other);
+    (void)begin(&ring, leader, &waited, 300);
+    ring_run_ms(&ring, 290);
+    assert_int_equal(waited.asked.done, 0);
+    ring_run_ms(&ring, 30);
+    expect_missing(&waited, ERR_TIMEOUT, other, true);
+    asked_free(&waited.asked);
+    ring_resume(&ring, other);
+    /* It is asked, and its answer ends the wait. */
+    (void)begin(&ring, leader, &waited, PATIENCE_MS);
+    ring_run_ms(&ring, 200);
+    expect_all(&waited);
+    asked_free(&waited.asked);
+    /* And one that waits itself. */
+    (void)begin(&ring, other, &waited, PATIENCE_MS);
+    ring_run_ms(&ring, 200);
+    expect_all(&waited);
+    expect_idle(&ring);
+    asked_free(&waited.asked);
+}
+
 /* A leader that loses its place loses what it has not committed: the member stays one. */
 static void test_a_removal_that_is_not_committed_is_none(void **state)
 {
@@ -550,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_lost_questions_and_answers_are_repeated),
         cmocka_unit_test(test_a_change_of_leader_does_not_end_it),
         cmocka_unit_test(test_a_member_that_is_removed_is_waited_for_no_more),
+        cmocka_unit_test(test_a_standby_is_waited_for_as_a_voter_is),
         cmocka_unit_test(test_a_removal_that_is_not_committed_is_none),
         cmocka_unit_test(test_a_node_that_stops_says_who_is_missing),
         cmocka_unit_test(test_the_word_of_a_stranger_does_not_count),

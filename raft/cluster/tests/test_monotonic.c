@@ -484,6 +484,77 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
     assert_int_equal(take(&ring, 1, 1, NULL), 4);
 }
 
+/* Nobody is there to hand it to: the node goes on as the leader, and monotonic ids with it, also
+ * for who asked while its windows were closed. */
+static void test_leadership_that_nobody_can_take(void **state)
+{
+    RING ring = {0};
+    struct replica *replica;
+
+    (void)state;
+    (void)start(&ring, 1);
+    replica = &ring_node(&ring, 1)->replica;
+    for (uint64_t next = 1; next <= 11; next += 5) { /* it fails again and again */
+        struct asked held;
+        struct asked *waiting = &held;
+
+        assert_int_equal(take(&ring, 1, 3, NULL), next);
+        assert_false(replica_transfer(replica));
+        ask_id(&ring, 1, &held, NULL);
+        for (unsigned i = 0; !replica_transfer(replica); i++) {
+            assert_true(i < 1000);
+            ring_run_ms(&ring, 5);
+        }
+        assert_true(driver_leads(&replica->driver));
+        assert_false(windows_are_closed(serving_of(&ring, 1)->windows));
+        strict_wait(&ring, &waiting, 1);
+        assert_int_equal(strict_first(&held), next + 3);
+        assert_int_equal(take(&ring, 1, 1, NULL), next + 4);
+        asked_free(&held);
+    }
+    assert_int_equal(counts_of(&ring, 1)->burnt_window, 0);
+}
+
+/* The others lag, and the leader gives it up: what was held back meanwhile is served, by it. */
+static void test_a_handing_over_that_is_given_up(void **state)
+{
+    RING ring = {0};
+    uint64_t leader = start(&ring, 3);
+    struct replica *replica = &ring_node(&ring, leader)->replica;
+    uint64_t term = term_of(&ring, leader);
+    struct asked *waiting;
+    struct asked entry;
+    struct asked held;
+
+    (void)state;
+    assert_int_equal(take(&ring, leader, 3, NULL), 1);
+    assert_false(replica_transfer(replica)); /* it gives its windows back */
+    ring_run_ms(&ring, 5);
+    assert_true(windows_given_back(serving_of(&ring, leader)->windows));
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = id != leader;
+    }
+    asked_put(&entry, "b", 10); /* nobody else has it */
+    ask(&ring, leader, &entry, PATIENCE_MS);
+    assert_false(replica_transfer(replica));
+    assert_true(replica->draining);
+    ask_id(&ring, leader, &held, NULL);
+    ring_run_ms(&ring, 10);
+    assert_int_equal(held.done, 0);
+    replica_transfer_end(replica);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
+    waiting = &held;
+    strict_wait(&ring, &waiting, 1);
+    assert_int_equal(strict_first(&held), 4);
+    assert_int_equal(take(&ring, leader, 1, NULL), 5);
+    assert_int_equal(term_of(&ring, leader), term);
+    assert_int_equal(entry.done, 1);
+    asked_free(&held);
+    asked_free(&entry);
+}
+
 /* --- bounds --- */
 
 static void set_disks_low(struct ring *ring, bool low)
@@ -627,6 +698,8 @@ int main(void)
         cmocka_unit_test(test_a_key_has_one_answer),
         cmocka_unit_test(test_a_key_on_a_deposed_leader),
         cmocka_unit_test(test_leadership_that_is_handed_over_leaves_no_gap),
+        cmocka_unit_test(test_leadership_that_nobody_can_take),
+        cmocka_unit_test(test_a_handing_over_that_is_given_up),
         cmocka_unit_test(test_disks_without_room),
         cmocka_unit_test(test_batches_up_to_so_many_bytes),
     };

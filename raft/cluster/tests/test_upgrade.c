@@ -323,6 +323,116 @@ static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **stat
     assert_not_raised(&ring);
 }
 
+/* --- who counts --- */
+
+/* This voter becomes a standby that speaks this level. */
+static void demote(struct ring *ring, uint64_t id, uint16_t able)
+{
+    struct driver *leader = &ring_node(ring, ring_elect(ring))->replica.driver;
+
+    assert_int_equal(driver_change(leader, id, NULL, ROLE_STANDBY), 0);
+    ring_run_ms(ring, 500);
+    assert_int_equal(ring_role(ring, id, id), ROLE_STANDBY);
+    exchange(ring, id, able);
+    ring_run_ms(ring, 500); /* it says what it is */
+}
+
+static void test_a_standby_is_in_the_way_as_a_voter_is(void **state)
+{
+    RING ring = {.upgrade = {.automatic = true, .hold_ms = HOLD_MS}};
+    struct member_answer answer;
+    uint64_t standby;
+    uint64_t leader;
+    char text[64];
+
+    (void)state;
+    start(&ring, 1);
+    standby = ring_follower(&ring);
+    demote(&ring, standby, 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (id != standby) {
+            exchange(&ring, id, 2);
+            (void)ring_elect(&ring);
+        }
+    }
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    snprintf(text, sizeof text, "standby node %u (leafd ring) speaks levels 1 to 1",
+             (unsigned)standby);
+    leader = ring_elect(&ring);
+    for (uint16_t asked = 0; asked <= 2; asked += 2) { /* seen only, and ordered */
+        answer = asks(&ring, leader, asked);
+        assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+        assert_non_null(strstr(answer.why, text));
+    }
+    assert_int_equal(level_of(&ring, leader), 1);
+    /* The newest leafd, and nobody reaches it. */
+    exchange(&ring, standby, 2);
+    ring_run_ms(&ring, HOLD_MS / 4);
+    ring_crash(&ring, standby);
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    assert_int_equal(level_of(&ring, leader), 1);
+    answer = asks(&ring, leader, 2);
+    assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+    assert_non_null(strstr(answer.why, "standby node"));
+    assert_non_null(strstr(answer.why, "cannot be reached"));
+    ring_restart(&ring, standby);
+    ring_run_ms(&ring, 5 * HOLD_MS);
+    assert_int_equal(level_of(&ring, standby), 2);
+}
+
+/* The only one that speaks the next level is a standby: then there is a next level. */
+static void test_a_level_that_a_standby_alone_speaks(void **state)
+{
+    RING ring = {.upgrade = {.automatic = false}};
+    struct member_answer answer;
+
+    (void)state;
+    start(&ring, 1);
+    demote(&ring, ring_follower(&ring), 2);
+    answer = asks(&ring, ring_elect(&ring), 0);
+    assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+    assert_non_null(strstr(answer.why, "speaks levels 1 to 1"));
+}
+
+/* A node that is being added has said nothing yet. One that was removed is nobody's. */
+static void test_who_comes_is_waited_for_and_who_went_is_not(void **state)
+{
+    RING ring = {.upgrade = {.automatic = true, .hold_ms = HOLD_MS}, .joiners = 1};
+    struct member_answer answer;
+    struct asked wish;
+    uint64_t leader;
+
+    (void)state;
+    ring.meet = true;
+    for (unsigned i = 0; i < 3; i++) {
+        ring.nodes[i].able = i < 2 ? 1 : 2;
+    }
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 500);
+    exchange(&ring, 1, 2);
+    (void)ring_elect(&ring);
+    exchange(&ring, 2, 2);
+    leader = ring_elect(&ring);
+    ring_crash(&ring, 3);
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, 100);
+    ring_run_ms(&ring, 200);
+    asked_free(&wish);
+    answer = asks(&ring, leader, 2);
+    assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+    assert_non_null(strstr(answer.why, "a node is being added"));
+    ring_run_ms(&ring, 2 * HOLD_MS);
+    assert_int_equal(level_of(&ring, leader), 1);
+    asked_member(&wish, MEMBER_ASK_REMOVE, 3, "");
+    ask(&ring, leader, &wish, 100);
+    ring_run_ms(&ring, 200);
+    asked_free(&wish);
+    ring_run_ms(&ring, 10 * HOLD_MS);
+    assert_int_equal(ring_role(&ring, leader, 3), ROLE_GONE);
+    assert_int_equal(level_of(&ring, leader), 2);
+}
+
 /* The leader takes nothing from others that it does not know, or that the level does not have. */
 static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
 {
@@ -354,6 +464,9 @@ int main(void)
         cmocka_unit_test(test_a_raise_above_what_a_node_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_raise_ends_with_the_lead),
         cmocka_unit_test(test_a_raise_that_waits_ends_once_somebody_is_in_the_way),
+        cmocka_unit_test(test_a_standby_is_in_the_way_as_a_voter_is),
+        cmocka_unit_test(test_a_level_that_a_standby_alone_speaks),
+        cmocka_unit_test(test_who_comes_is_waited_for_and_who_went_is_not),
         cmocka_unit_test(test_a_leader_appends_nothing_that_it_does_not_know),
     };
 

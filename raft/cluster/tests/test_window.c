@@ -635,6 +635,21 @@ static void test_an_extension_of_a_closed_window_takes_its_place(void **state)
     buf_free(&command);
 }
 
+/* It lost the leadership while it handed it over, and leads again. */
+static void test_windows_that_were_closed_open_with_the_next_leadership(void **state)
+{
+    struct leader *l = *state;
+
+    open_window(l);
+    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_forget(l->windows);
+    finish_return(l, ERR_TIMEOUT);
+    assert_false(windows_are_closed(l->windows));
+    assert_int_equal(take(l, "m", 1), ERR_EMPTY);
+    assert_true(renew(l));
+    take_from(l, 1, STEP + 1);
+}
+
 static void test_without_windows_nothing_is_given_back(void **state)
 {
     struct leader *l = *state;
@@ -753,6 +768,7 @@ int main(void)
         TEST(test_a_closed_window_is_never_used_again),
         TEST(test_an_extension_of_a_closed_window_takes_its_place),
         TEST(test_without_windows_nothing_is_given_back),
+        TEST(test_windows_that_were_closed_open_with_the_next_leadership),
         TEST(test_the_tag_used_longest_ago_gives_way),
     };
 
