@@ -20,6 +20,7 @@ import pytest
 
 import leafctl
 from certificates import Authority
+from chaos import disks
 from client import tag_path
 from cluster import FAST
 from leafctl import Leafctl
@@ -776,6 +777,37 @@ def test_a_backup_that_breaks_off_leaves_the_one_before(make_cluster, liar, tmp_
     with open(tmp_path / "backup.part", "wb") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
         assert "another leafctl" in ctl("backup", path, code=74).err
+
+
+def test_what_is_said_to_be_on_the_disk_was_flushed(shared, liar, tmp_path):
+    """The shim lets each flush fail, one after the other: no success without all of them, and no
+    new name before the bytes."""
+    cut = liar((200, shared.leader().get("/api/backup").body))  # the same bytes each time
+    rules, place = tmp_path / "rules", tmp_path / "place"
+    place.mkdir()
+    path, token = place / "backup", place / "token"
+    ctl = Leafctl(tmp_path, cut.address)
+    ctl.env.update({
+        "LD_PRELOAD": disks.build_shim(tmp_path), "DISK_SHIM_DIR": os.path.realpath(place),
+        "DISK_SHIM_RULES": str(rules), "DISK_SHIM_SEED": "1"})
+    path.write_bytes(b"the one before")
+    for file, flushes, run in (
+        (path, 2, lambda code: ctl("backup", path, code=code)),  # the file, and its folder
+        (token, 1, lambda code: ctl("token", "new", "--out", token, code=code)),
+    ):
+        for good in range(flushes):
+            before = file.read_bytes() if file.exists() else None
+            rules.write_text(f"fsync error=EIO skip={good}\n")
+            assert "Input/output error" in run(74).err
+            if good == 0:
+                assert (file.read_bytes() if file.exists() else None) == before
+            assert not (place / "backup.part").exists()
+        rules.write_text(f"fsync error=EIO skip={flushes}\n")
+        run(0)
+        assert file.stat().st_size > 0 and file.read_bytes() != b"the one before"
+    struck = (tmp_path / "rules.log").read_text().splitlines()
+    assert struck == [f"fsync EIO {place / 'backup.part'}", f"fsync EIO {place}",
+                      f"fsync EIO {token}"]
 
 
 def test_the_commands_of_the_documents_exist(tmp_path):

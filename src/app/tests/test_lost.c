@@ -1,6 +1,7 @@
 /*
  * test_lost.c - under which id, and where, a node starts, by what is in its data directory.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,20 @@ struct world {
     struct config config;
     struct config_error error;
 };
+
+/* In libc's place: a disk that keeps what was synced, or says that it could not. */
+static off_t synced_bytes; /* of the file that was synced last; -1: none was */
+static bool sync_fails;
+
+int fsync(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    synced_bytes = st.st_size;
+    errno = EIO;
+    return sync_fails ? -1 : 0;
+}
 
 static void member(struct node_peers *peers, uint64_t id, const char *address)
 {
@@ -107,8 +122,10 @@ static void test_each_loss_is_the_next_id(void **state)
 
     expect(world, 3, 0);
     expect(world, 3, 0); /* a start alone changes nothing */
+    synced_bytes = -1;
     assert_int_equal(lost_note(&world->config, &id, &world->error), 0);
     assert_int_equal(id, 1003);
+    assert_true(synced_bytes > 0); /* it is known after a power loss, too */
     expect(world, 1003, 2);
     assert_string_equal(world->config.node.join.peers[1].address, "b:1");
     make(world, "1003", true, NULL); /* as the store does */
@@ -131,6 +148,20 @@ static void test_what_counts(void **state)
     expect(world, 3, 0);
     make(world, "65003", true, NULL); /* the last one */
     expect(world, 65003, 2);
+}
+
+/* The node then ends, and asks again at its next start: it goes on under no id that its disk may
+ * forget. */
+static void test_a_note_that_is_not_on_the_disk(void **state)
+{
+    struct world *world = *state;
+    uint64_t id = 0;
+
+    expect(world, 3, 0);
+    sync_fails = true;
+    assert_int_equal(lost_note(&world->config, &id, &world->error), ERR_IO);
+    sync_fails = false;
+    assert_int_equal(id, 0);
 }
 
 static void test_no_id_is_left(void **state)
@@ -200,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_loss_is_the_next_id, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_note_that_is_not_on_the_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_id_is_left, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_whom_it_was_told_to_ask, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_store_of_before, set_up, tear_down),

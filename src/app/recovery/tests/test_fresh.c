@@ -27,6 +27,7 @@
 
 #include "src/app/recovery/fresh.h"
 #include "src/app/recovery/read.h"
+#include "src/app/recovery/recovery.h"
 #include "src/app/recovery/renew.h"
 #include "src/app/recovery/tests/recovery_fixture.h"
 #include "src/base/assert.h"
@@ -140,9 +141,9 @@ static int setup(void **state)
 
 static void clear(const struct world *world)
 {
-    char command[128];
+    char command[256];
 
-    (void)snprintf(command, sizeof command, "rm -rf %s", world->data);
+    (void)snprintf(command, sizeof command, "rm -rf %s %s/other", world->data, world->dir);
     ASSERT(system(command) == 0);
 }
 
@@ -280,6 +281,58 @@ static void test_a_term_that_cannot_be_does_not_come_along(void **state)
     saved_free(&saved);
 }
 
+/* What `leafd recover` says of the two directories: ERR_STALE if the other one knows more; else
+ * that they are a majority of what this node takes for the members. */
+static int compared(struct world *world, const char *other)
+{
+    char to[96];
+    char *const argv[] = {"leafd",     "recover",     "--data-dir", world->data,
+                          "--compare", (char *)other, "--out",      to,
+                          "--yes",     "--raise-ids", "1",          NULL};
+
+    (void)snprintf(to, sizeof to, "%s/to", world->dir);
+    return recovery_run(argv, NULL);
+}
+
+/* A log knows more if its last entry is of a later term, however short it is; and by its length
+ * where that is the same. */
+static void test_a_survivor_is_compared_by_term_and_then_by_index(void **state)
+{
+    static const struct {
+        uint64_t term;
+        uint64_t index; /* so much longer */
+        int other_term; /* that it is compared with: so much later */
+        int other_index;
+        bool knows_more;
+    } cases[] = {
+        {5, 9, 0, 0, false},  {5, 9, 0, 1, true},   {5, 9, 0, -1, false},
+        {5, 9, 1, 0, true},   {5, 9, 1, -9, true},  {5, 9, 1, 9, true},
+        {5, 9, -1, 0, false}, {5, 9, -1, 9, false}, {5, 9, -1, -9, false},
+    };
+    struct world *world = *state;
+    const uint64_t least = world->fresh.index;
+    char other[96];
+
+    (void)snprintf(other, sizeof other, "%s/other", world->dir);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct store_error error = {""};
+        uint64_t store_id;
+
+        world->fresh.dir = world->data;
+        world->fresh.node_id = 9;
+        world->fresh.term = cases[i].term;
+        world->fresh.index = least + cases[i].index;
+        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        world->fresh.dir = other;
+        world->fresh.node_id = 8;
+        world->fresh.term = cases[i].term + (uint64_t)cases[i].other_term;
+        world->fresh.index = least + cases[i].index + (uint64_t)cases[i].other_index;
+        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(compared(world, other), cases[i].knows_more ? ERR_STALE : ERR_INVALID);
+        clear(world);
+    }
+}
+
 static void test_nothing_is_written_over_anything(void **state)
 {
     static const char *const names[] = {"db", "made", "notes"};
@@ -311,6 +364,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_term_that_cannot_be_does_not_come_along, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_survivor_is_compared_by_term_and_then_by_index,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_written_over_anything, setup, teardown),
     };
 
