@@ -170,16 +170,23 @@ size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
 /* True if a comes before b in key order (bytes, then length). */
 bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
 
+/* Pages that are free count, but not while an older reader may look at them. */
 struct store_space {
     uint64_t map_bytes;  /* 0 for memory */
     uint64_t used_bytes; /* 0 for memory */
+    uint64_t room_bytes; /* what could be written now */
     uint64_t disk_free_bytes;
     uint64_t disk_bytes; /* of the file system */
-    bool low;            /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
+    bool low;            /* less than LIMIT_STORE_LOW_*: refuse new proposals */
 };
 
 struct store;
-struct store_snapshot;
+
+/* A view of the rows; an engine's own struct begins with it. */
+struct store_snapshot {
+    _Atomic bool ended; /* the store took it back to have room: what is read of it is
+                           ERR_DISK_FULL, and it is still to be closed. Any thread, until then */
+};
 
 struct store_ops {
     /* Read and verify everything. row_fn, unless it is NULL, is called for each row. 0,
@@ -191,7 +198,9 @@ struct store_ops {
      * is not called here. */
     int (*commit)(struct store *store, struct store_op_list *list, struct store_error *ret_error);
     /* A fixed view of the rows and position of the last commit. At most 4 at once. The position's
-     * conf stays valid until close. */
+     * conf stays valid until close. Changes go before views: a view is ended when half of the room
+     * that there was at its begin is gone, or when room has become low, or for a commit that has
+     * no room otherwise; the oldest first. */
     int (*snapshot_open)(struct store *store, struct store_snapshot **ret_snapshot,
                          struct store_position *ret_position);
     /* Append records {key str16, value str32} to *chunk until about max_bytes are there (at least
@@ -199,6 +208,7 @@ struct store_ops {
     int (*snapshot_read)(struct store *store, struct store_snapshot *snapshot, size_t max_bytes,
                          struct buf *chunk, bool *ret_end);
     void (*snapshot_close)(struct store *store, struct store_snapshot *snapshot);
+    /* Look at the room; views end before it is low. */
     void (*space)(struct store *store, struct store_space *ret_space);
     /* Is the data no longer where it was opened: deleted, or moved away? Then it is gone with the
      * process, and every promise on it. *ret_error says what. Any thread. NULL: it has no place. */
@@ -208,8 +218,9 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    uint64_t
-        flush_us; /* of the last commit: how long writing and syncing took. Thread: as commit */
+    /* Of the last commit. Thread: as commit */
+    uint64_t flush_us;   /* how long writing and syncing took */
+    uint64_t file_bytes; /* what the file takes; 0 for memory */
 };
 
 /* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end,

@@ -11,6 +11,7 @@
  */
 #include "storage/store_mem.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +50,9 @@ struct mem_commit {
     struct store_error *error;
 };
 
-struct store_snapshot {
-    LIST_ENTRY(store_snapshot) link;
+struct mem_view {
+    struct store_snapshot snapshot;
+    LIST_ENTRY(mem_view) link;
     struct store_position position; /* owned */
     struct buf rows;                /* records, all of them */
     size_t at;
@@ -60,8 +62,8 @@ struct store_mem {
     struct store store;
     struct store_identity identity;
     struct mem_state state;
-    LIST_HEAD(, store_snapshot) snapshots;
-    size_t snapshot_count;
+    LIST_HEAD(, mem_view) views;
+    size_t view_count;
     unsigned fail_in; /* commits until one fails; 0: never */
     int fail_err;
     bool closed;
@@ -374,75 +376,80 @@ static int mem_snapshot_open(struct store *store, struct store_snapshot **ret_sn
                              struct store_position *ret_position)
 {
     struct store_mem *mem = mem_of(store);
-    struct store_snapshot *snapshot;
+    struct mem_view *view;
 
-    if (mem->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
+    if (mem->view_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
-    snapshot = MUST_HAVE(calloc(1, sizeof *snapshot));
-    store_position_copy(&snapshot->position, &mem->state.meta.position);
+    view = MUST_HAVE(calloc(1, sizeof *view));
+    store_position_copy(&view->position, &mem->state.meta.position);
     for (size_t i = 0; i < mem->state.row_count; i++) {
         const struct store_row *row = &mem->state.rows[i]->row;
 
-        buf_put_str16(&snapshot->rows, row->key, row->key_len);
-        buf_put_str32(&snapshot->rows, row->value, row->value_len);
+        buf_put_str16(&view->rows, row->key, row->key_len);
+        buf_put_str32(&view->rows, row->value, row->value_len);
     }
-    LIST_INSERT_HEAD(&mem->snapshots, snapshot, link);
-    mem->snapshot_count++;
-    *ret_snapshot = snapshot;
-    *ret_position = snapshot->position;
+    LIST_INSERT_HEAD(&mem->views, view, link);
+    mem->view_count++;
+    *ret_snapshot = &view->snapshot;
+    *ret_position = view->position;
     return 0;
 }
 
 static int mem_snapshot_read(struct store *store, struct store_snapshot *snapshot, size_t max_bytes,
                              struct buf *chunk, bool *ret_end)
 {
+    struct mem_view *view = CONTAINER(snapshot, struct mem_view, snapshot);
     struct reader reader;
     struct store_row row;
-    size_t end = snapshot->at;
+    size_t end = view->at;
 
     (void)mem_of(store);
-    reader_init(&reader, snapshot->rows.data, snapshot->rows.len);
-    (void)reader_bytes(&reader, snapshot->at);
+    if (atomic_load(&snapshot->ended)) {
+        return ERR_DISK_FULL;
+    }
+    reader_init(&reader, view->rows.data, view->rows.len);
+    (void)reader_bytes(&reader, view->at);
     while (store_rows_next(&reader, &row)) {
-        if (reader.at - snapshot->at > max_bytes && end > snapshot->at) {
+        if (reader.at - view->at > max_bytes && end > view->at) {
             break;
         }
         end = reader.at;
     }
     ASSERT(!reader.bad);
-    if (end > snapshot->at) {
-        buf_put(chunk, snapshot->rows.data + snapshot->at, end - snapshot->at);
+    if (end > view->at) {
+        buf_put(chunk, view->rows.data + view->at, end - view->at);
     }
-    snapshot->at = end;
-    *ret_end = snapshot->at == snapshot->rows.len;
+    view->at = end;
+    *ret_end = view->at == view->rows.len;
     return 0;
 }
 
 static void mem_snapshot_close(struct store *store, struct store_snapshot *snapshot)
 {
     struct store_mem *mem = mem_of(store);
+    struct mem_view *view = CONTAINER(snapshot, struct mem_view, snapshot);
 
-    ASSERT(mem->snapshot_count > 0);
-    mem->snapshot_count--;
-    LIST_REMOVE(snapshot, link);
-    store_position_release(&snapshot->position);
-    buf_free(&snapshot->rows);
-    free(snapshot);
+    ASSERT(mem->view_count > 0);
+    mem->view_count--;
+    LIST_REMOVE(view, link);
+    store_position_release(&view->position);
+    buf_free(&view->rows);
+    free(view);
 }
 
 static void mem_space(struct store *store, struct store_space *ret_space)
 {
     (void)mem_of(store);
-    *ret_space = (struct store_space){.disk_free_bytes = UINT64_MAX};
+    *ret_space = (struct store_space){.room_bytes = UINT64_MAX, .disk_free_bytes = UINT64_MAX};
 }
 
 static void mem_close(struct store *store)
 {
     struct store_mem *mem = mem_of(store);
 
-    while (!LIST_EMPTY(&mem->snapshots)) {
-        mem_snapshot_close(store, LIST_FIRST(&mem->snapshots));
+    while (!LIST_EMPTY(&mem->views)) {
+        mem_snapshot_close(store, &LIST_FIRST(&mem->views)->snapshot);
     }
     mem->closed = true;
 }
@@ -464,7 +471,7 @@ struct store *store_mem_new(const struct store_identity *identity)
     mem->store.ops = &mem_ops;
     mem->identity = *identity;
     store_meta_init(&mem->state.meta);
-    LIST_INIT(&mem->snapshots);
+    LIST_INIT(&mem->views);
     return &mem->store;
 }
 

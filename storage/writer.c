@@ -15,8 +15,9 @@
  * does not when flushes are quick, when nobody came for as long as a flush takes, when there are
  * more than could come back in that time, or for a vote or a read.
  *
- * Space is looked at after commits, every SPACE_COMMITS of them or SPACE_MS, whichever comes first;
- * while it is low also without commits: proposals are then refused and nothing else would lift it.
+ * Space is looked at after commits, every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES by which
+ * the file grew, whichever comes first; while it is low also without commits: proposals are then
+ * refused and nothing else would lift it.
  */
 #include "storage/writer.h"
 
@@ -32,6 +33,7 @@
 
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
+#define SPACE_BYTES (1 << 20)
 #define GATHER_FLUSH_US 5000 /* quicker flushes are not worth a wait */
 #define GATHER_SHARE 4       /* of a flush */
 #define GATHER_BYTES_A_US 1  /* what a busy cluster's entries grow by, some 50,000 ids a second */
@@ -62,6 +64,7 @@ struct writer {
     size_t company_bytes;           /* the thread's: and of those that had come when it was done */
     unsigned commits;               /* the thread's: since space was looked at */
     uint64_t space_ms;              /* the thread's: when space was looked at */
+    uint64_t space_file_bytes;      /* the thread's: and what the file took then */
     struct store_op_list completed; /* the driver's: whose done() is being called */
 };
 
@@ -78,6 +81,7 @@ static void refresh_space(struct writer *writer)
     atomic_store_explicit(&writer->low, space.low, memory_order_relaxed);
     writer->commits = 0;
     writer->space_ms = clock_now_ms(clock_system());
+    writer->space_file_bytes = writer->store->file_bytes;
 }
 
 static size_t entry_bytes(const struct store_op *op)
@@ -130,6 +134,7 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
     histogram_note(&writer->flush, writer->store->flush_us, 1);
     writer->commits++;
     if (writer->commits >= SPACE_COMMITS ||
+        writer->store->file_bytes - writer->space_file_bytes >= SPACE_BYTES ||
         clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
         refresh_space(writer);
     }

@@ -3,6 +3,7 @@
  */
 #include "raft/cluster/backups.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -214,7 +215,6 @@ static void begin(struct backups *backups, struct id_request *request)
     backups->asked = request;
     backups->local = what->local;
     backups->whole = false;
-    backups->began_low = driver_disk_is_low(backups->on->driver);
     backups->until_ms = ground_now_ms(backups->on) + LIMIT_BACKUP_MS;
     if (what->local) {
         backups->index = 0;
@@ -280,9 +280,9 @@ void backups_turn(struct backups *backups)
     if (backups->back) {
         go_on(backups);
     }
-    if (backups->state == BACKUPS_PAUSED && !backups->began_low &&
-        driver_disk_is_low(backups->on->driver)) {
-        log_warn("backup", "a backup was given up", "reason=\"the disk is nearly full\"");
+    if (backups->state == BACKUPS_PAUSED && atomic_load(&backups->view->ended)) {
+        log_warn("backup", "a backup was given up",
+                 "reason=\"changes need the room that it keeps: is its client slow?\"");
         timer_cancel(backups->on->timers, &backups->due);
         end(backups, ERR_DISK_FULL);
     }

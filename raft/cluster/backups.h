@@ -11,12 +11,11 @@
  *   NONE -> ASKING -> CATCHING_UP -> READING -> PAUSED -> READING ... -> CLOSING -> NONE
  *
  * Memory is bounded by one part. One backup at a time: each holds a view, while which the database
- * uses no page again that was freed. So one is given up when the disk, or the database, has become
- * nearly full meanwhile.
+ * uses no page again that was freed. So one is given up when the store needs that room (store.h).
  *
  * Failure modes: another is under way: ERR_OVERLOADED. No leader, or this node does not catch up
  * by the request's deadline: ERR_NO_LEADER, ERR_TIMEOUT. It takes longer than LIMIT_BACKUP_MS, or
- * nobody asks on for LIMIT_BACKUP_IDLE_MS, or the disk becomes nearly full: it is given up, and its
+ * nobody asks on for LIMIT_BACKUP_IDLE_MS, or the store needs the room: it is given up, and its
  * next request gets ERR_NOT_FOUND. A row that is damaged on the disk: ERR_CORRUPT. Stopping:
  * ERR_SHUTTING_DOWN.
  *
@@ -47,7 +46,6 @@ struct backups {
     enum backups_state state;
     bool stopped;
     bool local;
-    bool began_low;  /* the disk was nearly full already */
     bool whole;      /* its last part was read */
     uint64_t number; /* of the one under way, or the last one */
     uint64_t index;  /* what it must not be older than */

@@ -298,7 +298,7 @@ static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint6
 
 /* Enough entries, or, where they are large, enough bytes: the log is held in memory. */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
-                            uint32_t *ret_trailing)
+                            bool is_disk_low, uint32_t *ret_trailing)
 {
     uint64_t upto = applier->durable.index;
     uint32_t trailing;
@@ -306,13 +306,13 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
     if (applier->installing || upto <= applier->compacted || entry_log_get(log, upto) == NULL ||
         (upto - applier->compacted < applier->config.snapshot_entries &&
-         log->bytes < LIMIT_LOG_BYTES)) {
+         log->bytes < LIMIT_LOG_BYTES && !is_disk_low)) {
         return 0;
     }
     ASSERT(upto <= applier->applied.index);
     applier->compacted = upto;
     trailing = trailing_entries(applier, log, upto);
-    more = needed_entries(log, upto, needed);
+    more = is_disk_low ? 0 : needed_entries(log, upto, needed);
     *ret_trailing = more > trailing ? more : trailing;
     return upto;
 }

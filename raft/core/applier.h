@@ -105,9 +105,9 @@ void applier_written(struct applier *applier, const struct write *write);
 
 /* Is the log to be cut behind the durable state? Returns up to where it may be forgotten, and how
  * many entries up to there are to stay nevertheless; 0: not now. needed: entries above this index
- * are needed by peers that get a snapshot. */
+ * are needed by peers that get a snapshot, unless the disk is low: then it is cut at once. */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
-                            uint32_t *ret_trailing);
+                            bool is_disk_low, uint32_t *ret_trailing);
 
 /* --- snapshots --- */
 

@@ -1129,8 +1129,8 @@ static void maybe_compact(struct driver *driver)
 {
     struct raft_event event = event_of(RAFT_SNAPSHOT);
     uint32_t trailing = 0;
-    uint64_t upto =
-        applier_compaction(&driver->applier, &driver->log, needed_by_peers(driver), &trailing);
+    uint64_t upto = applier_compaction(&driver->applier, &driver->log, needed_by_peers(driver),
+                                       driver_disk_is_low(driver), &trailing);
     struct write *write;
 
     if (upto == 0) {
@@ -1238,6 +1238,9 @@ void driver_tick(struct driver *driver)
     }
     applier_tick(&driver->applier);
     peer_memory_tick(&driver->peers);
+    if (driver_disk_is_low(driver)) { /* no change comes that would give the occasion */
+        maybe_compact(driver);
+    }
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }

@@ -7,6 +7,7 @@
  */
 #include "raft/core/snapshot.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "raft/core/message.h"
@@ -402,12 +403,19 @@ void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer)
     }
 }
 
+/* The store needs the room that the view kept, and not all was read. */
+static bool lost_view(const struct snapshot_out *out)
+{
+    return out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+}
+
 void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 {
     uint64_t now = clock_now_ms(transfers->clock);
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->active && (out->link_lost || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
+        if (out->active &&
+            (out->link_lost || lost_view(out) || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             drop_out(out);
         }
         if (out->back) {

@@ -15,7 +15,8 @@
  * What the disk has read, and links that went down, wait for snapshot_turn().
  *
  * Failure modes: link down, no acknowledgement for two election timeouts when the core asks
- * again, or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of
+ * again, or for LIMIT_SNAPSHOT_MS, or the store took the view back to have room (store.h): the
+ * transfer is dropped, the core asks anew. A chunk out of
  * order, or rows that make no state: the receiver answers abort. More than in_bytes_max: abort.
  *
  * Invariant: each view that was opened is closed by a read of its own, before the transfer's place

@@ -212,12 +212,14 @@
 #define LIMIT_ROW_BYTES (2 + LIMIT_ROW_KEY_BYTES + 4 + LIMIT_ROW_VALUE_BYTES)
 #define LIMIT_STORE_BATCH_BYTES (8 << 20) /* payload of one group commit */
 #define LIMIT_STORE_BATCH_OPS 1024
-#define LIMIT_COMPACT_PER_COMMIT 1000         /* log entries deleted from the front in one commit */
-#define LIMIT_CONF_BYTES (64 << 10)           /* an encoded cluster configuration */
-#define LIMIT_STORE_SNAPSHOTS 4               /* open at once; more: overloaded */
-#define LIMIT_STORE_LOW_PERCENT 5             /* free part of the map below which space is low */
-#define LIMIT_STORE_LOW_DISK_BYTES (64 << 20) /* free space of the disk below which it is low */
-#define LIMIT_STORE_CHECK_S 600               /* check of the database at start; longer: corrupt */
+#define LIMIT_COMPACT_PER_COMMIT 1000 /* log entries deleted from the front in one commit */
+#define LIMIT_CONF_BYTES (64 << 10)   /* an encoded cluster configuration */
+#define LIMIT_STORE_SNAPSHOTS 4       /* open at once; more: overloaded */
+/* Free part of the map, and free space, below which it is low: of the disk, and of the map, but at
+ * most a quarter of that. What is under way when changes are refused still has room. */
+#define LIMIT_STORE_LOW_PERCENT 5
+#define LIMIT_STORE_LOW_BYTES (64 << 20)
+#define LIMIT_STORE_CHECK_S 600 /* check of the database at start; longer: corrupt */
 
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */

@@ -4,6 +4,7 @@
 #include "storage/lmdb/env.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -123,10 +124,37 @@ void lmdb_abort(struct lmdb_txn *txn)
     txn->txn = NULL;
 }
 
-/* Pages on LMDB's free list (its database 0, as mdb_stat reads it): each record is a count and as
- * many page numbers. */
+/* What mdb_reader_list() says of a reader: its process, thread and transaction. */
+static int note_reader(const char *line, void *data)
+{
+    uint64_t *oldest = data;
+    size_t number;
+
+    if (sscanf(line, "%*d %*x %zu", &number) == 1 && number < *oldest) {
+        *oldest = number;
+    }
+    return 0;
+}
+
+/* The oldest transaction that somebody reads at; UINT64_MAX: nobody reads. Readers are those of
+ * other processes too (mdb_copy, mdb_stat), but for those that died as such. */
+static uint64_t oldest_reader(const struct lmdb_env *env)
+{
+    uint64_t oldest = UINT64_MAX;
+    int dead;
+
+    (void)mdb_reader_check(env->env, &dead);
+    (void)mdb_reader_list(env->env, note_reader, &oldest);
+    return oldest;
+}
+
+/* Pages on LMDB's free list (its database 0, as mdb_stat reads it) that it would take: each record
+ * is a count and as many page numbers, by the transaction that left them. One that is as old as
+ * the oldest reader, or younger, is not touched. (Those of the last commit it takes after the next
+ * one: that is soon enough.) */
 static uint64_t free_pages(const struct lmdb_env *env)
 {
+    const uint64_t oldest = oldest_reader(env);
     struct store_error ignored;
     struct lmdb_txn txn;
     MDB_cursor *cursor = NULL;
@@ -138,10 +166,16 @@ static uint64_t free_pages(const struct lmdb_env *env)
         return 0;
     }
     if (mdb_cursor_open(txn.txn, 0, &cursor) == 0) {
-        while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 && value.mv_size >= 8) {
+        while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 &&
+               key.mv_size == sizeof(size_t) && value.mv_size >= sizeof(size_t)) {
+            size_t number;
             size_t count;
 
+            memcpy(&number, key.mv_data, sizeof number);
             memcpy(&count, value.mv_data, sizeof count);
+            if (number >= oldest) {
+                break;
+            }
             pages += count;
         }
         mdb_cursor_close(cursor);
@@ -150,9 +184,32 @@ static uint64_t free_pages(const struct lmdb_env *env)
     return pages;
 }
 
+uint64_t lmdb_env_file_bytes(const struct lmdb_env *env)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+
+    ASSERT(mdb_env_info(env->env, &info) == 0);
+    ASSERT(mdb_env_stat(env->env, &stat) == 0);
+    ASSERT((info.me_last_pgno + 1) * stat.ms_psize <= info.me_mapsize);
+    return (info.me_last_pgno + 1) * stat.ms_psize;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The free list is read only when the file has grown so far that it matters: the file never
- * shrinks, so its size alone would say "low" for ever after one burst. */
-void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_space *ret_space)
+ * shrinks, so its size alone would say "low" for ever after one burst. What it holds free needs no
+ * disk. */
+void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+                    struct store_space *ret_space)
 {
     struct store_space space = {.disk_free_bytes = UINT64_MAX};
     struct statvfs fs;
@@ -165,23 +222,24 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_sp
     ASSERT(mdb_env_info(env->env, &info) == 0);
     ASSERT(mdb_env_stat(env->env, &stat) == 0);
     space.map_bytes = info.me_mapsize;
-    space.used_bytes = (info.me_last_pgno + 1) * stat.ms_psize;
-    ASSERT(space.used_bytes <= space.map_bytes);
-    low_bytes = space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT;
+    space.used_bytes = lmdb_env_file_bytes(env);
+    low_bytes = most(space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT,
+                     least(space.map_bytes / 4, LIMIT_STORE_LOW_BYTES));
     if (statvfs(dir, &fs) == 0) {
         space.disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
         space.disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
     }
+    space.room_bytes = least(space.map_bytes - space.used_bytes, space.disk_free_bytes);
     if (space.map_bytes - space.used_bytes < low_bytes ||
-        space.disk_free_bytes < LIMIT_STORE_LOW_DISK_BYTES) {
-        reusable_bytes = free_pages(env) * stat.ms_psize;
-        space.used_bytes -= reusable_bytes < space.used_bytes ? reusable_bytes : space.used_bytes;
+        space.disk_free_bytes < LIMIT_STORE_LOW_BYTES || space.room_bytes < enough_bytes) {
+        reusable_bytes = least(free_pages(env) * stat.ms_psize, space.used_bytes);
+        space.used_bytes -= reusable_bytes;
+        space.room_bytes += reusable_bytes;
     }
-    /* What the file still holds free needs no disk. */
     file_free_bytes = space.disk_free_bytes > UINT64_MAX - reusable_bytes
                           ? UINT64_MAX
                           : space.disk_free_bytes + reusable_bytes;
-    space.low = space.map_bytes - space.used_bytes < low_bytes ||
-                file_free_bytes < LIMIT_STORE_LOW_DISK_BYTES;
+    space.low =
+        space.map_bytes - space.used_bytes < low_bytes || file_free_bytes < LIMIT_STORE_LOW_BYTES;
     *ret_space = space;
 }

@@ -51,7 +51,13 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
 int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
 void lmdb_abort(struct lmdb_txn *txn);
 
-/* How much room is left in the map and on the disk that holds `dir`. */
-void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_space *ret_space);
+/* What the file takes, or will once it is written. It never shrinks. */
+uint64_t lmdb_env_file_bytes(const struct lmdb_env *env);
+
+/* How much room is left in the map and on the disk that holds `dir`: what could be written now. The
+ * free list, which takes a while to read, counts where there is less than enough_bytes without it,
+ * or so little that it would be low. Not within a transaction of the thread. */
+void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+                    struct store_space *ret_space);
 
 #endif

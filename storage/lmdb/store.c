@@ -14,6 +14,7 @@
 #include "storage/lmdb/store.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,16 +31,20 @@
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
 
 /* A fixed view of the rows: a read transaction whose cursor stands on the next row to be read.
- * While it lives LMDB reuses no page of its view, so the transfer that reads it is bounded
- * (LIMIT_SNAPSHOT_MS). */
-struct store_snapshot {
-    LIST_ENTRY(store_snapshot) link;
-    struct lmdb_txn txn;
+ * While it lives LMDB reuses no page that was freed since, so it lives as long as there is room. */
+struct lmdb_view {
+    struct store_snapshot snapshot;
+    LIST_ENTRY(lmdb_view) link;
+    struct lmdb_txn txn;      /* none once it was ended */
     struct store_error error; /* of the transaction */
     MDB_cursor *cursor;
     struct store_position position; /* conf owned */
+    uint64_t floor_bytes;           /* of room: below it the view ends */
+    bool began_low;                 /* room was low already: that does not end it */
     bool end;                       /* else the cursor stands on the next row */
 };
+
+LIST_HEAD(lmdb_views, lmdb_view);
 
 struct store_lmdb {
     struct store store;
@@ -50,9 +55,9 @@ struct store_lmdb {
     uint64_t map_bytes;
     bool loose_mode;
     struct store_identity identity;
-    struct store_meta now; /* as of the last commit */
-    LIST_HEAD(, store_snapshot) snapshots;
-    unsigned snapshot_count;
+    struct store_meta now;   /* as of the last commit */
+    struct lmdb_views views; /* the youngest first */
+    unsigned view_count;
 };
 
 static const struct store_ops lmdb_ops;
@@ -285,11 +290,63 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     return 0;
 }
 
+/* --- views, and room --- */
+
+static struct lmdb_view *view_of(struct store_snapshot *snapshot)
+{
+    return CONTAINER(snapshot, struct lmdb_view, snapshot);
+}
+
+/* What it kept from being used again can be, but for what an older one keeps. */
+static void end_view(struct lmdb_view *view)
+{
+    atomic_store(&view->snapshot.ended, true);
+    if (view->cursor != NULL) {
+        mdb_cursor_close(view->cursor);
+        view->cursor = NULL;
+    }
+    if (view->txn.txn != NULL) {
+        lmdb_abort(&view->txn);
+    }
+}
+
+/* The oldest view that lives; NULL: there is none. */
+static struct lmdb_view *oldest_view(const struct store_lmdb *lmdb)
+{
+    struct lmdb_view *oldest = NULL;
+    struct lmdb_view *view;
+
+    LIST_FOREACH(view, &lmdb->views, link)
+    {
+        oldest = atomic_load(&view->snapshot.ended) ? oldest : view;
+    }
+    return oldest;
+}
+
+/* Where one has ended, the next is judged by the room that there is then. */
 static void lmdb_op_space(struct store *store, struct store_space *ret_space)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
+    struct lmdb_view *oldest;
 
-    lmdb_env_space(&lmdb->env, lmdb->dir.path, ret_space);
+    for (;;) {
+        oldest = oldest_view(lmdb);
+        lmdb_env_space(&lmdb->env, lmdb->dir.path, oldest != NULL ? oldest->floor_bytes : 0,
+                       ret_space);
+        if (oldest == NULL || (ret_space->room_bytes >= oldest->floor_bytes &&
+                               (!ret_space->low || oldest->began_low))) {
+            return;
+        }
+        end_view(oldest);
+    }
+}
+
+static bool is_disk_full(const struct store_lmdb *lmdb)
+{
+    struct store_space space;
+
+    lmdb_env_space(&lmdb->env, lmdb->dir.path, 0, &space);
+    return space.disk_free_bytes < DISK_FULL_BYTES;
 }
 
 static int lmdb_op_commit(struct store *store, struct store_op_list *list,
@@ -297,109 +354,109 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
 {
     struct store_lmdb *lmdb = lmdb_of(store);
     int err = commit_whole(lmdb, list, ret_error);
+    struct lmdb_view *oldest;
 
-    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
-    /* A full disk shows as EIO when a write ended short. */
-    if (err == ERR_IO) {
-        struct store_space space;
-
-        lmdb_op_space(store, &space);
-        err = space.disk_free_bytes < DISK_FULL_BYTES ? ERR_DISK_FULL : err;
+    /* A transaction for which the map has no room has written nothing: it is tried again with the
+     * pages that a view keeps. One that the disk had no room for never is. */
+    while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
+        end_view(oldest);
+        err = commit_whole(lmdb, list, ret_error);
     }
-    return err;
+    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
+    store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
+    /* A full disk shows as EIO when a write ended short. */
+    return err == ERR_IO && is_disk_full(lmdb) ? ERR_DISK_FULL : err;
 }
 
-/* --- snapshots --- */
-
 /* Move the cursor; the end is no error. */
-static int move(struct store_snapshot *snapshot, MDB_cursor_op op)
+static int move(struct lmdb_view *view, MDB_cursor_op op)
 {
     MDB_val key;
     MDB_val value;
-    int rc = mdb_cursor_get(snapshot->cursor, &key, &value, op);
+    int rc = mdb_cursor_get(view->cursor, &key, &value, op);
 
-    ASSERT(!snapshot->end);
+    ASSERT(!view->end);
     if (rc == MDB_NOTFOUND) {
-        snapshot->end = true;
+        view->end = true;
         return 0;
     }
-    return rc == 0 ? 0 : lmdb_error(&snapshot->error, rc, "reading a snapshot");
+    return rc == 0 ? 0 : lmdb_error(&view->error, rc, "reading a snapshot");
 }
 
 /* On the first row. */
-static int begin(struct store_snapshot *snapshot, const struct lmdb_env *env)
+static int begin(struct lmdb_view *view, const struct lmdb_env *env)
 {
-    int err = lmdb_begin(env, MDB_RDONLY, &snapshot->txn, &snapshot->error);
+    int err = lmdb_begin(env, MDB_RDONLY, &view->txn, &view->error);
     int rc;
 
     if (err != 0) {
         return err;
     }
-    rc = mdb_cursor_open(snapshot->txn.txn, env->tables[LMDB_STATE], &snapshot->cursor);
-    return rc != 0 ? lmdb_error(&snapshot->error, rc, "opening a snapshot")
-                   : move(snapshot, MDB_FIRST);
+    rc = mdb_cursor_open(view->txn.txn, env->tables[LMDB_STATE], &view->cursor);
+    return rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot") : move(view, MDB_FIRST);
 }
 
 static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
+    struct lmdb_view *view = view_of(snapshot);
 
-    ASSERT(lmdb->snapshot_count > 0);
-    lmdb->snapshot_count--;
-    LIST_REMOVE(snapshot, link);
-    if (snapshot->cursor != NULL) {
-        mdb_cursor_close(snapshot->cursor);
-    }
-    if (snapshot->txn.txn != NULL) {
-        lmdb_abort(&snapshot->txn);
-    }
-    store_position_release(&snapshot->position);
-    free(snapshot);
+    ASSERT(lmdb->view_count > 0);
+    lmdb->view_count--;
+    LIST_REMOVE(view, link);
+    end_view(view);
+    store_position_release(&view->position);
+    free(view);
 }
 
 static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
                                  struct store_position *ret_position)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
-    struct store_snapshot *snapshot;
+    struct store_space space;
+    struct lmdb_view *view;
     int err;
 
-    if (lmdb->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
+    if (lmdb->view_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
-    snapshot = MUST_HAVE(calloc(1, sizeof *snapshot));
-    err = begin(snapshot, &lmdb->env);
+    lmdb_env_space(&lmdb->env, lmdb->dir.path, UINT64_MAX, &space);
+    view = MUST_HAVE(calloc(1, sizeof *view));
+    view->floor_bytes = space.room_bytes / 2;
+    view->began_low = space.low;
+    err = begin(view, &lmdb->env);
     /* Nothing was committed since: reads and commits are one thread's. */
-    store_position_copy(&snapshot->position, &lmdb->now.position);
-    LIST_INSERT_HEAD(&lmdb->snapshots, snapshot, link);
-    lmdb->snapshot_count++;
+    store_position_copy(&view->position, &lmdb->now.position);
+    LIST_INSERT_HEAD(&lmdb->views, view, link);
+    lmdb->view_count++;
     if (err != 0) {
-        lmdb_op_snapshot_close(store, snapshot);
+        lmdb_op_snapshot_close(store, &view->snapshot);
         return err;
     }
-    *ret_snapshot = snapshot;
-    *ret_position = snapshot->position;
+    *ret_snapshot = &view->snapshot;
+    *ret_position = view->position;
     return 0;
 }
 
 static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
                                  size_t max_bytes, struct buf *chunk, bool *ret_end)
 {
+    struct lmdb_view *view = view_of(snapshot);
     size_t before = chunk->len;
-    int err = 0;
+    int err = atomic_load(&snapshot->ended) ? ERR_DISK_FULL : 0;
 
     (void)lmdb_of(store);
-    while (err == 0 && !snapshot->end) {
+    while (err == 0 && !view->end) {
         struct reader reader;
         MDB_val key;
         MDB_val value;
-        int rc = mdb_cursor_get(snapshot->cursor, &key, &value, MDB_GET_CURRENT);
+        int rc = mdb_cursor_get(view->cursor, &key, &value, MDB_GET_CURRENT);
         size_t len;
 
         if (rc != 0) {
-            return lmdb_error(&snapshot->error, rc, "reading a snapshot");
+            return lmdb_error(&view->error, rc, "reading a snapshot");
         }
-        err = lmdb_record_open(LMDB_STATE, &key, &value, &reader, &snapshot->error);
+        err = lmdb_record_open(LMDB_STATE, &key, &value, &reader, &view->error);
         if (err != 0) {
             return err; /* a row that is damaged is not sent */
         }
@@ -409,9 +466,9 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
         }
         buf_put_str16(chunk, key.mv_data, key.mv_size);
         buf_put_str32(chunk, reader_bytes(&reader, len), len);
-        err = move(snapshot, MDB_NEXT);
+        err = move(view, MDB_NEXT);
     }
-    *ret_end = snapshot->end;
+    *ret_end = view->end && err == 0;
     return err;
 }
 
@@ -614,10 +671,10 @@ static void lmdb_op_close(struct store *store)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
 
-    while (!LIST_EMPTY(&lmdb->snapshots)) {
-        lmdb_op_snapshot_close(store, LIST_FIRST(&lmdb->snapshots));
+    while (!LIST_EMPTY(&lmdb->views)) {
+        lmdb_op_snapshot_close(store, &LIST_FIRST(&lmdb->views)->snapshot);
     }
-    ASSERT(lmdb->snapshot_count == 0);
+    ASSERT(lmdb->view_count == 0);
     lmdb_env_close(&lmdb->env);
     lmdb_dir_release(&lmdb->dir);
     store_meta_release(&lmdb->now);

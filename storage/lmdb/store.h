@@ -2,9 +2,10 @@
  * store.h - the store in LMDB 0.9: one environment `<dir>/db`, fully durable commits.
  *
  * One environment holds log, meta and state, so that an install replaces all of them in one
- * transaction and a batch of appends and applies costs one commit. Its price: a snapshot being read
- * keeps freed pages from reuse for that time; transfers are bounded (LIMIT_SNAPSHOT_MS), so the
- * file grows by little.
+ * transaction and a batch of appends and applies costs one commit. Its price: a view that is read
+ * keeps freed pages from reuse for that time, and the file grows: by half of the room that there
+ * was at most, then the view ends. What other processes read (mdb_copy) counts as used, and cannot
+ * be ended.
  *
  * Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED for a second
  * process); then, in a child process that may die of it, the structure of the data file page by

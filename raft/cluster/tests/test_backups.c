@@ -6,6 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -331,21 +332,32 @@ static void test_a_row_that_cannot_be_read_ends_it(void **state)
     taker_free(&taker);
 }
 
-/* Its view keeps the database from using pages again. */
-static void test_it_is_given_up_when_the_disk_becomes_nearly_full(void **state)
+/* Its view keeps the database from using pages again, and changes need them: while nobody asks for
+ * more, and when a part is asked for before a turn has seen it. */
+static void test_it_is_given_up_when_the_store_ends_its_view(void **state)
 {
     RING ring = {0};
     struct taker taker = {0};
     struct taker late = {0};
+    struct backups *backups;
     uint64_t leader;
     uint64_t follower;
 
     (void)state;
     start(&ring, &leader, &follower);
+    backups = &ring_node(&ring, leader)->replica.backups;
     assert_int_equal(next_part(&ring, leader, &taker), 0);
-    ring_node(&ring, leader)->disk.low = true;
+    atomic_store(&backups->view->ended, true);
     ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    assert_int_equal(backups->state, BACKUPS_NONE);
+    expect_figures(&ring, leader, 0, 1);
     assert_int_equal(next_part(&ring, leader, &taker), ERR_NOT_FOUND);
+    taker.what.number = 0;
+    assert_int_equal(next_part(&ring, leader, &taker), 0);
+    atomic_store(&backups->view->ended, true);
+    assert_int_equal(next_part(&ring, leader, &taker), ERR_DISK_FULL);
+    expect_figures(&ring, leader, 0, 2);
+    ring_node(&ring, leader)->disk.low = true;
     take_rest(&ring, leader, &late); /* one that begins then is what is needed most */
     taker_free(&taker);
     taker_free(&late);
@@ -417,7 +429,7 @@ int main(void)
         cmocka_unit_test(test_one_that_takes_too_long_is_cut_off),
         cmocka_unit_test(test_without_a_majority_only_a_local_one),
         cmocka_unit_test(test_a_row_that_cannot_be_read_ends_it),
-        cmocka_unit_test(test_it_is_given_up_when_the_disk_becomes_nearly_full),
+        cmocka_unit_test(test_it_is_given_up_when_the_store_ends_its_view),
         cmocka_unit_test(test_a_stop_answers_who_waits),
         cmocka_unit_test(test_it_tells_how_far_tags_grew),
     };

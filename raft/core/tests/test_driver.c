@@ -512,6 +512,29 @@ static void test_compaction_goes_as_far_as_the_rows_are_durable(void **state)
     bench_close(&bench);
 }
 
+/* No change comes any more that would give the occasion, so it is cut at once. */
+static void test_a_low_disk_gets_back_what_the_log_holds(void **state)
+{
+    struct bench bench = {.snapshot_entries = 100000, .trailing_entries = 4};
+
+    (void)state;
+    lead(&bench);
+    assert_int_equal(bench_submit(&bench, 12), 0); /* 3..14 */
+    bench_run(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    driver_tick(&bench.driver);
+    bench_run(&bench);
+    assert_int_equal(bench.driver.applier.durable.index, 14);
+    assert_int_equal(bench.driver.log.first, 1);
+    bench.disk.low = true;
+    driver_tick(&bench.driver);
+    assert_int_equal(bench.driver.log.first, 11);
+    driver_tick(&bench.driver);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_COMPACT), 1);
+    bench_close(&bench);
+}
+
 /* Few entries, but large ones: the log in memory has a bound in bytes as well. */
 static void test_a_log_of_large_entries_is_compacted_by_its_bytes(void **state)
 {
@@ -670,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
+        cmocka_unit_test(test_a_low_disk_gets_back_what_the_log_holds),
         cmocka_unit_test(test_a_log_of_large_entries_is_compacted_by_its_bytes),
         cmocka_unit_test(test_a_short_log_is_kept_whole),
         cmocka_unit_test(test_transfer_waits_until_the_successor_has_everything),

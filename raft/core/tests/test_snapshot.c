@@ -7,6 +7,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -173,6 +174,18 @@ static void test_the_log_keeps_nothing_that_the_peer_has(void **state)
     assert_true(leader.driver.log.first > given + 100);
 }
 
+/* Room for changes comes before a peer that would be given another snapshot. */
+static void test_a_low_disk_keeps_nothing_of_the_log_for_a_peer(void **state)
+{
+    BENCH leader = {.snapshot_entries = 10, .trailing_entries = 2};
+    uint64_t given = give_one(&leader);
+
+    (void)state;
+    leader.disk.low = true;
+    driver_tick(&leader.driver);
+    assert_true(leader.driver.log.first > given + 40);
+}
+
 /* --- what ends a transfer at the sender --- */
 
 static void test_an_abort_ends_it(void **state)
@@ -258,6 +271,43 @@ static void test_a_read_that_fails_ends_it(void **state)
     bench_close(&leader);
 }
 
+/* The store needs the room that the view keeps: also of a peer that stands still, and takes no
+ * further part. It is begun anew when the core asks again. */
+static void test_a_view_that_the_store_ends_ends_it(void **state)
+{
+    BENCH leader = {0};
+    uint64_t transfer;
+
+    (void)state;
+    pair_lead(&leader, 12000, 0); /* more than the window */
+    bench_disk_run(&leader);
+    transfer = transfer_out(&leader)->transfer;
+    assert_false(transfer_out(&leader)->ended);
+    atomic_store(&transfer_out(&leader)->view->ended, true);
+    driver_take_events(&leader.driver);
+    expect_dropped(&leader);
+    snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
+    assert_int_equal(transfer_out(&leader)->transfer, transfer + 1);
+    bench_disk_run(&leader);
+    assert_true(transfer_out(&leader)->sent > 0);
+}
+
+/* All of it was read: the peer has it before long. */
+static void test_a_view_that_was_read_is_needed_no_more(void **state)
+{
+    BENCH leader = {0};
+
+    (void)state;
+    pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
+    bench_disk_run(&leader);
+    assert_true(transfer_out(&leader)->ended);
+    atomic_store(&transfer_out(&leader)->view->ended, true);
+    driver_take_events(&leader.driver);
+    pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent, false);
+    assert_int_equal(leader.driver.transfers.sent, 1);
+    expect_dropped(&leader);
+}
+
 static void test_a_leader_that_lost_its_place_sends_nothing(void **state)
 {
     struct raft_message heartbeat;
@@ -336,11 +386,14 @@ int main(void)
         cmocka_unit_test(test_the_log_keeps_what_comes_behind_a_snapshot),
         cmocka_unit_test(test_the_log_keeps_what_comes_behind_the_first_of_two),
         cmocka_unit_test(test_the_log_keeps_nothing_that_the_peer_has),
+        cmocka_unit_test(test_a_low_disk_keeps_nothing_of_the_log_for_a_peer),
         cmocka_unit_test(test_an_abort_ends_it),
         cmocka_unit_test(test_an_acknowledgement_of_what_was_not_sent_ends_it),
         cmocka_unit_test(test_a_broken_link_ends_it),
         cmocka_unit_test(test_a_send_that_fails_ends_it),
         cmocka_unit_test(test_a_read_that_fails_ends_it),
+        cmocka_unit_test(test_a_view_that_the_store_ends_ends_it),
+        cmocka_unit_test(test_a_view_that_was_read_is_needed_no_more),
         cmocka_unit_test(test_a_leader_that_lost_its_place_sends_nothing),
         cmocka_unit_test(test_no_progress_for_long_ends_it),
         cmocka_unit_test(test_a_moving_transfer_is_not_begun_again),
