@@ -387,6 +387,118 @@ def test_what_became_of_backups_is_counted(make_cluster, tag, tmp_path):
     assert os.path.getsize(tmp_path / "backup") == size
 
 
+# --- backups that nobody takes, while others write ---
+
+
+class Sip(threading.Thread):
+    """A client of a backup that takes a few bytes a second: how that ends."""
+
+    def __init__(self, node):
+        super().__init__(daemon=True)
+        self.leaving = threading.Event()
+        self.whole = None
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.connect(node.address)
+        self.socket.settimeout(120)
+        self.socket.sendall(b"GET /api/backup HTTP/1.1\r\nHost: leafd\r\n\r\n")
+        assert self.socket.recv(12) == b"HTTP/1.1 200"
+        self.start()
+
+    def run(self):
+        last = b""
+        try:
+            while not self.leaving.wait(0.25):
+                data = self.socket.recv(16)
+                if not data:
+                    break
+                last = (last + data)[-5:]
+        except OSError:
+            pass
+        self.whole = last == b"0\r\n\r\n"
+
+    def end(self):
+        self.leaving.set()
+        self.join(20)
+        self.socket.close()
+
+
+class Writers:
+    """Clients of a strict tag, on all nodes: each id is an entry of the log."""
+
+    def __init__(self, cluster, tag, count=6):
+        self.stopping = threading.Event()
+        self.ids = []
+        self.faults = []
+        self.threads = [
+            threading.Thread(target=self.write, args=(cluster.nodes[i % 3], tag), daemon=True)
+            for i in range(count)
+        ]
+
+    def write(self, node, tag):
+        try:
+            with node.connect() as connection:
+                while not self.stopping.is_set():
+                    answer = connection.request("GET", f"/api/segment/get/{tag}?timeout_ms=10000")
+                    assert answer.status == 200, answer
+                    self.ids.append(int(answer.text))
+        except (AssertionError, OSError, ValueError) as error:
+            self.faults.append(f"{node}: {error!r}")
+
+    def wait_more(self, count, timeout):
+        until = len(self.ids) + count
+        wait_until(lambda: self.faults or len(self.ids) >= until, timeout, f"{count} more ids")
+        assert not self.faults, self.faults
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(20)
+
+
+def figure(node, name):
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", node.get("/metrics").text, re.MULTILINE)[1])
+
+
+def make_many_tags(node, count=40_000):
+    """A state that is more than sockets hold."""
+    for first in range(0, count, 10_000):
+        tags = [{"tag": f"many-{i:06}-{'x' * 80}"} for i in range(first, first + 10_000)]
+        answer = node.http("POST", "/api/tags", tags, timeout=60)
+        assert answer.status in (200, 201), answer
+
+
+def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
+    """On all nodes at once, with a small map: each ends to have the room that it keeps, no change is
+    refused, no node ends, and the file stays below the map."""
+    cluster = make_cluster(settings={**FAST, "data-map-bytes": "64MiB"})
+    cluster.create_tag(tag, mode="strict")
+    make_many_tags(cluster.leader())
+    cluster.wait_applied()
+    sips = [Sip(node) for node in cluster.nodes]
+    with Writers(cluster, tag) as writers:
+        for node in cluster.nodes:
+            failed = 'leafd_backups_total{result="failed"}'
+            wait_until(lambda: writers.faults or figure(node, failed) == 1, 30, "it is given up")
+            assert not writers.faults, writers.faults
+            assert "changes need the room" in node.log()
+            assert figure(node, "leafd_disk_low") == 0
+        writers.wait_more(len(writers.ids), 30)
+    assert not writers.faults and len(set(writers.ids)) == len(writers.ids)
+    for sip, node in zip(sips, cluster.nodes):
+        node.check_running()
+        assert figure(node, "leafd_disk_low") == 0
+        sip.end()
+        assert not sip.whole
+        assert os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb")) < 60 << 20
+    assert len(cluster.nodes[0].get("/api/backup", timeout=60).body) > 2 << 20
+
+
 def test_a_directory_of_a_running_node_is_not_recovered(make_cluster, tmp_path):
     node = make_cluster(size=1).nodes[0]
     made = tmp_path / "made"
