@@ -19,6 +19,7 @@ from node import leafd_path
 from recovery import done, join_the_rest, place, refused, tags_of, take_backup, tool
 from snowflakes import SPACE, wait_served
 from snowflakes import take as take_snowflakes
+from upgrade import wait_level
 from wait import wait_until
 
 MARGIN = 10_000_000
@@ -171,6 +172,83 @@ def test_an_old_backup_is_restored_and_no_id_comes_twice(make_cluster, tag, tmp_
     cluster.wait_ready()
     take_all(3)
     history.check()
+
+
+SHAPES = {"day": "D{year}-{month}-{day}/{id:5}", "tokyo": "T{year@Asia/Tokyo}{month}{day}{id36:4}",
+          "year": "INV-{year@Europe/Berlin}-{id:6}", "plain": "P{id:6}{luhn}",
+          "secret": "S{secret:6}", "rekeyed": "K{key}-{secret:6}"}
+
+
+def take_texts(node, name, count):
+    answer = node.get(f"/api/segment/get/{name}?count={count}&timeout_ms=10000")
+    assert answer.status == 200, answer
+    return answer.text.split("\n")[:-1]
+
+
+def old_cluster_with_shapes(make_cluster, path):
+    """One node whose clock is a day behind gives texts of every kind; then comes a backup, then
+    today, and the next key of one. Its disk is lost. (cluster, texts)."""
+    cluster = make_cluster(size=1, start=False)
+    node = cluster.nodes[0]
+    clocks = own_clocks(cluster)
+    clocks[1].set(-26 * 3600)
+    cluster.start()
+    wait_level(cluster, 5)
+    for name, shape in SHAPES.items():
+        mode = "strict" if "year" in shape else "trend"
+        answer = node.http("PUT", f"/api/tags/{name}", {"mode": mode, "shape": shape, "step": 10})
+        assert answer.status == 201, answer
+    old = [text for name in SHAPES for text in take_texts(node, name, 30)]
+    yesterday = take_texts(node, "day", 1)[0].split("/")[0]
+    assert take_backup(node, path).status == 200
+    clocks[1].set(0)
+    wait_until(lambda: not take_texts(node, "day", 1)[0].startswith(yesterday), 60, "a new day")
+    answer = node.http("PUT", "/api/tags/rekeyed?wait=all", {"key": 1})
+    assert answer.status == 200, answer
+    old += [text for name in SHAPES for text in take_texts(node, name, 900)]
+    lose_everything(cluster)
+    clocks[1].set(0)
+    return cluster, old
+
+
+@pytest.mark.parametrize("raised", [["--raise-ids", 1000],
+                                    ["--raise-ids", 1000, "--raise-time", "2d"]])
+def test_no_text_comes_twice_after_a_restore(make_cluster, tmp_path, raised):
+    """Of shapes of every kind: also of a day that began after the backup, and of a key that was
+    made after it."""
+    cluster, old = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
+    node = cluster.nodes[0]
+    said = done("restore", tmp_path / "backup", *place(node), *raised)
+    assert "by key 2: key 1 may have been in force since" in said
+    node.start().wait_ready()
+    new = [text for name in SHAPES for text in take_texts(node, name, 900)]
+    today = {take_texts(node, "day", 1)[0].split("/")[0][1:]}
+    assert today == {time.strftime("%Y-%m-%d", time.gmtime())}
+    answer = node.http("PUT", "/api/tags/rekeyed", {"key": 1})
+    assert (answer.status, answer.code) == (409, "conflict"), answer
+    new += take_texts(node, "rekeyed", 900)
+    assert len(old) + len(new) == len(set(old + new)), sorted(set(old) & set(new))[:20]
+    key_0 = next(text for text in old if text.startswith("K0-"))
+    assert node.get(f"/api/segment/decode/rekeyed?text={key_0}").json()["granted"] is True
+
+
+def test_a_raise_that_is_larger_than_a_period(make_cluster, tmp_path):
+    """It does not lead into the next one: there is no number left until that begins, and the tag
+    is named with the way on. By time the tag keeps most of its numbers."""
+    cluster, old = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
+    node = cluster.nodes[0]
+    arguments = ["restore", tmp_path / "backup", *place(node), "--raise-ids", 1000000000]
+    said = done(*arguments)
+    year = time.gmtime().tm_year
+    assert f'"year" has no number of {year} left' in said and "force=1" in said, said
+    assert "INV-3" not in said
+    node.start().wait_ready()
+    answer = node.get("/api/segment/get/year")
+    assert (answer.status, answer.code) == (409, "exhausted"), answer
+    answer = node.http("PUT", "/api/tags/year?force=1", {"max_id": f"{year}002000"})
+    assert answer.status == 200, answer
+    assert take_texts(node, "year", 1) == [f"INV-{year}-002000"]
+    assert not set(old) & set(take_texts(node, "year", 50))
 
 
 def test_a_restored_node_alone_needs_no_more_flags(make_cluster, tag, tmp_path):

@@ -19,6 +19,7 @@
 #include "src/app/recovery/tests/recovery_fixture.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/base/zone.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm_journal.h"
@@ -54,6 +55,28 @@ static void write_file(const struct buf *bytes)
 
 /* --- the state --- */
 
+/* A tag with a shape of each kind, or without; a name keeps the first. */
+static void put_any(struct fixture *fixture, const char *name, uint8_t value)
+{
+    static const char *const shapes[] = {"",
+                                         "D{year}{month}{day@Asia/Tokyo}{id:3}",
+                                         "D{year@Europe/Berlin}{month}{day}-{id:4}",
+                                         "D{year}{id36:2}",
+                                         "K{key}{secret:6}",
+                                         "{secret36:8}",
+                                         "I{id62}{luhn}",
+                                         "D{year}{month}{id:1}"};
+    const char *shape = shapes[value % 8];
+    static const uint64_t max_ids[] = {1, 2023000, 20231114000, 202311150005, 202311139};
+
+    if (shape[0] == '\0') {
+        fixture_put(fixture, name, value + 1u, TAG_MODE_TREND);
+    } else {
+        fixture_put_shaped(fixture, name, shape, max_ids[value / 8 % 5],
+                           shape[0] == 'D' ? TAG_MODE_STRICT : TAG_MODE_TREND);
+    }
+}
+
 /* Commands over a few names. */
 static void make_state(struct fixture *fixture, struct reader *reader)
 {
@@ -86,7 +109,7 @@ static void make_state(struct fixture *fixture, struct reader *reader)
             fixture_acquire(fixture, name, 1000u * (value + 1u));
             break;
         default:
-            fixture_put(fixture, name, value + 1u, TAG_MODE_TREND);
+            put_any(fixture, name, value);
             break;
         }
     }
@@ -148,8 +171,35 @@ static void put_backup(const struct saved *saved, struct buf *out)
 
 /* --- what must hold --- */
 
+/* All periods that may have begun are over, or the present one's counter is raised. */
+static void check_dated(const struct shape *shape, uint64_t was, uint64_t max_id, uint64_t bound)
+{
+    uint64_t local_ms;
+    uint64_t first;
+    uint64_t end;
+
+    ASSERT(zone_local_ms(shape->date.zone, FIXTURE_NOW_MS, &local_ms));
+    shape_period_ids(shape, was, shape_period((enum date_part)shape->date.unit, local_ms), &first,
+                     &end);
+    end = end < bound ? end : bound;
+    ASSERT(max_id <= end && (max_id == end || max_id == first + RAISE));
+}
+
+/* The same key with its ids raised, or one that the old cluster cannot have come to by a change. */
+static void check_rekeyable(const struct tag_row *before, const struct tag_row *now)
+{
+    if (tag_key_number(now) == tag_key_number(before)) {
+        ASSERT(tag_key_number(now) + 2 >= SHAPE_KEYS_MAX);
+        ASSERT(now->max_id == before->max_id + RAISE || now->max_id == tag_bound(now));
+    } else {
+        ASSERT(tag_key_number(now) >= tag_key_number(before) + 2);
+        ASSERT(memcmp(now->shape, before->shape, before->shape_len) == 0);
+    }
+}
+
 static void check_tag(struct fsm *fsm, const struct saved_row *row)
 {
+    struct shape shape;
     const struct tag_row *now;
     struct tag_row before;
 
@@ -160,9 +210,15 @@ static void check_tag(struct fsm *fsm, const struct saved_row *row)
                           row->value_len, &before) == 0);
     now = fsm_tag(fsm, (const char *)row->key + 1, row->key_len - 1);
     ASSERT(now != NULL && now->generation > before.generation && now->deleted == before.deleted);
-    ASSERT(now->max_id >= before.max_id + RAISE || now->max_id == TAG_MAX_ID_END ||
-           now->max_id == before.max || before.max_id >= before.max);
     ASSERT(now->max_id >= before.max_id);
+    if (tag_is_dated(&before)) {
+        ASSERT(tag_shape(before.shape, before.shape_len, &shape, NULL) == 0);
+        check_dated(&shape, before.max_id, now->max_id, tag_bound(&before));
+    } else if (tag_is_rekeyable(&before)) {
+        check_rekeyable(&before, now);
+    } else {
+        ASSERT(now->max_id == before.max_id + RAISE || now->max_id == tag_bound(&before));
+    }
 }
 
 static void check_renewed(const struct saved *saved, const struct renewed *renewed)

@@ -223,7 +223,7 @@ static int write_out(const struct options *options, const struct saved *saved,
         return refuse(options, err, "", error.text);
     }
     tell_source(options, saved, renewed, now_ms, &text);
-    tell_limits(options, saved, now_ms, &text);
+    tell_limits(options, saved, renewed, now_ms, &text);
     err = say(&text);
     if (err != 0) {
         return err;

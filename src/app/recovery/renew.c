@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "http/proto/text.h"
+#include "src/base/entropy.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
+#include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_birth.h"
@@ -22,12 +24,15 @@
 #define EPOCHS_AHEAD 1048576
 /* A rate that was measured over less is not one. */
 #define SPAN_MIN_MS 60000
+/* The key behind the one in force may have been made since, and texts given out by it. */
+#define KEYS_AHEAD 2
 #define WORKER_KEY_BYTES 3
 #define SHOWN_BYTES (4 * LIMIT_TAG_NAME_BYTES + 3)
 
 struct renewing {
     const struct options *options;
     uint64_t now_ms;
+    uint64_t taken_ms; /* when the state was saved; 0: not known */
     struct renewed *to;
     struct fsm *fsm; /* the new state */
     uint32_t worker_count;
@@ -92,51 +97,264 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_
     return known || raise->by_ids;
 }
 
-/* "order goes on from 2001 (was 1001; raised by 1000)" */
-static void tell_tag(struct renewing *renewing, const struct saved_row *row,
-                     const struct tag_row *tag, uint64_t was, uint64_t by)
+static const char *shown_name(const struct tag_row *tag, char shown[SHOWN_BYTES])
 {
-    struct buf *text = &renewing->to->tags;
+    return log_quote(tag->name, tag->name_len, shown, SHOWN_BYTES);
+}
+
+/* "order goes on from 2001 (was 1001, " */
+static void tell_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
+{
     char shown[SHOWN_BYTES];
 
-    buf_printf(text, "  %s goes on from %" PRIu64 " (was %" PRIu64 ", raised by %" PRIu64,
-               log_quote(tag->name, tag->name_len, shown, sizeof shown), tag->max_id, was,
-               tag->max_id - was);
+    buf_printf(&renewing->to->tags, "  %s goes on from %" PRIu64 " (was %" PRIu64 ", ",
+               shown_name(tag, shown), tag->max_id, was);
+}
+
+static void tell_end(struct renewing *renewing, const struct saved_row *row,
+                     const struct tag_row *tag)
+{
+    struct buf *text = &renewing->to->tags;
+
     if (renewing->options->raise.by_time && row->span_ms >= SPAN_MIN_MS) {
         buf_printf(text, "; grew by %" PRIu64 " in %" PRIu64 " min", row->grew,
                    row->span_ms / 60000);
     }
-    if (tag->max_id - was < by) {
-        buf_printf(text, "; NOT by %" PRIu64 ": it ends there, and is exhausted", by);
-    }
     buf_printf(text, ")%s\n", tag->deleted ? ", deleted" : "");
+}
+
+/* By how many ids, or numbers, at most. 0, or why that is not known. */
+static int raise_of(struct renewing *renewing, const struct saved_row *row,
+                    const struct tag_row *tag, uint64_t *ret_ids)
+{
+    if (renew_raise(&renewing->options->raise, row, tag->max_step, ret_ids)) {
+        return 0;
+    }
+    return store_error_set(renewing->error, ERR_INVALID,
+                           "how fast tag \"%.*s\" grew is not known (its node watched for less "
+                           "than a minute, or too many tags): give --raise-ids, too",
+                           tag->name_len, tag->name);
+}
+
+static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag)
+{
+    uint64_t was = tag->max_id;
+    uint64_t by;
+    int err = raise_of(renewing, row, tag, &by);
+
+    if (err != 0) {
+        return err;
+    }
+    tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
+    tell_begin(renewing, tag, was);
+    buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);
+    if (tag->max_id - was < by) {
+        renewing->to->clamped++;
+        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": it ends there, and is exhausted",
+                   by);
+    }
+    tell_end(renewing, row, tag);
+    return 0;
+}
+
+/* --- tags with a date --- */
+
+/* The period of a time, of which so much is over. */
+struct moment {
+    uint32_t period;
+    uint64_t elapsed_ms;
+    uint64_t length_ms;
+};
+
+static bool moment_of(const struct shape *shape, uint64_t wall_ms, struct moment *ret_moment)
+{
+    enum date_part unit = (enum date_part)shape->date.unit;
+    uint64_t local_ms;
+
+    if (!zone_local_ms(shape->date.zone, wall_ms, &local_ms)) {
+        return false;
+    }
+    ret_moment->period = shape_period(unit, local_ms);
+    shape_period_times(unit, local_ms, &ret_moment->elapsed_ms, &ret_moment->length_ms);
+    return true;
+}
+
+static uint32_t period_of(const struct shape *shape, uint64_t max_id)
+{
+    return max_id > 0 ? (uint32_t)((max_id - 1) / shape->numbers) : 0;
+}
+
+/* How many numbers the tag took of its present period, in which time: where a period began in the
+ * time that was watched, max_id jumped, which is no growth. */
+static struct saved_row growth_in_period(const struct renewing *renewing,
+                                         const struct saved_row *row, const struct shape *shape,
+                                         uint64_t max_id)
+{
+    struct saved_row of = *row;
+    struct moment taken = {.elapsed_ms = row->span_ms};
+
+    if (row->grew == 0 || period_of(shape, max_id - row->grew) == period_of(shape, max_id)) {
+        return of;
+    }
+    if (renewing->taken_ms != 0) {
+        (void)moment_of(shape, renewing->taken_ms, &taken);
+    }
+    of.grew = max_id - 1 - (uint64_t)period_of(shape, max_id) * shape->numbers;
+    if (taken.elapsed_ms < of.span_ms) {
+        of.span_ms = taken.elapsed_ms > SPAN_MIN_MS ? taken.elapsed_ms : SPAN_MIN_MS;
+    }
+    return of;
+}
+
+/* Numbers that the tag may have taken of the period, which is no older than it is. If little was
+ * seen of it, it may yet be a tag that uses up its period. */
+static uint64_t numbers_of_time(const struct raise *raise, const struct saved_row *growth,
+                                const struct shape *shape, const struct moment *now)
+{
+    uint64_t time_ms = raise->time_ms < now->elapsed_ms ? raise->time_ms : now->elapsed_ms;
+    double even = (double)shape->numbers * (double)time_ms / (double)now->length_ms;
+    double grown = (double)growth->grew * (double)time_ms / (double)growth->span_ms + 1;
+    double numbers = grown * (double)raise->factor;
+
+    numbers = numbers > even ? numbers : even;
+    return numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
+}
+
+/* The raise in numbers of the present period, of which so many are left: the larger one, unless
+ * that is all of them, and the time says that fewer do. */
+static int raise_in_period(struct renewing *renewing, const struct saved_row *row,
+                           const struct shape *shape, const struct tag_row *tag,
+                           const struct moment *now, uint64_t left, uint64_t *ret_numbers)
+{
+    const struct raise *raise = &renewing->options->raise;
+    struct saved_row growth = growth_in_period(renewing, row, shape, tag->max_id);
+    bool by_time = raise->by_time && growth.span_ms >= SPAN_MIN_MS;
+    uint64_t of_time = by_time ? numbers_of_time(raise, &growth, shape, now) : 0;
+    uint64_t of_ids = raise->by_ids ? raise->ids : 0;
+    char shown[SHOWN_BYTES];
+
+    if (!by_time && !raise->by_ids) {
+        return raise_of(renewing, row, tag, ret_numbers);
+    }
+    *ret_numbers = of_time > of_ids ? of_time : of_ids;
+    if (by_time && of_ids >= left && of_time < left) {
+        *ret_numbers = of_time;
+        buf_printf(&renewing->to->limits,
+                   "- Numbers of %s: raised by %" PRIu64 " alone, by --raise-time, since %" PRIu64
+                   " would use up %" PRIu32 ".\n",
+                   shown_name(tag, shown), of_time, of_ids, now->period);
+    }
+    return 0;
+}
+
+/* A dated number is a period and a counter. All periods up to today's may have begun since: none
+ * before it is gone on with, and in it the counter is raised. */
+static int raise_dated(struct renewing *renewing, const struct saved_row *row,
+                       const struct shape *shape, struct tag_row *tag)
+{
+    char shown[SHOWN_BYTES];
+    struct moment now;
+    uint64_t was = tag->max_id;
+    uint64_t first;
+    uint64_t end;
+    uint64_t by = 0;
+    int err;
+
+    if (!moment_of(shape, renewing->now_ms, &now)) {
+        return store_error_set(renewing->error, ERR_INVALID,
+                               "this machine does not know the time zone %s, by which tag "
+                               "\"%.*s\" counts: install tzdata, and try again",
+                               shape->date.zone, tag->name_len, tag->name);
+    }
+    if (period_of(shape, was) > now.period) { /* by force */
+        now = (struct moment){period_of(shape, was), UINT64_MAX, now.length_ms};
+    }
+    shape_period_ids(shape, was, now.period, &first, &end);
+    first = first < tag_bound(tag) ? first : tag_bound(tag);
+    end = end < tag_bound(tag) ? end : tag_bound(tag);
+    err = raise_in_period(renewing, row, shape, tag, &now, end - first, &by);
+    if (err != 0) {
+        return err;
+    }
+    tag->max_id = by < end - first ? first + by : end;
+    tell_begin(renewing, tag, was);
+    buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
+               now.period);
+    if (tag->max_id == end) {
+        renewing->to->used_up++;
+        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": %s", by,
+                   end == tag_bound(tag) ? "it ends there, and is exhausted"
+                                         : "no number is left until the next period begins");
+        buf_printf(&renewing->to->limits,
+                   "- %s has no number of %" PRIu32 " left. If you know the last one that was "
+                   "given out, set\n  max_id behind it, with force=1.\n",
+                   shown_name(tag, shown), now.period);
+    }
+    tell_end(renewing, row, tag);
+    return 0;
+}
+
+/* --- tags with {key} --- */
+
+/* Its key may have been changed since, once, and no two clusters draw the same one: texts by the
+ * next number would come again. So that one is passed over. keys: of TAG_SHAPE_BYTES_MAX. */
+static int raise_key(struct renewing *renewing, const struct saved_row *row,
+                     const struct shape *shape, struct tag_row *tag, char *keys)
+{
+    uint8_t number = (uint8_t)(shape->key_count - 1 + KEYS_AHEAD);
+    uint64_t was = tag->max_id;
+    struct saved_row growth = *row;
+    char shown[SHOWN_BYTES];
+
+    if (number >= SHAPE_KEYS_MAX) {
+        uint64_t of_key = was - shape_key_first(shape, shape->key_count - 1U);
+
+        if (shape->key_count < SHAPE_KEYS_MAX) {
+            buf_printf(&renewing->to->limits,
+                       "- Texts of %s by key %u, the last one: if it was in force, never set it "
+                       "here. Take a new name.\n",
+                       shown_name(tag, shown), shape->key_count);
+        }
+        growth.grew = growth.grew < of_key ? growth.grew : of_key; /* the rest was a jump */
+        return raise_plain(renewing, &growth, tag);
+    }
+    memcpy(keys, tag->shape, tag->shape_len);
+    entropy_bytes(keys + tag->shape_len, KEYS_AHEAD * SHAPE_KEY_BYTES);
+    tag->shape = keys;
+    tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
+    tag->max_id = shape_key_first(shape, number);
+    tag->max = shape_key_first(shape, number + 1U);
+    tell_begin(renewing, tag, was);
+    buf_printf(&renewing->to->tags, "by key %u: key %u may have been in force since", number,
+               number - 1);
+    tell_end(renewing, row, tag);
+    return 0;
 }
 
 static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 {
+    char keys[TAG_SHAPE_BYTES_MAX];
+    struct shape shape = {0};
     BUF_LOCAL(value);
     struct tag_row tag;
-    uint64_t was;
-    uint64_t by;
     int err = tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
                              row->value_len, &tag);
 
+    if (err == 0 && tag.shape_len > 0) {
+        err = tag_shape(tag.shape, tag.shape_len, &shape, NULL);
+    }
     if (err != 0) {
         return fail_row(renewing, row, err);
     }
-    if (!renew_raise(&renewing->options->raise, row, tag.max_step, &by)) {
-        return store_error_set(renewing->error, ERR_INVALID,
-                               "how fast tag \"%.*s\" grew is not known (its node watched for less "
-                               "than a minute, or too many tags): give --raise-ids, too",
-                               tag.name_len, tag.name);
+    err = shape.date.count > 0 ? raise_dated(renewing, row, &shape, &tag)
+          : shape.has_key      ? raise_key(renewing, row, &shape, &tag, keys)
+                               : raise_plain(renewing, row, &tag);
+    if (err != 0) {
+        return err;
     }
-    was = tag.max_id;
-    tag.max_id = by < tag_bound(&tag) - was ? was + by : tag_bound(&tag);
     tag.generation += tag.generation < UINT32_MAX;
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
-    renewing->to->clamped += tag.max_id - was < by;
-    tell_tag(renewing, row, &tag, was, by);
     row_put(&value, tag_row_format(&tag), &tag);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
     return err == 0 ? 0 : fail_row(renewing, row, err);
@@ -373,6 +591,7 @@ int renew(const struct saved *saved, const struct options *options, uint64_t now
 {
     struct renewing renewing = {.options = options,
                                 .now_ms = now_ms,
+                                .taken_ms = saved->wall_ms,
                                 .to = ret_renewed,
                                 .fsm = fsm_new(),
                                 .error = ret_error};
@@ -395,4 +614,5 @@ void renewed_release(struct renewed *renewed)
 {
     buf_free(&renewed->rows);
     buf_free(&renewed->tags);
+    buf_free(&renewed->limits);
 }

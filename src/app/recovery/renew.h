@@ -3,7 +3,9 @@
  * handed out that the old one may have handed out since.
  *
  *   tags, deleted ones too   max_id is raised, the generation too; nobody holds a segment, so a tag
- *                            that was changing to strict is strict
+ *                            that was changing to strict is strict. With a date it goes on in
+ *                            today's period, and the counter in that is raised. With {key} it
+ *                            goes on by the key after the next, which may have been in force
  *   worker ids               all of the layout, also those that the state does not know: released,
  *                            under a later epoch, and with nothing to be stamped at or before now
  *   idempotency keys         kept: who asks again with one gets the ids that were its own (or
@@ -18,7 +20,7 @@
  *
  * Failure modes: ERR_CORRUPT, ERR_BAD_VERSION: the rows do not make a state. ERR_CLOCK_BACKWARDS:
  * this machine's clock is before the time when the state was taken. ERR_INVALID: the raise is by
- * time, and how fast a tag grew is not known. Thread: main.
+ * time, and how fast a tag grew is not known; or a zone of a date is not known here. Thread: main.
  */
 #ifndef LEAFD_APP_RECOVERY_RENEW_H
 #define LEAFD_APP_RECOVERY_RENEW_H
@@ -32,11 +34,13 @@
 struct renewed {
     struct buf rows; /* records, as STORE_INSTALL takes them; owned */
     uint64_t digest;
-    struct uid uid;  /* of the new cluster */
-    struct buf tags; /* the text about them; owned */
+    struct uid uid;    /* of the new cluster */
+    struct buf tags;   /* the text about them; owned */
+    struct buf limits; /* what of them the raise does not cover, and what to do; owned */
     size_t row_count;
     size_t tag_count; /* that are not deleted, */
     size_t clamped;   /* and of these: could not be raised so far */
+    size_t used_up;   /* have no number left in today's period, or at all */
     size_t keys;      /* kept, or dropped */
     size_t workers;
 };

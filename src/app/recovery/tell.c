@@ -107,7 +107,10 @@ void tell_source(const struct options *options, const struct saved *saved,
     buf_printf(out, "\n%zu tags:\n", renewed->tag_count);
     buf_put(out, renewed->tags.data, renewed->tags.len);
     if (renewed->clamped > 0) {
-        buf_printf(out, "%zu tags could NOT be raised so far: they end at 9223372036854775807.\n",
+        buf_printf(out,
+                   "%zu tags could NOT be raised so far: they end there, and are exhausted. If you "
+                   "know the last\nid that was handed out of one, set max_id behind it, with "
+                   "force=1.\n",
                    renewed->clamped);
     }
     if (renewed->workers > 0) {
@@ -148,8 +151,8 @@ static void tell_time(const struct raise *raise, uint64_t age, struct buf *out)
     }
 }
 
-void tell_limits(const struct options *options, const struct saved *saved, uint64_t now_ms,
-                 struct buf *out)
+void tell_limits(const struct options *options, const struct saved *saved,
+                 const struct renewed *renewed, uint64_t now_ms, struct buf *out)
 {
     const struct raise *raise = &options->raise;
     const char *since = options->command == OPTIONS_RESTORE ? "after the backup was taken"
@@ -163,9 +166,12 @@ void tell_limits(const struct options *options, const struct saved *saved, uint6
     if (raise->by_time) {
         tell_time(raise, age_ms(saved, now_ms), out);
     }
+    buf_put(out, renewed->limits.data, renewed->limits.len);
     buf_printf(out,
                "- Tags that were made %s: they are not known here. Whoever makes one again\n"
-               "  must give it a max_id above all that was handed out.\n"
+               "  must give it a max_id above all that was handed out; one with a secret shape "
+               "another text, too,\n  since its key is another one.\n"
+               "- Texts of a tag with {key} whose key was changed more than once since.\n"
                "- Old nodes that still run: they go on handing out what they hold. Stop them "
                "first, all of them.\n"
                "- Generators of snowflake ids that hold a worker id of the old cluster: have them "

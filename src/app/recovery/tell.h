@@ -18,8 +18,8 @@ void tell_source(const struct options *options, const struct saved *saved,
                  const struct renewed *renewed, uint64_t now_ms, struct buf *out);
 
 /* What it cannot cover. */
-void tell_limits(const struct options *options, const struct saved *saved, uint64_t now_ms,
-                 struct buf *out);
+void tell_limits(const struct options *options, const struct saved *saved,
+                 const struct renewed *renewed, uint64_t now_ms, struct buf *out);
 
 /* It is written (or would be), and what follows. */
 void tell_result(const struct options *options, const struct fresh *fresh,

@@ -130,6 +130,25 @@ uint32_t shape_period(enum date_part unit, uint64_t local_ms)
                : (year * 100 + (unsigned)tm.tm_mon + 1) * 100 + (unsigned)tm.tm_mday;
 }
 
+void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
+                        uint64_t *ret_length_ms)
+{
+    uint32_t period = shape_period(DATE_DAY, local_ms);
+    struct tm begin = {.tm_year = (int)(period / 10000) - 1900, .tm_mday = 1};
+    struct tm next;
+    time_t began;
+
+    begin.tm_mon = unit >= DATE_MONTH ? (int)(period / 100 % 100) - 1 : 0;
+    begin.tm_mday = unit == DATE_DAY ? (int)(period % 100) : 1;
+    next = begin;
+    next.tm_year += unit == DATE_YEAR;
+    next.tm_mon += unit == DATE_MONTH;
+    next.tm_mday += unit == DATE_DAY;
+    began = timegm(&begin);
+    *ret_elapsed_ms = local_ms - (uint64_t)began * 1000;
+    *ret_length_ms = (uint64_t)(timegm(&next) - began) * 1000;
+}
+
 bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
 {
     return period >= shape_period(unit, utc_ms > DAY_MS ? utc_ms - DAY_MS : 0) &&

@@ -63,6 +63,10 @@ bool shape_date_read(const struct shape_date *date, const char *text, size_t tex
  * the last one. */
 uint32_t shape_period(enum date_part unit, uint64_t local_ms);
 
+/* How long ago, by the same clock, the period of that time began, and how long such a one lasts. */
+void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
+                        uint64_t *ret_length_ms);
+
 /* Clocks of all zones are within a day of UTC: does one of them say so, or may do? */
 bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms);
 

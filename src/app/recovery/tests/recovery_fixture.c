@@ -80,6 +80,37 @@ void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum
     fixture_apply(fixture, &command);
 }
 
+void fixture_put_shaped(struct fixture *fixture, const char *tag, const char *shape,
+                        uint64_t max_id, enum tag_mode mode)
+{
+    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS, .force = true};
+    char bytes[TAG_SHAPE_BYTES_MAX];
+    struct tag_put put = {.name = tag,
+                          .name_len = (uint16_t)strlen(tag),
+                          .fields = TAG_FIELD_MAX_ID | TAG_FIELD_MODE | TAG_FIELD_SHAPE,
+                          .mode = (uint8_t)mode,
+                          .max_id = max_id,
+                          .shape = bytes,
+                          .shape_len = (uint16_t)strlen(shape)};
+    struct buf command = BUF_INIT;
+
+    for (uint16_t to = fsm_level(fixture->fsm) + 1; to <= 5; to++) {
+        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
+        fixture_apply(fixture, &command);
+    }
+    memcpy(bytes, shape, put.shape_len);
+    if (strstr(shape, "{secret") != NULL) {
+        memset(bytes + put.shape_len, 0, 1 + SHAPE_KEY_BYTES);
+        memcpy(bytes + put.shape_len + 1, tag,
+               put.name_len < SHAPE_KEY_BYTES ? put.name_len : SHAPE_KEY_BYTES);
+        put.shape_len = (uint16_t)(put.shape_len + 1 + SHAPE_KEY_BYTES);
+    }
+    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &list);
+    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED, &put);
+    command_items_end(&command);
+    fixture_apply(fixture, &command);
+}
+
 void fixture_delete(struct fixture *fixture, const char *tag)
 {
     const struct delete_command deletion = {tag, (uint16_t)strlen(tag), FIXTURE_LOG_MS};

@@ -349,6 +349,255 @@ static void test_how_far_a_tag_is_raised(void **state)
     }
 }
 
+/* NOW is 2023-11-14T23:13:20Z, and 2023-11-15T00:13:20 in Berlin; the log's time an hour before. */
+#define TODAY 20231114ULL
+#define BERLIN_TODAY 20231115ULL
+#define HOUR_MS 3600000ULL
+
+/* The saved row of a tag, to say how it grew. */
+static struct saved_row *saved_tag(struct fixture *fixture, const char *name)
+{
+    struct saved *saved = fixture_saved(fixture);
+
+    for (size_t i = 0; i < saved->count; i++) {
+        if (saved->rows[i].key[0] == FSM_TABLE_TAGS && saved->rows[i].key_len == 1 + strlen(name) &&
+            memcmp(saved->rows[i].key + 1, name, strlen(name)) == 0) {
+            return &saved->rows[i];
+        }
+    }
+    fail_msg("no tag %s", name);
+    return NULL;
+}
+
+/* One dated tag, and where it goes on. Growth is of the last two hours. */
+static const struct dated_case {
+    const char *shape;
+    uint64_t max_id;
+    struct raise raise;
+    uint64_t grew; /* UINT64_MAX: not known */
+    uint64_t wanted;
+    const char *said;
+} dated_cases[] = {
+    /* the same period: the counter is raised */
+    {"{year}-{id:6}", 2023000042, {.by_ids = true, .ids = 1000}, 0, 2023001042, "1000 in 2023)"},
+    {"{year}{month}{day}{id:4}",
+     TODAY * 10000 + 7,
+     {.by_ids = true, .ids = 10},
+     0,
+     TODAY * 10000 + 17,
+     "raised by 10 in 20231114)"},
+    /* a period began since: none of its first numbers comes again */
+    {"{year@Europe/Berlin}{month}{day}{id:4}",
+     TODAY * 10000 + 7,
+     {.by_ids = true, .ids = 10},
+     0,
+     BERLIN_TODAY * 10000 + 11,
+     "raised by 10 in 20231115)"},
+    {"{year@Europe/Berlin}{month}{day}{id:4}",
+     TODAY * 10000 + 7,
+     {.by_ids = true},
+     0,
+     BERLIN_TODAY * 10000 + 1,
+     "raised by 0 in 20231115)"},
+    {"{year}{id:6}", 2021000042, {.by_ids = true, .ids = 10}, 0, 2023000011, "10 in 2023)"},
+    {"{year}{id:6}", 1, {.by_ids = true, .ids = 10}, 0, 2023000011, "raised by 10 in 2023)"},
+    /* one that is to come, by force, stays */
+    {"{year}{id:6}", 2025000042, {.by_ids = true, .ids = 10}, 0, 2025000052, "10 in 2025)"},
+    /* never into the next period */
+    {"{year}{id:6}",
+     2023000042,
+     {.by_ids = true, .ids = 1000000000},
+     0,
+     2024000000,
+     "NOT by 1000000000: no number is left until the next period begins"},
+    {"{year}{id:6}", 2023000042, {.by_ids = true, .ids = 999958}, 0, 2024000000, "NOT by 999958"},
+    {"{year}{id:6}", 2023000042, {.by_ids = true, .ids = 999957}, 0, 2023999999, "999957 in 2023)"},
+    {"{year}{id:6}", 9999999999, {.by_ids = true, .ids = 5}, 0, 10000000000, "and is exhausted"},
+    /* by time: as measured, or as if the period were used up evenly */
+    {"{year}{id:6}",
+     2023004000,
+     {.by_time = true, .time_ms = HOUR_MS, .factor = 10},
+     3000,
+     2023004000 + 15011,
+     "raised by 15011 in 2023; grew by 3000 in 120 min)"},
+    {"{year}{id:6}",
+     2023004000,
+     {.by_time = true, .time_ms = HOUR_MS, .factor = 10},
+     0,
+     2023004000 + 115,
+     "raised by 115 in 2023; grew by 0 in 120 min)"},
+    /* a period is no older than it is: 800 s are over of the day */
+    {"{year@Europe/Berlin}{month}{day}{id:4}",
+     TODAY * 10000 + 7,
+     {.by_time = true, .time_ms = 24 * HOUR_MS, .factor = 10},
+     0,
+     BERLIN_TODAY * 10000 + 1 + 93,
+     "raised by 93 in 20231115"},
+    {"{year@Europe/Berlin}{month}{day}{id:4}",
+     TODAY * 10000 + 7000,
+     {.by_time = true, .time_ms = 24 * HOUR_MS, .factor = 10},
+     72,
+     BERLIN_TODAY * 10000 + 1 + 93,
+     "raised by 93 in 20231115"},
+    {"{year@Europe/Berlin}{month}{day}{id:4}",
+     TODAY * 10000 + 7000,
+     {.by_time = true, .time_ms = 24 * HOUR_MS, .factor = 10},
+     720,
+     BERLIN_TODAY * 10000 + 1 + 811,
+     "raised by 811 in 20231115"},
+    /* a period that began while it was measured is no growth by a jump */
+    {"{year}{id:6}",
+     2023000042,
+     {.by_time = true, .time_ms = HOUR_MS, .factor = 1},
+     2023000041,
+     2023000042 + 115,
+     "raised by 115 in 2023; grew"},
+    /* both: the larger, but where that is all that is left */
+    {"{year}{id:6}",
+     2023000042,
+     {.by_time = true, .by_ids = true, .ids = 1000, .time_ms = HOUR_MS, .factor = 10},
+     0,
+     2023001042,
+     "raised by 1000 in 2023"},
+    {"{year}{id:6}",
+     2023000042,
+     {.by_time = true, .by_ids = true, .ids = 1000000, .time_ms = HOUR_MS, .factor = 10},
+     0,
+     2023000042 + 115,
+     "raised by 115 in 2023"},
+    {"{year}{id:6}",
+     2023000042,
+     {.by_time = true, .by_ids = true, .ids = 1000, .time_ms = HOUR_MS, .factor = 10},
+     UINT64_MAX,
+     2023001042,
+     "raised by 1000 in 2023"},
+};
+
+static void test_a_date_goes_on_in_todays_period(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof dated_cases / sizeof dated_cases[0]; i++) {
+        const struct dated_case *is = &dated_cases[i];
+        const struct options options = {.raise = is->raise};
+        struct fixture fixture;
+        struct saved_row *row;
+        struct renewed of;
+        struct fsm *fsm;
+
+        fixture_begin(&fixture);
+        fixture_put_shaped(&fixture, "d", is->shape, is->max_id, TAG_MODE_STRICT);
+        row = saved_tag(&fixture, "d");
+        row->grew = is->grew;
+        row->span_ms = is->grew == UINT64_MAX ? 0 : 2 * HOUR_MS;
+        fsm = renewed(&fixture, &options, &of);
+        if (tag_of(fsm, "d")->max_id != is->wanted || !has_text(&of, is->said)) {
+            fail_msg("case %zu: %llu: %.*s", i, (unsigned long long)tag_of(fsm, "d")->max_id,
+                     (int)of.tags.len, (const char *)of.tags.data);
+        }
+        fsm_free(fsm);
+        renewed_release(&of);
+        fixture_end(&fixture);
+    }
+}
+
+static void test_what_a_raise_of_dates_does_not_cover_is_named(void **state)
+{
+    struct options options = {
+        .raise = {.by_ids = true, .by_time = true, .ids = 1000000, .time_ms = 1, .factor = 1}};
+    struct fixture fixture;
+    struct renewed of;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put_shaped(&fixture, "inv", "{year}{id:6}", 2023000042, TAG_MODE_STRICT);
+    saved_tag(&fixture, "inv")->span_ms = HOUR_MS;
+    fsm_free(renewed(&fixture, &options, &of));
+    assert_non_null(memmem(of.limits.data, of.limits.len, "\"inv\": raised by", 16));
+    renewed_release(&of);
+    options.raise.by_time = false;
+    fsm_free(renewed(&fixture, &options, &of));
+    assert_int_equal(of.used_up, 1);
+    assert_non_null(memmem(of.limits.data, of.limits.len, "\"inv\" has no number of 2023", 28));
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+/* Numbers of the text of an id, by the keys that its tag has now. */
+static void put_id(const struct tag_row *tag, uint64_t id, char text[SHAPE_ID_BYTES_MAX + 1])
+{
+    struct ff1 *ff1 = ff1_new();
+    struct shape shape;
+
+    assert_int_equal(tag_shape(tag->shape, tag->shape_len, &shape, NULL), 0);
+    shape_prepare(&shape, id, ff1);
+    text[shape_put(&shape, ff1, id, text)] = '\0';
+    ff1_free(ff1);
+}
+
+/* The old cluster may have made the next key, and given out texts by it. */
+static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state)
+{
+    char before[SHAPE_ID_BYTES_MAX + 1];
+    char text[SHAPE_ID_BYTES_MAX + 1];
+    struct fixture fixture;
+    const struct tag_row *tag;
+    struct renewed of;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put_shaped(&fixture, "c", "A{key}-{secret:6}", 42, TAG_MODE_TREND);
+    fixture_put_shaped(&fixture, "plain", "{secret:6}", 42, TAG_MODE_STRICT);
+    put_id(tag_of(fixture.fsm, "c"), 7, before);
+    fsm = renewed(&fixture, &by_ids, &of);
+    tag = tag_of(fsm, "c");
+    assert_int_equal(tag_key_number(tag), 2);
+    assert_int_equal(tag->max_id, 2000000);
+    assert_int_equal(tag->max, 3000000);
+    put_id(tag, tag->max_id, text);
+    assert_memory_equal(text, "A2-", 3);
+    put_id(tag, 7, text); /* what was given out is read as it was */
+    assert_string_equal(text, before);
+    assert_true(has_text(&of, "(was 42, by key 2: key 1 may have been in force since)"));
+    assert_int_equal(tag_of(fsm, "plain")->max_id, 1042);
+    assert_int_equal(of.limits.len, 0);
+    fsm_free(fsm);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+/* Renewed again and again, until there is no further key. */
+static void test_the_last_key_is_named(void **state)
+{
+    static const unsigned numbers[] = {2, 4, 6, 8, 8};
+    struct fixture fixture;
+    struct renewed of;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put_shaped(&fixture, "c", "A{key}-{secret:6}", 42, TAG_MODE_TREND);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct fsm *fsm = renewed(&fixture, &by_ids, &of);
+        struct reader reader;
+        struct store_row row;
+
+        assert_int_equal(tag_key_number(tag_of(fsm, "c")), numbers[i]);
+        assert_int_equal(tag_of(fsm, "c")->max_id, numbers[i] * 1000000 + (i == 4 ? 1000 : 0));
+        assert_true((of.limits.len > 0) == (i == 4));
+        fsm_free(fsm);
+        saved_free(&fixture.saved);
+        reader_init(&reader, of.rows.data, of.rows.len);
+        while (store_rows_next(&reader, &row)) {
+            saved_add(&fixture.saved, row.key, row.key_len, row.value, row.value_len);
+        }
+        if (i == 4) {
+            assert_non_null(memmem(of.limits.data, of.limits.len, "\"c\" by key 9, the last", 22));
+        }
+        renewed_release(&of);
+    }
+    fixture_end(&fixture);
+}
+
 static void expect_refused(struct fixture *fixture, const struct options *options, uint64_t now_ms,
                            int err, const char *text)
 {
@@ -372,6 +621,8 @@ static void test_what_is_refused(void **state)
     fixture_put(&fixture, "a", 5, TAG_MODE_TREND);
     expect_refused(&fixture, &by_time, FIXTURE_NOW_MS, ERR_INVALID, "\"a\" grew is not known");
     expect_refused(&fixture, &by_ids, FIXTURE_LOG_MS - 1, ERR_CLOCK_BACKWARDS, "set the clock");
+    fixture_put_shaped(&fixture, "d", "{year@Europe/Nowhere}{id:6}", 1, TAG_MODE_STRICT);
+    expect_refused(&fixture, &by_ids, FIXTURE_NOW_MS, ERR_INVALID, "zone Europe/Nowhere, by");
     saved_add(&fixture.saved, "zzz", 3, "1", 1);
     expect_refused(&fixture, &by_ids, FIXTURE_NOW_MS, ERR_NEWER, "row zzz");
     fixture_end(&fixture);
@@ -411,6 +662,10 @@ int main(void)
         cmocka_unit_test(test_named_layouts_are_kept),
         cmocka_unit_test(test_keys_are_kept_or_dropped_and_sessions_gone),
         cmocka_unit_test(test_how_far_a_tag_is_raised),
+        cmocka_unit_test(test_a_date_goes_on_in_todays_period),
+        cmocka_unit_test(test_what_a_raise_of_dates_does_not_cover_is_named),
+        cmocka_unit_test(test_a_key_that_may_have_been_made_since_is_passed_over),
+        cmocka_unit_test(test_the_last_key_is_named),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_rows_that_come_in_any_order),
     };

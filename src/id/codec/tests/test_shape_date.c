@@ -175,6 +175,38 @@ static void has_ids(const struct shape *shape, uint64_t max_id, uint32_t period,
     assert_int_equal(got_end, end);
 }
 
+static void test_times_of_a_period(void **state)
+{
+    static const struct {
+        enum date_part unit;
+        uint64_t ms;
+        uint64_t elapsed_ms;
+        uint64_t days; /* of the period */
+    } cases[] = {
+        {DATE_DAY, 0, 0, 1},
+        {DATE_MONTH, 0, 0, 31},
+        {DATE_YEAR, 0, 0, 365},
+        {DATE_DAY, DAY_MS - 1, DAY_MS - 1, 1},
+        {DATE_MONTH, 1709164800000 /* 2024-02-29 */, 28 * DAY_MS, 29},
+        {DATE_YEAR, 1709164800001, 59 * DAY_MS + 1, 366},
+        {DATE_YEAR, 1735689599999 /* 2024-12-31T23:59:59.999 */, 366 * DAY_MS - 1, 366},
+        {DATE_MONTH, 1735689599999, 31 * DAY_MS - 1, 31},
+        {DATE_YEAR, 253402300799999 /* the last of 9999 */, 365 * DAY_MS - 1, 365},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t elapsed_ms;
+        uint64_t length_ms;
+
+        shape_period_times(cases[i].unit, cases[i].ms, &elapsed_ms, &length_ms);
+        if (elapsed_ms != cases[i].elapsed_ms || length_ms != cases[i].days * DAY_MS) {
+            fail_msg("case %zu: %llu of %llu", i, (unsigned long long)elapsed_ms,
+                     (unsigned long long)length_ms);
+        }
+    }
+}
+
 static void test_ids_of_a_period(void **state)
 {
     struct shape shape = parsed("{year}-{id:2}");
@@ -217,9 +249,13 @@ static void test_random_ids_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),           cmocka_unit_test(test_what_is_no_text),
-        cmocka_unit_test(test_what_is_no_date), cmocka_unit_test(test_periods),
-        cmocka_unit_test(test_ids_of_a_period), cmocka_unit_test(test_random_ids_come_back),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_what_is_no_text),
+        cmocka_unit_test(test_what_is_no_date),
+        cmocka_unit_test(test_periods),
+        cmocka_unit_test(test_times_of_a_period),
+        cmocka_unit_test(test_ids_of_a_period),
+        cmocka_unit_test(test_random_ids_come_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
