@@ -145,7 +145,11 @@ def test_a_date_that_may_not_be(make_cluster):
     cluster = make_cluster(1)
     wait_level(cluster, 4)
     node = cluster.nodes[0]
-    for shape, why in [("{year@Europe/Nowhere}{id:6}", "no such zone"),
+    for shape, why in [("{year@Europe/Nowhere}{id:6}", "database (tzdata) has no Europe/Nowhere"),
+                       ("{year@posix/UTC}{id:6}", "no zone that is the same on all machines"),
+                       *((f"{{year@{name}}}{{id:6}}", f"(tzdata) has no {name}")
+                         for name in ("GMT+8", "UTC+8", "UTC-8", "CST8", "XYZ-3", "+8", "08", "Z",
+                                      "Europe", "EST5EDT4", "zone", "leapseconds")),
                        ("{year@../../etc/passwd}{id:6}", "a zone is a name"),
                        ("{year@right/UTC}{id:6}", "no zone that is the same on all machines"),
                        ("{year@localtime}{id:6}", "no zone that is the same on all machines"),
@@ -166,6 +170,33 @@ def test_a_date_that_may_not_be(make_cluster):
         assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
+
+
+def test_a_zone_that_one_node_does_not_have(make_cluster):
+    """The leader judges, whatever node is asked; a list that has such a tag is refused as a
+    whole."""
+    cluster = make_cluster(start=False)
+    cluster.nodes[2].prefix = ["env", "TZDIR=/nonexistent"]
+    cluster.start()
+    wait_level(cluster, 4)
+    for number in range(2):
+        leader = cluster.leader()
+        bare = leader is cluster.nodes[2]
+        for node in cluster.nodes:
+            name = f"z{number}{node.id}"
+            fields = {"mode": "strict", "shape": "{year@Asia/Tokyo}{id:6}"}
+            answer = node.http("PUT", f"/api/tags/{name}", fields)
+            assert answer.status == (400 if bare else 201), (leader.id, node.id, answer)
+            answer = node.http("POST", "/api/tags",
+                               [{"tag": f"p{name}"}, {"tag": f"q{name}", **fields}])
+            assert answer.status == (400 if bare else 200), (leader.id, node.id, answer)
+            assert not bare or "item 1: " in answer.json()["message"], answer
+            assert node.get(f"/api/tags/p{name}").status == (404 if bare else 200)
+        target = cluster.nodes[1 if bare else 2]
+        answer = leader.http("POST", "/api/cluster/leader", {"id": target.id})
+        assert answer.status == 200, answer
+        wait_until(lambda: cluster.leader() is not leader, 20, "another leader")
+    cluster.wait_ready()
 
 
 def keep_taking(node, tag, taken, failed, stop):

@@ -8,7 +8,6 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/entropy.h"
-#include "src/base/zone.h"
 
 static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
@@ -38,11 +37,13 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
 }
 
 /* Files beside the database's zones: this machine's own one, and clocks that count leap seconds,
- * by which a date would begin half a minute late. */
+ * by which a date would begin half a minute late. Whether there is a zone at all, the leader
+ * says (raft/cluster/dates.h). */
 static bool is_zone_of_all(const char *zone)
 {
-    return strncmp(zone, "right/", strlen("right/")) != 0 && strcmp(zone, "localtime") != 0 &&
-           strcmp(zone, "posixrules") != 0;
+    return strncmp(zone, "right/", strlen("right/")) != 0 &&
+           strncmp(zone, "posix/", strlen("posix/")) != 0 && strcmp(zone, "localtime") != 0 &&
+           strcmp(zone, "posixrules") != 0 && strcmp(zone, "Factory") != 0;
 }
 
 static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
@@ -50,7 +51,6 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the shape of a tag is not a string";
     struct shape shape;
-    uint64_t local_ms;
 
     field->text = json_string_value(value);
     field->len = json_string_length(value);
@@ -61,11 +61,6 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
         return body_fail(ret_fault, "bad_request",
                          "shape=%s: %s is no zone that is the same on all machines",
                          body_show(value, shown), shape.date.zone);
-    }
-    if (!zone_local_ms(shape.date.zone, 0, &local_ms)) {
-        return body_fail(ret_fault, "bad_request",
-                         "shape=%s: this node's time zone database has no such zone",
-                         body_show(value, shown));
     }
     field->number = shape.secret;
     return 0;

@@ -3,6 +3,9 @@
  */
 #include "raft/cluster/dates.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/base/zone.h"
@@ -11,7 +14,12 @@
 
 void dates_init(struct dates *dates, const struct ground *on)
 {
-    *dates = (struct dates){.on = on};
+    *dates = (struct dates){.on = on, .zones = zones_new()};
+}
+
+void dates_free(struct dates *dates)
+{
+    zones_free(dates->zones);
 }
 
 void dates_turn(struct dates *dates)
@@ -50,9 +58,52 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
     now_ms = clock_now_ms(dates->on->real_clock);
-    if (!zone_local_ms(shape.date.zone, dates->log_ms + (now_ms - dates->seen_ms), &local_ms)) {
+    if (!zones_local_ms(dates->zones, shape.date.zone, dates->log_ms + (now_ms - dates->seen_ms),
+                        &local_ms)) {
         complain(dates, shape.date.zone, now_ms);
         return 0;
     }
     return shape_period((enum date_part)shape.date.unit, local_ms);
+}
+
+/* The zone of a name's first shape; "": none. */
+static void new_zone(const struct fsm *fsm, const struct tag_put *put,
+                     char ret_zone[SHAPE_ZONE_BYTES_MAX + 1])
+{
+    struct shape shape;
+
+    ret_zone[0] = '\0';
+    if ((put->fields & TAG_FIELD_SHAPE) != 0 && fsm_tag(fsm, put->name, put->name_len) == NULL &&
+        tag_shape(put->shape, put->shape_len, &shape, NULL) == 0) {
+        memcpy(ret_zone, shape.date.zone, sizeof shape.date.zone);
+    }
+}
+
+bool dates_refuse(const struct fsm *fsm, const void *data, size_t len,
+                  struct put_result *ret_refused)
+{
+    char known[SHAPE_ZONE_BYTES_MAX + 1] = ""; /* the last one: a list has the same again */
+    char zone[SHAPE_ZONE_BYTES_MAX + 1];
+    struct command command;
+    struct tag_put put;
+    uint32_t at = 0;
+
+    if (!command_is_put((enum command_type)command_type(data, len)) ||
+        command_read(data, len, &command) != 0) {
+        return false;
+    }
+    for (; command_next(&command.list, &put); at++) {
+        new_zone(fsm, &put, zone);
+        if (strcmp(zone, known) == 0 || zone[0] == '\0') {
+            continue;
+        }
+        if (!zone_is_known(zone)) {
+            *ret_refused = (struct put_result){.status = ERR_INVALID, .failed_at = at};
+            (void)snprintf(ret_refused->why, sizeof ret_refused->why,
+                           "the leader's time zone database (tzdata) has no %s", zone);
+            return true;
+        }
+        memcpy(known, zone, sizeof known);
+    }
+    return false;
 }

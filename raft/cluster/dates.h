@@ -17,19 +17,29 @@
 #define LEAFD_RAFT_CLUSTER_DATES_H
 
 #include "raft/cluster/ground.h"
+#include "src/base/zone.h"
+#include "src/id/codec/command.h"
 
 struct dates {
     const struct ground *on;
-    uint64_t log_ms;  /* the log's time when it was last seen to change; 0: it has none */
-    uint64_t seen_ms; /* and when that was, by the node's clock */
-    uint64_t said_ms; /* when a zone was last complained of; 0: never */
+    struct zones *zones; /* owned */
+    uint64_t log_ms;     /* the log's time when it was last seen to change; 0: it has none */
+    uint64_t seen_ms;    /* and when that was, by the node's clock */
+    uint64_t said_ms;    /* when a zone was last complained of; 0: never */
 };
 
 void dates_init(struct dates *dates, const struct ground *on);
+void dates_free(struct dates *dates);
 
 void dates_turn(struct dates *dates);
 
 /* 0: the tag has no date, or what it is now is not known. data: struct dates. */
 uint32_t dates_period(void *data, const char *name, size_t name_len);
+
+/* Is the command one that gives a name a zone that this system does not have? Leaders ask before a
+ * command is in the log, so that it is judged the same whatever node was asked. True: the result
+ * says so, as if apply had. */
+bool dates_refuse(const struct fsm *fsm, const void *data, size_t len,
+                  struct put_result *ret_refused);
 
 #endif

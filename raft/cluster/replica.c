@@ -843,6 +843,7 @@ void replica_close(struct replica *replica)
     driver_close(&replica->driver);
     growth_free(&replica->growth);
     strict_free(replica->strict);
+    dates_free(&replica->dates);
     prefetch_free(replica->prefetch);
     allocator_free(replica->allocator);
     lease_free(replica->lease);

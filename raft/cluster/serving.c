@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "raft/cluster/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/id/codec/command.h"
@@ -348,16 +349,30 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     return true;
 }
 
+/* A put that this leader must not propose is answered as one that apply refused. */
+static void answer_refused(struct work *work, const struct put_result *refused)
+{
+    BUF_LOCAL(reply);
+
+    put_result_encode(refused, &reply);
+    finish(work, 0, driver_applied(work->serving->on->driver)->index, reply.data, reply.len);
+}
+
 /* What would make the state larger than it may be is refused here, before it is in the log: apply
- * knows no bound of one node. */
+ * knows no bound of one node, nor its time zones. */
 static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
     const struct buf *payload = entry_of(work);
+    struct put_result refused;
     uint64_t adds_bytes = 0;
     struct fsm_usage usage;
 
     work->admitted = true;
+    if (dates_refuse(on->fsm, payload->data, payload->len, &refused)) {
+        answer_refused(work, &refused);
+        return;
+    }
     if (on->memory_bytes > 0) {
         adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
     }

@@ -1,15 +1,69 @@
 /*
- * zone.c - see zone.h. GLib reads the database, once for each zone, and keeps what it read.
+ * zone.c - see zone.h. GLib reads the database; it forgets a zone that nobody holds.
  */
 #include "src/base/zone.h"
 
+#include <fcntl.h>
 #include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+
+#define DATABASE "/usr/share/zoneinfo" /* where GLib looks, too, without TZDIR */
+#define FILE_MAGIC "TZif"              /* RFC 8536 */
+
+/* One zone, read, and what its clocks show in this second. */
+struct zone {
+    char name[ZONE_NAME_BYTES_MAX + 1];
+    GTimeZone *found; /* NULL: the system knows no such zone */
+    uint64_t second;  /* UTC, of which: */
+    int64_t ahead_ms;
+};
+
+struct zones {
+    struct zone list[ZONES_MAX];
+    unsigned count;
+    unsigned oldest; /* once there are ZONES_MAX: the one that the next new one replaces */
+};
+
+/* By how much its clocks are ahead of UTC then. */
+static int64_t ahead_ms(GTimeZone *zone, uint64_t utc_s)
+{
+    gint interval = g_time_zone_find_interval(zone, G_TIME_TYPE_UNIVERSAL, (gint64)utc_s);
+
+    return (int64_t)g_time_zone_get_offset(zone, interval) * 1000;
+}
+
+static uint64_t local(uint64_t utc_ms, int64_t ahead)
+{
+    int64_t local_ms = (int64_t)utc_ms + ahead;
+
+    return local_ms > 0 ? (uint64_t)local_ms : 0;
+}
+
+bool zone_is_known(const char *zone)
+{
+    const char *database = getenv("TZDIR");
+    char path[256];
+    char magic[sizeof FILE_MAGIC - 1];
+    int len = snprintf(path, sizeof path, "%s/%s", database != NULL ? database : DATABASE, zone);
+    int fd =
+        len > 0 && (size_t)len < sizeof path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    bool known = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
+                 memcmp(magic, FILE_MAGIC, sizeof magic) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return known;
+}
 
 bool zone_local_ms(const char *zone, uint64_t utc_ms, uint64_t *ret_local_ms)
 {
     GTimeZone *found;
-    gint interval;
-    int64_t local_ms;
 
     if (zone[0] == '\0') {
         *ret_local_ms = utc_ms;
@@ -19,9 +73,70 @@ bool zone_local_ms(const char *zone, uint64_t utc_ms, uint64_t *ret_local_ms)
     if (found == NULL) {
         return false;
     }
-    interval = g_time_zone_find_interval(found, G_TIME_TYPE_UNIVERSAL, (gint64)(utc_ms / 1000));
-    local_ms = (int64_t)utc_ms + (int64_t)g_time_zone_get_offset(found, interval) * 1000;
-    *ret_local_ms = local_ms > 0 ? (uint64_t)local_ms : 0;
+    *ret_local_ms = local(utc_ms, ahead_ms(found, utc_ms / 1000));
     g_time_zone_unref(found);
     return true;
+}
+
+struct zones *zones_new(void)
+{
+    return MUST_HAVE(calloc(1, sizeof(struct zones)));
+}
+
+static void forget(struct zone *zone)
+{
+    if (zone->found != NULL) {
+        g_time_zone_unref(zone->found);
+    }
+}
+
+void zones_free(struct zones *zones)
+{
+    for (unsigned i = 0; i < zones->count; i++) {
+        forget(&zones->list[i]);
+    }
+    free(zones);
+}
+
+/* The zone of this name: there already, or in the place of the one that is there longest. */
+static struct zone *zone_of(struct zones *zones, const char *name)
+{
+    struct zone *zone;
+
+    for (unsigned i = 0; i < zones->count; i++) {
+        if (strcmp(zones->list[i].name, name) == 0) {
+            return &zones->list[i];
+        }
+    }
+    if (zones->count < ZONES_MAX) {
+        zone = &zones->list[zones->count++];
+    } else {
+        zone = &zones->list[zones->oldest];
+        zones->oldest = (zones->oldest + 1) % ZONES_MAX;
+        forget(zone);
+    }
+    *zone = (struct zone){.second = UINT64_MAX};
+    (void)snprintf(zone->name, sizeof zone->name, "%s", name);
+    return zone;
+}
+
+bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint64_t *ret_local_ms)
+{
+    struct zone *zone;
+
+    if (name[0] == '\0') {
+        *ret_local_ms = utc_ms;
+        return true;
+    }
+    ASSERT(strlen(name) <= ZONE_NAME_BYTES_MAX);
+    zone = zone_of(zones, name);
+    if (zone->second != utc_ms / 1000) {
+        zone->second = utc_ms / 1000;
+        if (zone->found == NULL) { /* it may be there since */
+            zone->found = g_time_zone_new_identifier(name);
+        }
+        zone->ahead_ms = zone->found != NULL ? ahead_ms(zone->found, zone->second) : 0;
+    }
+    *ret_local_ms = local(utc_ms, zone->ahead_ms);
+    return zone->found != NULL;
 }
