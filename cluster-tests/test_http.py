@@ -1,5 +1,6 @@
 """Every error of the HTTP contract on a real node, and that the node goes on after each."""
 
+import os
 import random
 import socket
 import time
@@ -9,6 +10,7 @@ import pytest
 from client import Connection, ConnectionLost, get_bytes, request_bytes, tag_path
 from wait import wait_until
 
+LEAF_DOC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/leaf.md")
 ERROR_FIELDS = {"timestamp", "status", "error", "code", "message", "path"}
 REASONS = {
     400: "Bad Request",
@@ -500,3 +502,122 @@ def test_member_addresses_become_known(shared):
             10,
             f"{node} knows all HTTP addresses",
         )
+
+
+# --- as Leaf ---
+
+
+JSON, TEXT = "application/json;charset=UTF-8", "text/plain;charset=UTF-8"
+ACCEPTS = [
+    ("application/json", JSON),
+    ("application/json, application/*+json", JSON),  # Spring's getForObject(url, Long.class)
+    ("text/html;q=0.9, Application/JSON;q=0.1", JSON),
+    ("application/json, text/plain, */*", TEXT),  # axios
+    ("text/plain, application/json, application/*+json, */*", TEXT),  # and String.class
+    ("application/json, text/*", TEXT),
+    ("application/json;q=0", TEXT),
+    ("application/jsonp", TEXT),
+    ("*/*", TEXT),
+    ("text/html", TEXT),
+    ("", TEXT),
+]
+
+
+@pytest.mark.parametrize("accept,wanted", ACCEPTS)
+def test_accept_as_leaf(shared, known, accept, wanted):
+    node = shared.nodes[0]
+    for path in (f"{IDS}/{known}", "/api/snowflake/get/x"):
+        for method in ("GET", "POST"):
+            with node.connect() as connection:
+                for _ in range(3):  # the second head repeats the first
+                    answer = connection.request(method, path, headers={"Accept": accept})
+                    assert answer.status == 200 and answer.body.isdigit()
+                    assert answer.headers["content-type"] == wanted
+                    assert connection.request(method, path).headers["content-type"] == TEXT
+    # What is no bare number is no JSON.
+    answer = node.http("GET", f"{IDS}/{known}?count=2", headers={"Accept": accept})
+    assert answer.headers["content-type"] == TEXT
+    answer = node.http("GET", "/api/snowflake/get/x?as=uuid", headers={"Accept": accept})
+    assert answer.headers["content-type"] == TEXT
+
+
+LENIENT = [
+    ("GET", "{ids}/{tag}?_=1795906948229", ""),
+    ("GET", "{ids}/{tag}?_=%zz&&=1&", ""),
+    ("GET", "/{ids}/{tag}", ""),
+    ("GET", "//api//segment///get//{tag}//", ""),
+    ("GET", "//api/snowflake//get/x/", ""),
+    ("POST", "{ids}/{tag}", "application/x-www-form-urlencoded"),
+    ("POST", "{ids}/{tag}", "multipart/form-data; boundary=x"),
+    ("POST", "{ids}/{tag}", "text/plain"),
+    ("POST", "//api/snowflake/get/x?_=1", "application/x-www-form-urlencoded"),
+]
+
+
+@pytest.mark.parametrize("method,target,kind", LENIENT)
+def test_requests_that_leaf_takes(shared, known, method, target, kind):
+    target = target.format(ids=IDS, tag=known)
+    body = "key=order&snowflakeId=7" if kind else None
+    headers = {"Content-Type": kind} if kind else {}
+    for host in ("leafd", "ids.example:8080"):
+        answer = shared.nodes[2].http(method, target, body, {**headers, "Host": host})
+        assert answer.status == 200 and answer.body.isdigit(), answer
+
+
+@pytest.mark.parametrize("target", ["/api/tags?_=1", "//api/tags", "//livez", "/api/cluster?_=1",
+                                    "//api/snowflake/decode/1", "/api/snowflake/decode/1?_=1"])
+def test_other_routes_stay_strict(shared, target):
+    assert shared.nodes[0].get(target).status in (400, 404)
+
+
+@pytest.mark.parametrize("query,kind,body,wanted", [
+    ("", "application/x-www-form-urlencoded", "snowflakeId=1256557484213448722", "619"),
+    ("", "application/x-www-form-urlencoded;charset=UTF-8", "a=1&snowflakeId=4194304&b", "0"),
+    ("?snowflakeId=1256557484213448722", "application/x-www-form-urlencoded", "snowflakeId=1",
+     "619"),
+    ("?_=1", "application/x-www-form-urlencoded", "snowflakeId=%31", "0"),
+    ("", "application/x-www-form-urlencoded", "snowflakeId=x", None),
+    ("", "text/plain", "snowflakeId=1", 400),
+    ("", "application/x-www-form-urlencoded", "", 400),
+    ("", "application/x-www-form-urlencoded", "x=1" * 9000, 400),
+    ("", "application/x-www-form-urlencoded", "snowflakeId=%zz", 400),
+])
+def test_decode_by_form(shared, query, kind, body, wanted):
+    answer = shared.nodes[1].http("POST", f"/decodeSnowflakeId{query}", body,
+                                  {"Content-Type": kind})
+    if wanted == 400:
+        check_error(answer, 400, "bad_request")
+    else:
+        assert answer.status == 200 and answer.json().get("workerId") == wanted, answer
+
+
+# What docs/leaf.md says still differs, and by which answer one sees it.
+DIFFERS = {
+    "another method": ("PUT", "{ids}/{tag}", 405, "method_not_allowed"),
+    "a tag with a dot": ("GET", "{ids}/{tag}.json", 404, "unknown_tag"),
+    "a tag with a semicolon": ("GET", "{ids}/{tag};jsessionid=1", 404, "unknown_tag"),
+    "an unknown tag": ("GET", "{ids}/{tag}-none", 404, "unknown_tag"),
+    "an encoded slash": ("GET", "{ids}/{tag}%2Fx", 404, "unknown_tag"),
+    "the options of leafd": ("GET", "{ids}/{tag}?count=0", 400, "bad_count"),
+    "a browser": ("GET", "{ids}/{tag}", 200, None),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERS)
+def test_what_differs_from_leaf(shared, known, what):
+    method, target, status, code = DIFFERS[what]
+    with shared.nodes[0].connect() as connection:
+        answer = connection.request(method, target.format(ids=IDS, tag=known),
+                                    headers={"Accept": "text/html,*/*;q=0.8"})
+        assert answer.status == status, answer
+        if code is None:
+            assert answer.headers["content-type"] == TEXT
+        else:
+            check_error(answer, status, code)
+            assert "exception" not in answer.json()
+        # The connection stays open, also after an error.
+        assert connection.request("GET", f"{IDS}/{known}").status == 200
+    assert answer.headers.get("connection") is None
+    with open(LEAF_DOC, encoding="utf-8") as file:
+        rows = [line.split("|")[1].strip() for line in file if line.startswith("| ")]
+    assert what in rows, rows

@@ -175,6 +175,65 @@ def test_end_of_int64_with_a_batch_too_large(shared, tag):
     history.check()
 
 
+def halved(take_some, most):
+    """As a client does that wants all there is: each time half of what was refused."""
+    taken = []
+    count = most
+    while count > 0:
+        got = take_some(count)
+        count = count if got else count // 2
+        taken += got or []
+    return taken
+
+
+@pytest.mark.parametrize(
+    "step,options",
+    # In small segments a contiguous count that is served may skip the rest of one.
+    [(10, ""), (60, ""), (1000, ""), (1000, "&contiguous=1"), (60, "&timeout_ms=0")],
+)
+def test_a_count_beyond_the_max_takes_nothing(shared, tag, step, options):
+    """What is refused with 409 is still there: of 250 ids all are had in the end."""
+    made = shared.nodes[0].http("PUT", f"/api/tags/{tag}", {"step": step, "max": 251})
+    assert made.status == 201, made
+    node = shared.nodes[1]
+    contiguous = "contiguous" in options
+    history = History()
+    track = history.track("c", node.id, tag)
+
+    def some(count):
+        answer = node.get(f"/api/segment/get/{tag}?count={count}&format=range{options}")
+        if answer.status == 200:
+            for first, last in parse_ids(answer, "range", count):
+                track.add(first, last, answer)
+            return [count]
+        allowed = [(409, "exhausted")]
+        allowed += [(409, "not_contiguous")] if contiguous else []
+        allowed += [(503, "timeout")] if "timeout" in options else []
+        assert (answer.status, answer.code) in allowed, answer
+        return None
+
+    some(1)
+    taken = sum(halved(some, 400))
+    if "timeout" in options:
+        wait_until(lambda: some(1) is None, 10, "the rest")
+        drain(shared, tag, history)
+    assert history.check() == 250, taken
+
+
+def test_a_raised_max_is_known_at_once(shared, tag):
+    """A node that judged by an older max would refuse what another node has allowed."""
+    assert shared.nodes[0].http("PUT", f"/api/tags/{tag}", {"max": 101, "step": 10}).status == 201
+    node = shared.nodes[1]
+    for number in range(1, 30):
+        refused = node.get(f"/api/segment/get/{tag}?count=101&format=range")
+        assert (refused.status, refused.code) == (409, "exhausted"), refused
+        more = {"max": 101 + number * 100}
+        raised = shared.nodes[number % 3].http("PUT", f"/api/tags/{tag}", more)
+        assert raised.status == 200, raised
+        answer = node.get(f"/api/segment/get/{tag}?count=100&format=range")
+        assert answer.status == 200, (number, answer)
+
+
 def test_exhausted_survives_a_restart(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag, max_id=LAST_ID - 2, force=True)

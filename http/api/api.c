@@ -17,6 +17,7 @@
 #include "http/api/router.h"
 #include "http/api/watch.h"
 #include "http/page/page.h"
+#include "http/proto/header.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
@@ -66,6 +67,9 @@ HOT static enum http_admission admit(struct conn *conn)
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
     request->traffic = (uint8_t)traffic_of(route);
+    request->wants_json =
+        route->is_leaf && conn_head(conn)->accept.count > 0 &&
+        header_wants_json(conn_at(conn, conn_head(conn)->accept.at), conn_head(conn)->accept.len);
     gate_admit(conn, route);
     if (request->gate != GATE_OPEN) {
         return HTTP_REFUSE;

@@ -157,12 +157,14 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
 {
     const struct parser_head *head = conn_head(conn);
     bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
+    /* A POST to a route of Leaf's does what its GET does. */
+    bool changes = !reads && !route->is_leaf;
     /* Ids and health are for whoever reaches the port, by whatever name. */
     bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0;
     const struct web_request request = {.head = head,
                                         .bytes = conn_at(conn, 0),
-                                        .guarded = !reads || !is_open,
-                                        .changes = !reads,
+                                        .guarded = changes || !is_open,
+                                        .changes = changes,
                                         .acts = !reads || route->takes};
 
     switch (web_check(&api_loop(conn)->api->auth->settings.web, &request)) {

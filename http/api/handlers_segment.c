@@ -19,8 +19,9 @@
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503; a bad key 400, one that was used with
  * another count 409. Ids claimed for a request that then fails are burnt: an id may be skipped,
- * never repeated. After a 503 `timeout` of a strict tag the ids may have been used up; with a key
- * the same request can be repeated without losing any.
+ * never repeated. So a claim takes nothing while it is known that too few are left. After a 503
+ * `timeout` of a strict tag the ids may have been used up; with a key the same request can be
+ * repeated without losing any.
  *
  * Thread: the loop's.
  */
@@ -326,6 +327,41 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
                                                                : CLAIM_EXHAUSTED;
 }
 
+/* So near to its end a tag's claims are judged before they take anything: a part of one is burnt
+ * when the rest does not come. */
+#define ROOM_JUDGED LIMIT_COUNT
+
+/* May the claim begin to take ids? CLAIM_DONE: yes. CLAIM_EMPTY: a segment is under way, which will
+ * tell. CLAIM_EXHAUSTED: no, if the leader says the same (claim_end()).
+ *
+ * The order of the loads: a range that `room` no longer has was under way, or is published. If
+ * nothing is under way after that load, the buffer shows it. */
+static __attribute__((noinline)) enum claim_result
+claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
+{
+    uint64_t room = is_last ? 0 : atomic_load_explicit(&tag->room, memory_order_acquire);
+    bool wanted = !is_last && atomic_load_explicit(&tag->refill_wanted, memory_order_acquire);
+    struct segment_slot_view slots[2];
+    uint64_t left[2];
+
+    segment_inspect(&tag->buffer, slots);
+    for (unsigned i = 0; i < 2; i++) {
+        left[i] = slots[i].end - slots[i].next_id;
+    }
+    if (claim->contiguous ? left[0] >= claim->left || left[1] >= claim->left
+                          : left[0] + left[1] >= claim->left) {
+        return CLAIM_DONE;
+    }
+    if (wanted) {
+        return CLAIM_EMPTY;
+    }
+    if (claim->judged && (claim->contiguous ? room : left[0] + left[1] + room) >= claim->left) {
+        return CLAIM_DONE;
+    }
+    return claim->contiguous && left[0] + left[1] + room > 0 ? CLAIM_NOT_CONTIGUOUS
+                                                             : CLAIM_EXHAUSTED;
+}
+
 /* Claim what is still wanted, as far as the tag has it. */
 HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *tag,
                                         struct id_claim *claim)
@@ -333,6 +369,7 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
     struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
     uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
+    enum claim_result result;
     int rv = 0;
 
     ASSERT(claim->left > 0);
@@ -349,6 +386,13 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
     if ((state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0) &&
         segment_left(&tag->buffer) < claim->left) {
         return claim_short(backend, tag, claim);
+    }
+    if (claim->left > 1 && claim->left == claim->count &&
+        atomic_load_explicit(&tag->room, memory_order_relaxed) <= ROOM_JUDGED) {
+        result = claim_judge(tag, claim, state == ID_TAG_EXHAUSTED);
+        if (result != CLAIM_DONE) {
+            return result;
+        }
     }
     while (rv == 0 && claim->left > 0) {
         rv = claim_step(loop, tag, claim);
@@ -477,6 +521,21 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
     return ANSWERED;
 }
 
+/* Answer, unless this node's word alone says that too few ids are left: the max may have been
+ * raised, the tag set back by force or made again, a moment ago. */
+static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                     enum claim_result result)
+{
+    bool is_near_end = result == CLAIM_EXHAUSTED || (result == CLAIM_NOT_CONTIGUOUS &&
+                                                     claim->count <= atomic_load(&tag->max_step));
+
+    if (is_near_end && !claim->judged) {
+        claim->judged = true;
+        return ids_open(conn, claim);
+    }
+    return answer_claim(conn, claim, tag, result);
+}
+
 void segment_wake(struct api_loop *loop, struct id_tag *tag)
 {
     struct waiter *waiter = waiters_first(&loop->waiters, tag);
@@ -495,7 +554,9 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
         ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
         next = waiters_after(waiter);
         if (result != CLAIM_EMPTY) {
-            answer_claim(parked_resume(parked), &parked->claim, tag, result);
+            /* That it is exhausted was the cluster's answer, which is why this one is awake. */
+            parked->claim.judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
+            claim_end(parked_resume(parked), &parked->claim, tag, result);
             free(parked);
             continue;
         }
@@ -532,7 +593,8 @@ static int opened_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-/* This node does not know the tag, or knows it as deleted: it may have been made a moment ago. */
+/* This node does not know the tag, or knows it as deleted, or as all but used up: it may have been
+ * made, or changed, a moment ago. */
 static int ids_open(struct conn *conn, const struct id_claim *claim)
 {
     uint32_t wait_ms =
@@ -541,6 +603,7 @@ static int ids_open(struct conn *conn, const struct id_claim *claim)
 
     call->sees_errors = true;
     call->claim = *claim;
+    call->request.fresh = claim->judged;
     buf_put(&call->request.payload, claim->name, claim->name_len);
     return call_submit_for(conn, call, wait_ms);
 }
@@ -572,11 +635,7 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
     if (result == CLAIM_EMPTY) {
         return ids_park(conn, claim, tag);
     }
-    if (result == CLAIM_EXHAUSTED && !claim->opened) {
-        /* It may have been set back by force, or made again, a moment ago. */
-        return ids_open(conn, claim);
-    }
-    return answer_claim(conn, claim, tag, result);
+    return claim_end(conn, claim, tag, result);
 }
 
 HOT int handle_segment_get(struct conn *conn)

@@ -349,8 +349,8 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
-                   text_decimal(claim->ranges[0].first, digits));
+        conn_reply(conn, 200, conn->request.wants_json ? RESPONSE_JSON : RESPONSE_TEXT, extra,
+                   digits, text_decimal(claim->ranges[0].first, digits));
         return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
@@ -442,6 +442,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
     claim->snowflake = false;
     claim->plain = true;
     claim->opened = false;
+    claim->judged = false;
     claim->strict = false;
     claim->monotonic = false;
     claim->reopened = false;

@@ -37,6 +37,7 @@ struct id_claim {
     bool snowflake; /* ids by the clock; name is the key that was given */
     bool plain;     /* the name stands in the path as it is, without decoding */
     bool opened;    /* the cluster was asked about the tag once */
+    bool judged;    /* by the leader's row, since too few seemed to be left */
     bool strict;    /* its ids come from the log, or the leader */
     bool monotonic; /* from the leader */
     bool reopened;  /* it did not, as it turned out: the cluster was asked again */

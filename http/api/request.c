@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "http/api/context.h"
+#include "http/api/route.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 #include "src/id/codec/tag.h"
@@ -117,6 +118,8 @@ const char *const request_consistencies[] = {"linearizable", "local", NULL};
 HOT bool request_options(struct conn *conn, struct param *options, size_t count)
 {
     const struct request *request = &conn->request;
+    const struct route *route = request->route;
+    enum options_others others = route->is_leaf ? OPTIONS_OTHERS_IGNORED : OPTIONS_OTHERS_REFUSED;
     struct option found[OPTIONS_MAX];
     struct body_fault fault;
 
@@ -124,7 +127,7 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
     for (size_t i = 0; i < count; i++) {
         found[i].name = options[i].name;
     }
-    if (options_parse(conn_at(conn, request->query_at), request->query_len, found, count,
+    if (options_parse(conn_at(conn, request->query_at), request->query_len, others, found, count,
                       api_loop(conn)->options, fault.message) != 0) {
         return reply_error(conn, 400, "bad_request", "%s", fault.message);
     }

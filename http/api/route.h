@@ -27,13 +27,14 @@ enum route_changes {
 };
 
 struct route {
-    const char *path;    /* whole path, or its beginning when takes_name */
-    unsigned methods;    /* bits of enum method */
-    bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
-    bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    bool takes_options;  /* the handler reads the query, as all audited do; else there is none */
-    bool names_tag;      /* the name is that of a tag */
-    bool audited;        /* it changes something, or shows everything */
+    const char *path;   /* whole path, or its beginning when takes_name */
+    unsigned methods;   /* bits of enum method */
+    bool takes_name;    /* one more, non-empty path segment follows: the name, still encoded */
+    bool takes_options; /* the handler reads the query, as all audited do; else there is none */
+    bool names_tag;     /* the name is that of a tag */
+    bool is_leaf;       /* Leaf has it, too, and takes what Leaf takes: slashes too many, unknown
+                            options, bodies of any type */
+    bool audited;       /* it changes something, or shows everything */
     enum route_changes changes; /* of an audited one that does not name a tag */
     bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
     unsigned doors;             /* bits of enum door: where it is served */

@@ -29,6 +29,7 @@
 #define BODY .takes_body = true
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
+#define LEAF .is_leaf = true
 #define AUDITED .audited = true
 #define AUDITED_AS(what) .audited = true, .changes = (what)
 #define FOR(role_, doors_) .role = (role_), .doors = (doors_)
@@ -44,14 +45,17 @@
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, .trailing_slash = true, OPTIONS, FOR_IDS,
+    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_IDS,
           SERVED_BY(handle_segment_get)),
     ROUTE(READ, "/api/segment/decode/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_segment_decode)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, .trailing_slash = true, OPTIONS, FOR_IDS,
+    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, OPTIONS, LEAF, FOR_IDS,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
-    ROUTE(IDS, "/decodeSnowflakeId", OPTIONS, FOR_IDS, SERVED_BY(handle_leaf_decode)),
+    ROUTE(BIT(METHOD_GET), "/decodeSnowflakeId", OPTIONS, LEAF, FOR_IDS,
+          SERVED_BY(handle_leaf_decode)),
+    ROUTE(BIT(METHOD_POST), "/decodeSnowflakeId", BODY, OPTIONS, LEAF, FOR_IDS,
+          SERVED_BY(handle_leaf_decode)),
     ROUTE(READ, "/api/tags/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_tag_get)),
     ROUTE(BIT(METHOD_PUT), "/api/tags/", TAG, BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
@@ -121,11 +125,49 @@ HOT static enum router_result route_match(const struct route *route, const char 
     if (*ret_name_len == 0 || slash == *ret_name) {
         return ROUTER_NO_ROUTE;
     }
-    if (slash != NULL && slash == path + path_len - 1 && route->trailing_slash) {
-        *ret_name_len -= 1;
-        return ROUTER_FOUND;
-    }
     return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
+}
+
+/* How many bytes of a path are the route's, where several slashes count as one; 0: it is of another
+ * route. */
+static size_t collapsed_len(const char *wanted, const char *path, size_t path_len)
+{
+    size_t at = 0;
+
+    for (; *wanted != '\0'; wanted++) {
+        if (at == path_len || path[at] != *wanted) {
+            return 0;
+        }
+        at++;
+        while (*wanted == '/' && at < path_len && path[at] == '/') {
+            at++;
+        }
+    }
+    return at;
+}
+
+/* The route of Leaf's whose path this is but for slashes too many; NULL: none. */
+COLD static const struct route *leaf_route(enum method method, const char *path, size_t path_len,
+                                           const char **ret_name, size_t *ret_name_len)
+{
+    const struct route *found = NULL;
+
+    while (path_len > 1 && path[path_len - 1] == '/') {
+        path_len--;
+    }
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        const struct route *route = &routes[i];
+        size_t len = route->is_leaf ? collapsed_len(route->path, path, path_len) : 0;
+        bool fits = len > 0 && route->takes_name == (len < path_len) &&
+                    memchr(path + len, '/', path_len - len) == NULL;
+
+        if (fits && (found == NULL || (route->methods & BIT(method)) != 0)) {
+            found = route;
+            *ret_name = path + len;
+            *ret_name_len = path_len - len;
+        }
+    }
+    return found;
 }
 
 HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
@@ -135,21 +177,26 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
     enum router_result found = ROUTER_NO_ROUTE;
 
     *ret_route = NULL;
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0] && found != ROUTER_SLASH; i++) {
         const struct route *route = &routes[i];
         enum router_result result = route_match(route, path, path_len, ret_name, ret_name_len);
 
         ASSERT(route->handle != NULL);
-        if (result == ROUTER_SLASH) {
-            return result;
-        }
         if (result == ROUTER_FOUND) {
             *ret_route = route;
             if ((route->methods & BIT(method)) != 0) {
                 return ROUTER_FOUND;
             }
             found = ROUTER_NO_METHOD;
+        } else if (result == ROUTER_SLASH) {
+            found = result;
         }
+    }
+    if (found != ROUTER_NO_METHOD) {
+        *ret_route = leaf_route(method, path, path_len, ret_name, ret_name_len);
+        found = *ret_route == NULL                           ? found
+                : ((*ret_route)->methods & BIT(method)) != 0 ? ROUTER_FOUND
+                                                             : ROUTER_NO_METHOD;
     }
     return found;
 }

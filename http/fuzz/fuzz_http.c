@@ -176,7 +176,8 @@ static void fuzz_target(const uint8_t *data, size_t len)
             ASSERT(decoded <= target.path_len);
         }
         if (target.query != NULL &&
-            options_parse(target.query, target.query_len, options, 3, space, why) != 0) {
+            options_parse(target.query, target.query_len, OPTIONS_OTHERS_REFUSED, options, 3, space,
+                          why) != 0) {
             ASSERT(memchr(why, '\0', sizeof why) != NULL);
         }
     }

@@ -125,6 +125,28 @@ static bool read_range(const char *text, size_t len, struct range *ret_range)
     return ret_range->quality >= 0;
 }
 
+bool header_wants_json(const char *accept, size_t len)
+{
+    const char *end = accept + len;
+    const char *part;
+    size_t part_len;
+    bool names_json = false;
+    struct range range;
+
+    while (next_part(&accept, end, ',', &part, &part_len)) {
+        if (!read_range(part, part_len, &range) || range.quality == 0) {
+            continue;
+        }
+        if (is_text(range.type, range.type_len, "text/plain") ||
+            is_text(range.type, range.type_len, "text/*") ||
+            is_text(range.type, range.type_len, "*/*")) {
+            return false;
+        }
+        names_json |= is_text(range.type, range.type_len, "application/json");
+    }
+    return names_json;
+}
+
 bool header_wants_openmetrics(const char *accept, size_t len)
 {
     const char *end = accept + len;

@@ -1,6 +1,6 @@
 /*
  * header.h - headers that few requests are asked for: found in a head that was read already, and
- * what two of them say.
+ * what some of them say.
  *
  * The scanner (parser.h) keeps what framing and the rights need; whatever else a handler wants to
  * know it looks for here, so that it costs the others nothing.
@@ -20,6 +20,9 @@
  * how many there are. */
 const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
                         size_t *ret_count);
+
+/* Does an Accept header name application/json, and neither text/plain nor all types? */
+bool header_wants_json(const char *accept, size_t len);
 
 /* Does an Accept header rather have OpenMetrics 1.0.0 than the text format of Prometheus? */
 bool header_wants_openmetrics(const char *accept, size_t len);

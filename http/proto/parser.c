@@ -99,6 +99,7 @@ static const char *const other_methods[] = {
 enum header {
     HEADER_OTHER,
     HEADER_HOST,
+    HEADER_ACCEPT,
     HEADER_EXPECT,
     HEADER_ORIGIN,
     HEADER_CONNECTION,
@@ -116,7 +117,7 @@ static const struct {
     enum header header;
 } headers[] = {
     [4] = {"host", HEADER_HOST},
-    [6] = {"expect", HEADER_EXPECT}, /* and "origin" */
+    [6] = {"accept", HEADER_ACCEPT}, /* and "expect", "origin" */
     [10] = {"connection", HEADER_CONNECTION},
     [12] = {"content-type", HEADER_CONTENT_TYPE},
     [13] = {"authorization", HEADER_AUTHORIZATION},
@@ -269,8 +270,10 @@ HOT static enum header header_of(const char *name, size_t len)
     if (is_word(name, headers[len].name, len)) {
         return headers[len].header;
     }
-    if (len == 6 && is_word(name, "origin", len)) {
-        return HEADER_ORIGIN;
+    if (len == 6) {
+        return is_word(name, "origin", len)   ? HEADER_ORIGIN
+               : is_word(name, "expect", len) ? HEADER_EXPECT
+                                              : HEADER_OTHER;
     }
     return len == 14 && is_word(name, "sec-fetch-site", len) ? HEADER_FETCH_SITE : HEADER_OTHER;
 }
@@ -351,6 +354,9 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     case HEADER_HOST:
         take_field(&head->host, data, value, len);
         parser->has_bad_host |= !is_host(value, len);
+        return PARSER_MORE;
+    case HEADER_ACCEPT:
+        take_field(&head->accept, data, value, len);
         return PARSER_MORE;
     case HEADER_ORIGIN:
         take_field(&head->origin, data, value, len);

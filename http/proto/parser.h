@@ -57,6 +57,7 @@ struct parser_head {
     struct parser_field host; /* one, of RFC 9112 3.2's form; HTTP/1.0: or none */
     struct parser_field origin;
     struct parser_field fetch_site; /* Sec-Fetch-Site */
+    struct parser_field accept;
     struct parser_field authorization;
     struct parser_field content_type;
     uint32_t key_count; /* Idempotency-Key headers; what the last one says: */

@@ -108,6 +108,7 @@ static struct option *option_find(struct option *options, size_t count, const ch
 struct query {
     struct option *options;
     size_t count;
+    enum options_others others;
     bool plain;  /* nothing in it is encoded: pieces are taken where they stand */
     char *space; /* for what is decoded; moves on behind values */
     char *why;
@@ -138,11 +139,17 @@ static int option_take(struct query *query, const char *pair, size_t len)
     char shown[80];
 
     if (piece_read(query, pair, name_len, &name, &name_len) != 0) {
+        if (query->others == OPTIONS_OTHERS_IGNORED) {
+            return 0;
+        }
         snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the query option %s",
                  text_show(pair, len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
     option = option_find(query->options, query->count, name, name_len);
+    if (option == NULL && query->others == OPTIONS_OTHERS_IGNORED) {
+        return 0;
+    }
     if (option == NULL || option->present) {
         snprintf(query->why, OPTION_WHY_BYTES, "%s query option %s",
                  option == NULL ? "unknown" : "repeated",
@@ -159,11 +166,11 @@ static int option_take(struct query *query, const char *pair, size_t len)
     return 0;
 }
 
-int options_parse(const char *query, size_t query_len, struct option *options, size_t count,
-                  char *space, char *ret_why)
+int options_parse(const char *query, size_t query_len, enum options_others others,
+                  struct option *options, size_t count, char *space, char *ret_why)
 {
     const char *end = query + query_len;
-    struct query reading = {options, count, false, space, ret_why};
+    struct query reading = {options, count, others, false, space, ret_why};
 
     for (size_t i = 0; i < count; i++) {
         options[i].present = false;

@@ -44,13 +44,17 @@ struct option {
 
 #define OPTION_WHY_BYTES 256
 
+/* What becomes of names that are not in the table, and of pairs that cannot be read. */
+enum options_others { OPTIONS_OTHERS_REFUSED, OPTIONS_OTHERS_IGNORED };
+
 /*
- * Parse "a=1&b=2" strictly: a name that is not in the table, a name given twice, an empty name, and
+ * Parse "a=1&b=2" strictly: a name that is not in the table (unless such are ignored), a name given
+ * twice, an empty name, and
  * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Values of a
  * query in which nothing is encoded are taken where they stand; else what is decoded goes to space,
  * which must have query_len bytes.
  */
-int options_parse(const char *query, size_t query_len, struct option *options, size_t count,
-                  char *space, char *ret_why) MUST_CHECK;
+int options_parse(const char *query, size_t query_len, enum options_others others,
+                  struct option *options, size_t count, char *space, char *ret_why) MUST_CHECK;
 
 #endif

@@ -119,6 +119,7 @@ struct request {
     uint32_t name_len;
     uint8_t gate;
     uint8_t traffic; /* class of latency.h */
+    bool wants_json; /* by its Accept, a bare number as well */
 };
 
 /*

@@ -496,7 +496,7 @@ static void open_tag(struct replica *replica, struct id_request *request)
     struct open_request *open;
 
     ASSERT(request->kind == ID_REQUEST_OPEN);
-    if (is_known(row, tag)) {
+    if (is_known(row, tag) && !request->fresh) {
         answers_put(&replica->answers, request, open_row(replica, row));
         return;
     }

@@ -143,7 +143,9 @@ static void test_options(void **state)
         char why[OPTION_WHY_BYTES];
 
         assert_non_null(space);
-        assert_int_equal(options_parse(cases[i].query, len, options, 2, space, why), cases[i].rv);
+        assert_int_equal(
+            options_parse(cases[i].query, len, OPTIONS_OTHERS_REFUSED, options, 2, space, why),
+            cases[i].rv);
         if (cases[i].rv != 0) {
             assert_non_null(strstr(why, cases[i].why));
         } else {
@@ -183,10 +185,46 @@ static void test_plain_options_stand_in_the_query(void **state)
         char space[sizeof cases[i].query];
         char why[OPTION_WHY_BYTES];
 
-        assert_int_equal(options_parse(query, len, options, 2, space, why), 0);
+        assert_int_equal(options_parse(query, len, OPTIONS_OTHERS_REFUSED, options, 2, space, why),
+                         0);
         for (size_t n = 0; n < 2; n++) {
             assert_int_equal(is_within(options[n].value, query, len), cases[i].plain);
             assert_int_equal(is_within(options[n].value, space, len), !cases[i].plain);
+        }
+    }
+}
+
+/* As Leaf's routes read a query: what they do not know is as if it were not there. */
+static void test_others_are_ignored(void **state)
+{
+    static const struct {
+        const char *query;
+        int rv;
+        const char *count; /* NULL: not present */
+    } cases[] = {
+        {"_=1", 0, NULL},
+        {"_=1&count=7&x", 0, "7"},
+        {"&&count=7&", 0, "7"},
+        {"=1&count=7", 0, "7"},
+        {"c%x=1&count=%37", 0, "7"},
+        {"x=%zz&count=7", 0, "7"},
+        {"Count=1", 0, NULL},
+        {"count=1&count=2", ERR_INVALID, NULL},
+        {"count=%zz", ERR_INVALID, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct option options[] = {{.name = "count"}};
+        char space[64];
+        char why[OPTION_WHY_BYTES];
+
+        assert_int_equal(options_parse(cases[i].query, strlen(cases[i].query),
+                                       OPTIONS_OTHERS_IGNORED, options, 1, space, why),
+                         cases[i].rv);
+        if (cases[i].rv == 0) {
+            assert_int_equal(options[0].present, cases[i].count != NULL);
+            assert_int_equal(options[0].len, cases[i].count != NULL ? 1 : 0);
         }
     }
 }
@@ -198,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_plain_options_stand_in_the_query),
+        cmocka_unit_test(test_others_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

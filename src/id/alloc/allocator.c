@@ -213,6 +213,17 @@ static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
     atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
 }
 
+/* What can be granted yet, where all below max_id was. This node may have heard of its own grants
+ * before its log has them. A claimer that sees the new value sees refill_wanted set until the range
+ * of which it tells is published. */
+static void tag_room(struct id_tag *tag, uint64_t max_id)
+{
+    uint64_t granted = max_id > tag->refill.end ? max_id : tag->refill.end;
+
+    atomic_store_explicit(&tag->room, tag->bound > granted ? tag->bound - granted : 0,
+                          memory_order_release);
+}
+
 /* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
  * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
 static bool tag_needed(struct id_tag *tag)
@@ -258,6 +269,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     allocator->counts.held += refill->loads == 0;
     refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
     refill->end = result->first + result->size;
+    tag_room(tag, refill->end);
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
     allocator->counts.granted += result->size;
@@ -456,6 +468,8 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     }
     tag_generation(allocator, tag, row->generation);
+    tag->bound = tag_bound(row);
+    tag_room(tag, row->max_id);
     /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
     if (newer || after != before) {
         tag_wake(allocator, tag);

@@ -48,8 +48,11 @@ struct id_tag {
      * keys are put behind those that it has before there are ids by them here; how many there are
      * (key_count) is the raft loop's alone. */
     const struct shape *_Atomic shape;
+    _Atomic uint64_t room; /* so many ids the cluster can grant yet, by what is known here; at first
+                              as if there were no end */
     /* raft loop alone */
     struct refill refill;
+    uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
     STAILQ_ENTRY(id_tag) queue_link; /* in one of the allocator's queues */
     struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
     RB_ENTRY(id_tag) by_name;

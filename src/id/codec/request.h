@@ -55,6 +55,7 @@ enum id_request_kind {
 struct id_request {
     enum id_request_kind kind;
     bool local;           /* ID_REQUEST_QUERY: this node's state, however old */
+    bool fresh;           /* ID_REQUEST_OPEN: by the leader's row, also of a tag that is known */
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
     struct buf payload;   /* owned by the request */
     struct buf reply;     /* filled by the backend; owned by the request */
