@@ -352,6 +352,14 @@ warnings:
 		xargs -P $(shell nproc) -I {} $(CC) $(CPPFLAGS) $(shell pkg-config --cflags glib-2.0) \
 		-DLEAFD_COMMIT='"$(COMMIT)"' -std=gnu11 $(WARN) -fsyntax-only {}
 
+.PHONY: model-test
+## make model-test [MINUTES=2]  random sequences of all operations against a reference model; SEED=n
+model-test:
+	@scripts/setup test
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all next-level
+	@LEAFD="$${LEAFD:-$(abspath $(OUT)/leafd)}" exec setpriv --pdeathsig TERM /usr/bin/python3 \
+		cluster-tests/model/run.py --minutes "$(MINUTES)" $(if $(SEED),--seed "$(SEED)") $(MODEL)
+
 # The table of settings in the documentation is made from the one in src/app/config/table.c; a test
 # compares the two.
 .PHONY: config-doc

@@ -1,0 +1,830 @@
+"""Every operation that a sequence may have: how it is drawn, what it does, and what is right then.
+
+An operation is a name and a few plain words, and what they mean is looked up when it runs: so a
+sequence can be cut, repeated and pasted. draw(rng, plan) makes the words, run(run, **words) does it
+and checks. covers names what of the routes of http/api/router.c, the methods of
+http/resp/api/methods.c and the commands of src/ctl/cmd/all.h it uses; NOT_DRAWN has the rest, with
+why. scripts/check-model compares.
+"""
+
+import json
+
+from model.reference import DATED, NO_MAX, SECRET, SHAPES, must
+
+OPERATIONS = {}
+SEGMENT = "/api/segment/get/"
+PREFIX = {"alice": "a/", "bob": "b/", "shop": "a/", "operator": ""}
+
+
+class Operation:
+    def __init__(self, run, draw, weight, cost_s, at_most, covers):
+        self.run, self.draw, self.weight = run, draw, weight
+        self.cost_s, self.at_most, self.covers = cost_s, at_most, covers
+
+
+def operation(draw, covers, weight=10, cost_s=0.002, at_most=None):
+    """weight: how often, among the others; at_most: in one sequence."""
+
+    def add(run):
+        OPERATIONS[run.__name__] = Operation(run, draw, weight, cost_s, at_most, covers)
+        return run
+
+    return add
+
+
+def path_of(tag):
+    return tag.replace("/", "%2F")
+
+
+def expect(answer, codes, what):
+    """The answer's code is one of these, or its outcome is unknown."""
+    must(answer.code in codes or answer.code == "unknown", f"{answer.code.replace(' ', '-')}"
+         f"-where-{'-or-'.join(sorted(codes))}", f"{what}: {answer}")
+
+
+def may_use(token, tag):
+    return tag.startswith(PREFIX[token])
+
+
+# --- ids ---
+
+DOORS = ["text"] * 5 + ["range", "json", "post", "incr", "incrby", "next", "ctl"]
+
+
+def draw_ids(rng, plan):
+    tag = rng.choice(plan.tags)
+    words = {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag),
+             "door": rng.choice(DOORS), "count": rng.choice(plan.counts)}
+    if rng.random() < plan.keys:
+        words["key"] = rng.choice(["k0", "k1", "k2"])
+    if rng.random() < 0.3:
+        words["number"] = True
+    return words
+
+
+@operation(draw_ids, weight=100, covers=[
+    "GET /api/segment/get/", "POST /api/segment/get/", "INCR", "INCRBY", "LEAFD.NEXT", "NEXT",
+    "GET /api/segment/decode/", "AUTH", "HELLO"])
+def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number=False):
+    """Take ids."""
+    row = run.tag(tag)
+    if key is not None and (not row.alive or door in ("incr", "incrby", "ctl")):
+        key = None
+    if row.shape and door in ("range", "json", "ctl"):
+        number = True
+    run.see(row, node)
+    if run.size == 1 and row.alive and row.left_from is None and row.max != NO_MAX:
+        run.look(row)
+    answer, count = ask(run, row, node, as_, door, count, key, number)
+    what = f"ids of {tag}"
+    if not may_use(as_, tag):
+        return expect(answer, {"forbidden_tag"}, what)
+    if not row.alive and not row.murky:
+        behind = node in row.behind
+        expect(answer, {"unknown_tag", "ok"} if behind else {"unknown_tag"}, what)
+        if answer.ok:
+            took(run, row, node, answer, what)
+        return None
+    if row.murky and answer.code == "unknown_tag":
+        return None
+    if key is not None:
+        return keyed(run, row, node, as_, key, count, answer, what)
+    codes = {"ok"}
+    if door in ("incrby", "incr"):
+        codes.add("not_contiguous")
+        row.left_from = None
+    if row.may_be_exhausted(count, run.size == 1):
+        codes.add("exhausted")
+    if answer.code == "exhausted" and "exhausted" not in codes:
+        must(False, f"exhausted-too-soon-{row.mode}", f"{what}: {count} asked for, {row.max} is "
+             f"max, {row.next if row.mode == 'strict' else row.available()} is next or left")
+    expect(answer, codes, what)
+    if answer.code == "unknown":
+        row.slack += count
+        row.left_from = None
+    elif answer.ok:
+        took(run, row, node, answer, what)
+        given = answer.numbers if answer.numbers is not None else answer.texts
+        must(len(given) == count, "wrong-count", f"{what}: {answer} where {count}")
+    return None
+
+
+def keyed(run, row, node, as_, key, count, answer, what):
+    codes, entry = run.model.key_must(row, key, as_, count)
+    if codes == {"ok"} and row.may_be_exhausted(count, run.size == 1):
+        codes = {"ok", "exhausted"}
+    if answer.ok and "ok" not in codes and entry is not None and entry["owner"] != as_:
+        must(False, "key-of-another", f"{what}: {as_} got what {entry['owner']} was given for the "
+             f"key {key}: {answer}")
+    expect(answer, codes, what)
+    sure = entry is not None and not entry["maybe"] and entry["days"] == run.model.days
+    if answer.code == "unknown":
+        if entry is None:
+            row.slack += count
+            run.model.keys[row.name, key] = {"owner": as_, "count": count, "days": run.model.days,
+                                             "maybe": True, "ids": None}
+        return
+    if not answer.ok:
+        return
+    given = same_ids(run, row, answer)
+    if entry is not None and entry["ids"] == given:
+        must(answer.replayed is not False, "replay-not-told", f"{what}: {answer}")
+        return
+    must(not sure or entry["ids"] is None, "key-gave-others",
+         f"{what}: the key {key} had {entry and entry['ids'][:3]}, now {answer}")
+    took(run, row, node, answer, what, given)
+    run.model.keys[row.name, key] = {"owner": as_, "count": count, "days": run.model.days,
+                                     "maybe": False, "ids": given}
+
+
+def same_ids(run, row, answer):
+    """Its ids as numbers: the same however they were asked for."""
+    if answer.numbers is not None:
+        return answer.numbers
+    return numbers_of(run, row, answer.texts)
+
+
+def numbers_of(run, row, texts):
+    """The numbers of texts, by the cluster, first and last; what lies between where it must be."""
+    first = decode_text(run, row, texts[0])
+    last = decode_text(run, row, texts[-1]) if len(texts) > 1 else first
+    if last - first == len(texts) - 1:
+        return list(range(first, last + 1))
+    must(row.mode == "trend" or row.murky or row.behind, "strict-gap", f"{texts[0]} to {texts[-1]}")
+    if len(texts) > 30:
+        return []
+    return [first, *(decode_text(run, row, text) for text in texts[1:-1]), last]
+
+
+def decode_text(run, row, text):
+    from urllib.parse import quote
+    target = f"/api/segment/decode/{path_of(row.name)}?text={quote(text, safe='')}"
+    answer = run.certain(lambda: run.world.http(0, "operator", "GET", target))
+    must(answer.ok, f"decode-{answer.code}", f"{row.name}: {text} was handed out, now {answer}")
+    return int(answer.json["id"])
+
+
+def took(run, row, node, answer, what, numbers=None):
+    if numbers is None:
+        numbers = answer.numbers
+        if numbers is None:
+            numbers = numbers_of(run, row, answer.texts)
+    run.model.took(row, node, numbers, answer.texts, what)
+    run.taken += len(answer.texts or numbers)
+
+
+def ask(run, row, node, as_, door, count, key, number):
+    """The answer, its ids as numbers or texts; and how many were asked for."""
+    world = run.world
+    if door == "ctl":
+        words = ["next", row.name, "-n", count] + (["--numbers"] if row.shape else [])
+        answer = world.leafctl(node, as_, *words)
+        return with_ids(answer, False, "text"), count
+    if door == "incr":
+        return shaped(row, world.resp(node, as_, "INCR", row.name)), 1
+    if door == "incrby":
+        answer = world.resp(node, as_, "INCRBY", row.name, count)
+        if answer.ok and answer.numbers is not None:
+            last = answer.numbers[0]
+            answer.numbers = list(range(last - count + 1, last + 1))
+        elif answer.ok and count > 1:  # of a shape: the last one's number
+            last = int(answer.texts[0])
+            answer.numbers, answer.texts = list(range(last - count + 1, last + 1)), None
+        return answer, count
+    if door == "next":
+        words = ["LEAFD.NEXT", row.name, "COUNT", count] + (["KEY", key] if key else [])
+        return world.resp(node, as_, *words), count
+    options = [f"count={count}", "timeout_ms=10000"]
+    options += [f"format={door}"] if door in ("range", "json") else []
+    options += ["as=number"] if number and row.shape else []
+    answer = world.http(node, as_, "POST" if door == "post" else "GET",
+                        f"{SEGMENT}{path_of(row.name)}?{'&'.join(options)}", None,
+                        {"Idempotency-Key": key} if key else None)
+    as_texts = bool(row.shape) and not number and door in ("text", "post")
+    return with_ids(answer, as_texts, door), count
+
+
+def shaped(row, answer):
+    if answer.ok and row.shape is None:
+        answer.numbers = [int(answer.texts[0])] if answer.numbers is None else answer.numbers
+    return answer
+
+
+def with_ids(answer, as_texts, door):
+    if not answer.ok:
+        return answer
+    lines = answer.text.split()
+    if as_texts:
+        answer.texts = lines
+    elif door == "json":
+        answer.numbers = [n for r in answer.json["ranges"]
+                          for n in range(int(r["first"]), int(r["last"]) + 1)]
+    elif door == "range":
+        ends = list(map(int, lines))
+        answer.numbers = [n for first, last in zip(ends[::2], ends[1::2])
+                          for n in range(first, last + 1)]
+    else:
+        answer.numbers = list(map(int, lines))
+    return answer
+
+
+# --- tags ---
+
+MODES = ["trend", "strict", "monotonic"]
+
+
+def draw_put(rng, plan):
+    tag = rng.choice(plan.tags)
+    words = {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag)}
+    what = words["what"] = rng.choice(["again", "again", "mode", "mode", "raise", "low", "max",
+                                       "key", "key", "step"])
+    if what == "mode":
+        words["mode"] = rng.choice(MODES)
+    if what == "max":
+        words["by"] = rng.choice([0, 3, 20, 500])
+    if what == "raise":
+        words["by"] = rng.choice([0, 1, 7, 5000])
+    if rng.random() < 0.5:
+        words["wait"] = True
+    if rng.random() < 0.2:
+        words["door"] = "ctl"
+    return words
+
+
+@operation(draw_put, weight=14, covers=["PUT /api/tags/", "TAGS_PUT"])
+def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=False, door="http"):
+    """Make a tag as its name says (again), or change it."""
+    row = run.tag(tag)
+    run.resolve(row)
+    made = not row.alive
+    fields = fields_of(run, row, what, mode, by)
+    if fields is None:
+        return None
+    if made or what == "again":
+        fields = {**run.spec(row.name), **fields}
+    codes = put_must(run, row, as_, fields)
+    if door == "ctl":
+        answer = run.world.leafctl(node, as_, "tags", "put", tag, *ctl_options(fields),
+                                   *(["--wait-all"] if wait else []), "--json")
+    else:
+        answer = run.world.http(node, as_, "PUT", f"/api/tags/{path_of(tag)}?timeout_ms=10000"
+                                f"{'&wait=all' if wait else ''}", fields)
+    if made and answer.ok and codes == {"would_repeat"}:
+        must(False, "lowered-on-deleted", f"PUT {fields} of the deleted {tag}: {answer}")
+    expect(answer, codes | ({"not_everywhere"} if wait else set()), f"PUT {tag} {fields}")
+    if answer.code in ("unknown", "not_everywhere"):
+        row.murky = True
+    if answer.ok:
+        must(answer.status in (None, 201 if made else 200), "wrong-status", f"{answer.status}")
+        was_put(run, row, node, made, fields, answer.json, wait)
+    return None
+
+
+def ctl_options(fields):
+    names = {"max_id": "--max-id", "max_step": "--max-step", "key": "--shape-key"}
+    return [word for name, value in fields.items()
+            for word in (names.get(name, f"--{name}"), value)]
+
+
+def fields_of(run, row, what, mode, by):
+    """What is asked for; None where that has no sense for the tag as it is."""
+    if what in ("again", "low"):
+        return {"max_id": 1} if what == "low" else {}
+    if not row.alive:
+        return None
+    if what == "mode":
+        return None if row.shape in DATED else {"mode": mode}
+    if what == "step":
+        return {"step": 10}
+    if what == "key":
+        return {"key": row.key + 1} if row.shape == "keyed" and row.key < 9 else None
+    if row.shape in DATED | SECRET:
+        return None
+    max_id = run.look(row)
+    if what == "raise":
+        return {"max_id": max_id + by} if row.mode == "strict" else {"max_id": max_id + by + 10**6}
+    return {"max": max_id + by} if row.mode == "strict" else None
+
+
+def put_must(run, row, as_, fields):
+    if as_ == "shop":
+        return {"forbidden"}
+    if not may_use(as_, row.name):
+        return {"forbidden_tag"}
+    if row.murky:
+        return {"ok", "would_repeat", "bad_request", "needs_force", "conflict"}
+    top = max(row.given, default=0)
+    if fields.get("max_id", top + 1) <= top or (fields.get("max_id") == 1 and row.floor > 1):
+        return {"would_repeat"}
+    if fields.get("max_id") == 1 and row.name in run.made:
+        return {"ok", "would_repeat"}
+    if "max_id" in fields and row.max - fields["max_id"] < 10**6:
+        return {"needs_force", "bad_request", "ok"}
+    if fields.get("max", NO_MAX) < NO_MAX and row.alive:
+        return {"ok", "bad_request"} if row.mode != "strict" or row.next is None else {"ok"}
+    if row.name in run.made and "max" in fields:
+        return {"ok", "bad_request"}
+    return {"ok"}
+
+
+def was_put(run, row, node, made, fields, shown, wait):
+    """The change was made."""
+    others = [] if wait else [n for n in range(run.size) if n != node % run.size]
+    max_id = int(shown["max_id"])
+    before = row.mode
+    row.mode = fields.get("mode", "trend" if made else row.mode)
+    row.max = int(shown.get("max", NO_MAX))
+    row.step = fields.get("step", 1000 if made else row.step)
+    anew = made or row.mode != before or "max_id" in fields or fields.get("key", row.key) != row.key
+    row.key = fields.get("key", row.key)
+    row.alive, row.murky = True, False
+    run.made.add(row.name)
+    if anew:
+        row.begins_anew(max_id, others)
+        row.highest = 0
+    run.model.shown(row, shown)
+
+
+def draw_tag(rng, plan):
+    tag = rng.choice(plan.tags)
+    return {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag)}
+
+
+@operation(draw_tag, weight=4, covers=["DELETE /api/tags/", "TAGS_DELETE"])
+def delete(run, tag, node=0, as_="operator", wait=False, door="http"):
+    """Delete a tag."""
+    row = run.tag(tag)
+    run.resolve(row)
+    if door == "ctl":
+        answer = run.world.leafctl(node, as_, "tags", "delete", tag)
+    else:
+        answer = run.world.http(node, as_, "DELETE", f"/api/tags/{path_of(tag)}?timeout_ms=10000"
+                                f"{'&wait=all' if wait else ''}")
+    if as_ == "shop":
+        return expect(answer, {"forbidden"}, f"DELETE {tag}")
+    if not may_use(as_, tag):
+        return expect(answer, {"forbidden_tag"}, f"DELETE {tag}")
+    if not row.murky:
+        expect(answer, {"ok" if row.alive else "unknown_tag"}, f"DELETE {tag}")
+    row.murky = answer.code == "unknown"
+    if answer.ok:
+        row.alive = False
+        row.behind = set() if wait else set(range(run.size)) - {node % run.size}
+    return None
+
+
+@operation(lambda rng, plan: {**draw_tag(rng, plan),
+                              "door": rng.choice(["http", "http", "resp", "ctl"])},
+           weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET"])
+def look(run, tag, node=0, as_="operator", door="http"):
+    """What the cluster says of a tag."""
+    row = run.tag(tag)
+    run.resolve(row)
+    if door == "ctl":
+        answer = run.world.leafctl(node, as_, "tags", "get", tag, "--json")
+    elif door == "resp":
+        answer = run.world.resp(node, as_, "GET", tag)
+        if answer.ok and answer.texts == ["None"]:
+            answer.code = "unknown_tag"
+    else:
+        answer = run.world.http(node, as_, "GET", f"/api/tags/{path_of(tag)}")
+    if as_ == "shop":
+        return expect(answer, {"forbidden"}, f"GET {tag}")
+    if not may_use(as_, tag):
+        return expect(answer, {"forbidden_tag"}, f"GET {tag}")
+    expect(answer, {"ok"} if row.alive else {"unknown_tag"}, f"GET {tag}")
+    if answer.ok and door != "resp":
+        run.model.shown(row, answer.json)
+    elif answer.ok:
+        top = max(row.given, default=0)
+        max_id = int((answer.numbers or answer.texts)[0])
+        must(max_id > top or row.shape in DATED, "max-id-below", f"GET {tag}: {answer}, {top}")
+    return None
+
+
+@operation(lambda rng, plan: {"prefix": rng.choice(["a/", "b/"]),
+                              "as_": rng.choice(["alice", "bob", "operator"]),
+                              "node": rng.randrange(plan.size)},
+           weight=4, covers=["GET /api/tags", "TAGS_LIST"])
+def list_tags(run, prefix="a/", node=0, as_="operator", door="http"):
+    """All tags of a tenant."""
+    for row in run.model.tags.values():
+        run.resolve(row)
+    if door == "ctl":
+        answer = run.world.leafctl(node, as_, "tags", "list", prefix, "--json")
+    else:
+        answer = run.world.http(node, as_, "GET", f"/api/tags?prefix={prefix}")
+    if as_ != "operator" and PREFIX[as_] != prefix:
+        return expect(answer, {"forbidden_tag"}, f"tags of {prefix}")
+    expect(answer, {"ok"}, f"tags of {prefix}")
+    if answer.ok:
+        there = [shown["tag"] for shown in answer.json["tags"]]
+        right = sorted(row.name for row in run.model.tags.values()
+                       if row.alive and row.name.startswith(prefix))
+        must(there == right, "wrong-list", f"tags of {prefix}: {there} where {right} are there")
+    return None
+
+
+def draw_bulk(rng, plan):
+    return {"tags": rng.sample(plan.tags, rng.choice([1, 2, 3])), "node": rng.randrange(plan.size)}
+
+
+@operation(draw_bulk, weight=3, covers=["POST /api/tags"])
+def bulk(run, tags, node=0, as_="operator"):
+    """Make several tags, or find them there: all or none."""
+    rows = [run.tag(tag) for tag in tags]
+    for row in rows:
+        run.resolve(row)
+    if any(row.alive for row in rows):  # of a living one nothing is to change
+        rows = [row for row in rows if not row.alive]
+    if not rows:
+        return
+    items = [{"tag": row.name, **run.spec(row.name)} for row in rows]
+    answer = run.world.http(node, as_, "POST", "/api/tags?wait=all&timeout_ms=10000", items)
+    codes = [put_must(run, row, as_, item) for row, item in zip(rows, items)]
+    expect(answer, set.intersection(*codes) or set.union(*codes) | {"not_everywhere"},
+           f"POST {items}")
+    for row, item in zip(rows, items):
+        if answer.ok:
+            shown = run.certain(lambda row=row: run.world.http(
+                node, as_, "GET", f"/api/tags/{path_of(row.name)}")).json
+            was_put(run, row, node, True, item, shown, True)
+        elif answer.code in ("unknown", "not_everywhere"):
+            row.murky = True
+
+
+@operation(draw_tag, weight=3, covers=[])
+def copy(run, tag, node=0, as_="operator"):
+    """Post a tag's page of the list, as a dump of another cluster, under a name that is new."""
+    row = run.tag(tag)
+    run.resolve(row)
+    name = f"{tag}.copy"
+    if not row.alive or name in run.model.tags:
+        return
+    page = run.certain(lambda: run.world.http(node, "operator", "GET",
+                                              f"/api/tags?prefix={tag}&limit=1")).json
+    shown = page["tags"][0]
+    must(shown["tag"] == tag, "wrong-list", f"{page} where {tag} is there")
+    shown["tag"] = name
+    answer = run.world.http(node, "operator", "POST", "/api/tags?wait=all&timeout_ms=10000", page)
+    kind = "dated" if row.shape in DATED else answer.code
+    must(answer.ok or answer.code in ("unknown", "not_everywhere"), f"dump-refused-{kind}",
+         f"{shown}: {answer}")
+    other = run.model.tag(name, row.shape)
+    run.specs[name] = {**run.spec(tag), "mode": row.mode}
+    other.murky = not answer.ok
+    if answer.ok:
+        other.key, other.floor = row.key, 1
+        fresh = run.certain(lambda: run.world.http(node, "operator", "GET",
+                                                   f"/api/tags/{path_of(name)}")).json
+        must(int(fresh["max_id"]) >= int(shown["max_id"]), "dump-lowers", f"{shown}: {fresh}")
+        was_put(run, other, node, True, {"mode": row.mode, "key": row.key, "step": row.step},
+                fresh, True)
+
+
+# --- worker ids ---
+
+def draw_worker(rng, plan):
+    return {"name": rng.choice(["w0", "w1", "w2", "w3"]), "as_": rng.choice(["alice", "bob"]),
+            "node": rng.randrange(plan.size)}
+
+
+def worker_rows(run):
+    return run.certain(lambda: run.world.http(
+        0, "operator", "GET", "/api/workers?limit=1024")).json
+
+
+@operation(draw_worker, weight=6, covers=["POST /api/workers", "GET /api/workers",
+                                          "WORKERS_ACQUIRE", "WORKERS_LIST"])
+def acquire(run, name, as_="alice", node=0, door="http"):
+    """Acquire a worker id, or acquire it again."""
+    before = worker_rows(run)
+    if door == "ctl":
+        answer = run.world.leafctl(node, as_, "workers", "acquire", name, "--json")
+    else:
+        answer = run.world.http(node, as_, "POST", "/api/workers", {"name": name})
+    if as_ == "shop":
+        return expect(answer, {"forbidden"}, "POST /api/workers")
+    own = run.model.workers.get(name)
+    soft = {"clock_skew"} if run.model.clock_moved else set()
+    if own is None:
+        expect(answer, {"ok"} | soft, f"{as_} acquires {name}")
+    if not answer.ok:
+        return None
+    grant = answer.json
+    number = grant["worker_id"]
+    log_ms = before["log_time_ms"]
+    rows = {row["worker_id"]: row for row in before["workers"]}
+    held = own is not None and own["held"] and own["until_ms"] > log_ms + 5000
+    must(not held or own["owner"] == as_ or own["worker_id"] != number, "worker-taken-by-another",
+         f"{as_} got the worker id {number} of {own and own['owner']}: {answer}")
+    run.model.granted(number, grant, rows.get(number), f"{as_} acquires {name}")
+    if own is None:
+        free = [n for n in range(1024) if n not in rows or rows[n]["state"] == "released" or
+                rows[n]["until_ms"] < log_ms]
+        near = any(abs(row["until_ms"] - log_ms) < 10_000 for row in rows.values())
+        must(near or number == free[0], "not-the-lowest-worker-id",
+             f"{name} got {number}, and {free[0]} is free")
+    for other, entry in run.model.workers.items():
+        if entry["worker_id"] == number and other != name:
+            entry["held"] = entry["fenced"] = True
+    run.model.workers[name] = {**grant, "owner": as_, "held": True, "fenced": False}
+    return None
+
+
+@operation(lambda rng, plan: {**draw_worker(rng, plan), "stale": rng.random() < 0.2},
+           weight=4, covers=["PUT /api/workers/", "WORKERS_RENEW"])
+def renew(run, name, as_="alice", node=0, stale=False):
+    """Hold a worker id longer."""
+    own = run.model.workers.get(name)
+    if own is None:
+        return
+    epoch = own["epoch"] - 1 if stale else own["epoch"]
+    if epoch == 0:
+        return
+    answer = run.world.http(node, as_, "PUT", f"/api/workers/{own['worker_id']}", {"epoch": epoch})
+    if own["owner"] != as_:
+        must(not answer.ok, "worker-renewed-by-another", f"{as_} renews {own}: {answer}")
+        return
+    soft = {"clock_skew"} if run.model.clock_moved else set()
+    if stale or own["fenced"] or not own["held"]:
+        expect(answer, {"fenced", "conflict"} | soft, f"renews {own}")
+        return
+    expect(answer, {"ok"} | soft, f"renews {own}")
+    if answer.ok:
+        must(answer.json["until_ms"] >= own["until_ms"], "window-falls", f"{own}: {answer}")
+        own["until_ms"] = answer.json["until_ms"]
+        run.model.renewed(own)
+
+
+@operation(lambda rng, plan: {**draw_worker(rng, plan), "early": rng.random() < 0.5},
+           weight=4, covers=["DELETE /api/workers/", "WORKERS_RELEASE"])
+def release(run, name, as_="alice", node=0, early=False):
+    """Give a worker id back; early: only the first half of its window was used."""
+    own = run.model.workers.get(name)
+    if own is None:
+        return
+    last = (own["from_ms"] + own["until_ms"]) // 2 if early else 0
+    options = f"epoch={own['epoch']}" + (f"&last_timestamp_ms={last}" if early else "")
+    answer = run.world.http(node, as_, "DELETE", f"/api/workers/{own['worker_id']}?{options}")
+    if own["owner"] != as_:
+        must(not answer.ok, "worker-released-by-another", f"{as_} releases {own}: {answer}")
+        return
+    if own["fenced"]:
+        expect(answer, {"fenced", "conflict"}, f"releases {own}")
+        return
+    expect(answer, {"ok"} | ({"clock_skew"} if run.model.clock_moved else set()),
+           f"releases {own}")
+    if answer.ok and own["held"]:
+        own["held"] = False
+        run.model.released(own, last if early else own["until_ms"])
+
+
+# --- snowflake ids, layouts ---
+
+PRESETS = ["leaf", "js53", "discord", "sonyflake"]  # twitter is leaf by another name
+
+
+def draw_flakes(rng, plan):
+    words = {"node": rng.randrange(plan.size), "as_": rng.choice(["alice", "shop", "operator"]),
+             "count": rng.choice([1, 1, 20]), "door": rng.choice(["http", "http", "resp", "ctl"])}
+    if rng.random() < 0.5:
+        words["layout"] = rng.choice(["l0", "l1"])
+    return words
+
+
+@operation(draw_flakes, weight=8, covers=[
+    "GET /api/snowflake/get/", "POST /api/snowflake/get/", "LEAFD.SNOWFLAKE",
+    "GET /api/snowflake/decode/", "POST /api/snowflake/decode/", "LEAFD.DECODE"])
+def flakes(run, node=0, as_="operator", count=1, door="http", layout=None):
+    """Take snowflake ids, of a layout or the cluster's own."""
+    known = run.model.layouts.get(layout)
+    soft = {"clock_backwards", "clock_skew", "window_expired"} if run.model.clock_moved else set()
+
+    def asked():
+        answer = ask_flakes(run, node, as_, count, door, layout)
+        wait = {"no_worker_id", "unknown", "window_expired"}  # and then they pass
+        return answer if answer.code not in wait or run.model.clock_moved else None
+
+    answer = run.until(asked, "snowflake ids")
+    if layout is not None and not (known and known["alive"]):
+        expect(answer, {"unknown_layout"} | soft, f"ids of layout {layout}")
+        return
+    expect(answer, {"ok", "no_worker_id"} | soft, f"snowflake ids of {layout or 'leafd'}")
+    if not answer.ok:
+        return
+    seen = run.model.flakes.setdefault(known and known["preset"], set())
+    again = seen & set(answer.numbers)
+    must(not again and len(set(answer.numbers)) == count, "snowflake-again",
+         f"{answer} of layout {layout}: {sorted(again)[:3]} came before")
+    seen.update(answer.numbers)
+    run.taken += count
+    decoded = run.certain(lambda: run.world.http(
+        node, as_, "GET", f"/api/snowflake/decode/{answer.numbers[0]}"
+        + (f"?layout={layout}" if layout else "")))
+    expect(decoded, {"ok"}, f"decode {answer.numbers[0]}")
+
+
+def ask_flakes(run, node, as_, count, door, layout):
+    if door == "resp":
+        words = ["LEAFD.SNOWFLAKE", "COUNT", count] + (["LAYOUT", layout] if layout else [])
+        return run.world.resp(node, as_, *words)
+    if door == "ctl":
+        words = ["next", "k", "--snowflake", "-n", count] + (["--layout", layout] if layout else [])
+        answer = run.world.leafctl(node, as_, *words)
+    else:
+        answer = run.world.http(node, as_, "GET", f"/api/snowflake/get/k?count={count}"
+                                + (f"&layout={layout}" if layout else ""))
+    return with_ids(answer, False, "text")
+
+
+@operation(lambda rng, plan: {"name": rng.choice(["l0", "l1"]), "preset": rng.choice(PRESETS),
+                              "node": rng.randrange(plan.size)},
+           weight=3, covers=["PUT /api/layouts/", "GET /api/layouts/", "GET /api/layouts"])
+def layout_put(run, name, preset="leaf", node=0):
+    """Give a layout a name."""
+    known = run.model.layouts.get(name)
+    answer = run.world.http(node, "operator", "PUT", f"/api/layouts/{name}", {"preset": preset})
+    same = known is None or known["preset"] == preset
+    expect(answer, {"ok"} if same else {"conflict"}, f"PUT layout {name} {preset}")
+    if answer.ok:
+        run.model.layouts[name] = {"preset": preset, "alive": True}
+        run.world.settle()
+    elif answer.code == "unknown":
+        run.model.layouts.pop(name, None)
+
+
+@operation(lambda rng, plan: {"name": rng.choice(["l0", "l1"]), "node": rng.randrange(plan.size)},
+           weight=2, covers=["DELETE /api/layouts/"])
+def layout_delete(run, name, node=0):
+    """Take it away."""
+    known = run.model.layouts.get(name)
+    answer = run.world.http(node, "operator", "DELETE", f"/api/layouts/{name}")
+    expect(answer, {"ok"} if known and known["alive"] else {"unknown_layout"},
+           f"DELETE layout {name}")
+    if answer.ok:
+        known["alive"] = False
+        run.world.settle()
+
+
+# --- clocks, tokens ---
+
+@operation(lambda rng, plan: {"by_s": rng.choice([3600, 86400, 86400, 86400 * 40, -3600])},
+           weight=3, cost_s=0.1, at_most=3, covers=[])
+def clock(run, by_s):
+    """The clocks of all nodes are set."""
+    run.world.set_clocks(run.world.shift_s + by_s)
+    run.model.days += 1
+    run.model.clock_moved = True
+
+
+@operation(lambda rng, plan: {"who": rng.choice(["alice", "bob", "shop"])},
+           weight=2, cost_s=0.1, at_most=3, covers=[])
+def reload(run, who):
+    """A client gets another secret, by SIGHUP; the old one is worth nothing then."""
+    old = run.world.exchange_token(who)
+    for node in range(run.size):
+        answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
+        expect(answer, {"unauthorized"}, f"the old token of {who}")
+
+
+# --- nodes, backups ---
+
+def draw_node(rng, plan):
+    return {"node": rng.randrange(plan.size), "clean": rng.random() < 0.5}
+
+
+@operation(draw_node, weight=3, cost_s=0.4, at_most=4, covers=[])
+def restart(run, node=0, clean=False):
+    """Kill a node, or stop it in order, and start it again."""
+    run.world.restart(node, clean)
+    run.lost()
+
+
+@operation(lambda rng, plan: {}, weight=1, cost_s=1, at_most=1, covers=[])
+def restart_all(run):
+    """Kill all nodes, and start them."""
+    run.world.restart_all()
+    run.lost()
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "ctl": rng.random() < 0.3},
+           weight=5, cost_s=0.05, at_most=4, covers=["GET /api/backup", "BACKUP"])
+def backup(run, node=0, ctl=False):
+    """Take a backup, to be restored later."""
+    # This leafctl reads no backup of a later level, and says so.
+    path, answer = run.world.backup(node, ctl and not run.world.next_level)
+    expect(answer, {"ok"}, "backup")
+    if answer.ok:
+        run.backups.append((path, run.model.snapshot()))
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size)}, weight=1, cost_s=2, at_most=1,
+           covers=["RECOVER"])
+def recover(run, node=0, raise_=5000000):
+    """All but one node are lost, and that one has everything."""
+    run.world.settle()
+    answer = run.world.recover(node, raise_)
+    must(answer.ok, "recover-fails", repr(answer))
+    run.model.restored(run.model.snapshot(), raise_, False, True)
+    run.backups.clear()
+
+
+@operation(lambda rng, plan: {}, weight=1, cost_s=2, at_most=1, covers=[
+    "POST /api/cluster/level", "GET /api/cluster"])
+def upgrade(run):
+    """The leafd of the next level, node by node."""
+    if not run.world.next_level:
+        run.world.upgrade()
+        run.lost()
+
+
+@operation(lambda rng, plan: {"raise_": rng.choice([100000, 5000000]),
+                              "drop_keys": rng.random() < 0.2},
+           weight=3, cost_s=2, at_most=2, covers=["RESTORE"])
+def restore(run, raise_=5000000, drop_keys=False, oldest=False):
+    """All nodes are lost; a new cluster begins with the last (or the first) backup."""
+    if not run.backups:
+        return
+    path, snapshot = run.backups[0 if oldest else -1]
+    answer = run.world.restore(path, raise_, *(["--drop-keys"] if drop_keys else []))
+    must(answer.ok or run.model.clock_moved, "restore-fails", repr(answer))
+    if not answer.ok:
+        run.lost()
+        return
+    run.model.restored(snapshot, raise_, drop_keys, False)
+    run.backups.clear()
+    run.made = set(run.model.tags) & run.made
+
+
+# --- reading, leading ---
+
+READS = ["/api/cluster", "/api/status", "/api/events", "/api/audit", "/api/node/segments",
+         "/api/cluster/segments?limit=10", "/api/cluster/level", "/api/layouts", "/livez",
+         "/readyz", "/version", "/metrics", "/openapi.json", "/", "/cache", "/db",
+         "/decodeSnowflakeId?snowflakeId=1256557484213448722"]
+ASKED = [["PING"], ["ECHO", "x"], ["INFO"], ["COMMAND", "COUNT"], ["CONFIG", "GET", "x"],
+         ["CLIENT", "ID"], ["SELECT", "0"]]
+SHOWN = [["status"], ["top"], ["events"], ["audit"], ["layouts"], ["members"], ["leader"],
+         ["level"], ["decode", "1256557484213448722"]]
+
+
+@operation(lambda rng, plan: {"what": rng.randrange(len(READS) + len(ASKED) + len(SHOWN)),
+                              "node": rng.randrange(plan.size)},
+           weight=5, covers=[
+               *(f"GET {path.split('?')[0]}" for path in READS if path != "/api/cluster"),
+               "POST /decodeSnowflakeId", *(words[0] for words in ASKED), "STATUS", "TOP", "EVENTS",
+               "AUDIT", "LAYOUTS_LIST", "MEMBERS_LIST", "LEVEL", "DECODE"])
+def read(run, what, node=0):
+    """Something that changes nothing, and is answered at any time."""
+    if what < len(READS):
+        answer = run.world.http(node, "operator", "GET", READS[what])
+        codes = {"ok", "unknown"} | ({None} if READS[what] == "/readyz" else set())
+        expect(answer, codes, READS[what])
+    elif what < len(READS) + len(ASKED):
+        expect(run.world.resp(node, "operator", *ASKED[what - len(READS)]), {"ok"}, str(ASKED))
+    else:
+        words = SHOWN[what - len(READS) - len(ASKED)]
+        extra = ["--json"] if words[0] != "decode" else []
+        expect(run.world.leafctl(node, "operator", *words, *extra), {"ok"}, str(words))
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size)}, weight=1, at_most=4,
+           covers=["GET /api/live"])
+def watch(run, node=0):
+    """A page that stays open until the sequence ends, whatever happens to its node and token."""
+    run.world.watch(node, "alice")
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "ctl": rng.random() < 0.3},
+           weight=3, cost_s=0.1, at_most=5, covers=["POST /api/cluster/leader", "LEADER"])
+def lead(run, node=0, ctl=False):
+    """Another node is to lead."""
+    number = run.world.node(node).id
+    if ctl:
+        answer = run.world.leafctl(node, "operator", "leader", number)
+    else:
+        answer = run.world.http(node, "operator", "POST", "/api/cluster/leader?timeout_ms=10000",
+                                {"id": number})
+    # Not caught up, or the last change is still under way: both pass.
+    expect(answer, {"ok", "not_caught_up", "in_progress", "unreachable", "exit 1"},
+           f"lead {number}")
+    run.lost()
+    run.world.settle()
+
+
+NOT_DRAWN = {
+    "POST /api/cluster/members": "members come and go in test_membership.py and in make chaos",
+    "PUT /api/cluster/members/": "addresses are other ports here: test_membership.py",
+    "DELETE /api/cluster/members/": "as above",
+    "MEMBERS_ADD": "as above",
+    "MEMBERS_REMOVE": "as above",
+    "MEMBERS_REPLACE": "as above",
+    "MEMBERS_ADDRESS": "as above",
+    "CHECK": "its exit code is an opinion on the set-up: test_leafctl.py",
+    "LEVEL_RAISE": "as POST /api/cluster/level, which upgrade uses",
+    "IMPORT_LEAF": "what a file's row becomes is test_import_unit.py's; then it is POST /api/tags",
+    "IMPORT_TINYID": "as IMPORT_LEAF",
+    "TOKEN_NEW": "asks no cluster",
+    "QUIT": "ends the connection; test_resp.py",
+}

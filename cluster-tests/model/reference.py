@@ -1,0 +1,290 @@
+"""The reference model: what the documents say, with nothing of leafd's code.
+
+It knows for every name what was handed out and what may still come. Each check that fails is a
+Violation, whose kind is one word for the promise that was broken. What nobody can know (an answer
+that did not come) is kept as such: both outcomes are right from then on.
+"""
+
+import copy
+import string
+
+NO_MAX = (1 << 63) - 1
+DIGITS = {10: string.digits, 16: "0123456789ABCDEF", 32: "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+          36: string.digits + string.ascii_uppercase,
+          62: string.digits + string.ascii_uppercase + string.ascii_lowercase}
+
+
+class Violation(Exception):
+    """A promise was broken."""
+
+    def __init__(self, kind, text):
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+def must(held, kind, text):
+    if not held:
+        raise Violation(kind, text)
+
+
+# name: (the shape, base, width, check). Where the number is secret the model cannot make the text.
+SHAPES = {
+    "plain": ("INV-{id:3}", 10, 3, None),
+    "luhn": ("N{id:6}{luhn}", 10, 6, "luhn"),
+    "mod97": ("DE{id36:4}{mod97}", 36, 4, "mod97"),
+    "base62": ("{id62}x", 62, 1, None),
+    "day": ("D{year}{month}{day}-{id:6}", 10, 6, None),
+    "short-day": ("S{year}{month}{day}-{id:2}", 10, 2, None),
+    "berlin": ("{year@Europe/Berlin}/{month}/{id:5}", 10, 5, None),
+    "secret": ("{secret:6}", 10, 6, None),
+    "keyed": ("K{key}-{secret:6}", 10, 6, None),
+}
+DATED = {"day", "short-day", "berlin"}
+SECRET = {"secret", "keyed"}
+
+
+def luhn(digits):
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        value = int(digit) * (2 if place % 2 == 0 else 1)
+        total += value // 10 + value % 10
+    return str(-total % 10)
+
+
+def mod97(text):
+    number = "".join(str(int(c, 36)) for c in text if c.isalnum())
+    return f"{98 - int(number + '00') % 97:02}"
+
+
+def in_base(number, base, width):
+    digits = ""
+    while number:
+        number, digit = divmod(number, base)
+        digits = DIGITS[base][digit] + digits
+    return digits.rjust(width, "0")
+
+
+def text_of(shape, number):
+    """The text of a number; None where only the cluster knows."""
+    form, base, width, check = SHAPES[shape]
+    if shape in SECRET:
+        return None
+    if shape in DATED:
+        period, counter = divmod(number, 10 ** width)
+        period = str(period)
+        form = form.replace("{year@Europe/Berlin}", period[:4]).replace("{year}", period[:4])
+        form = form.replace("{month}", period[4:6]).replace("{day}", period[6:8])
+        number = counter
+    head, _, tail = form.partition("{id")
+    text = head + in_base(number, base, width)
+    tail = tail[tail.index("}") + 1:]
+    if check == "luhn":
+        return text + luhn("".join(c for c in text if c.isdigit()))
+    return text + mod97(text) if check == "mod97" else text + tail
+
+
+class Tag:
+    """A name, for ever: also after it was deleted."""
+
+    def __init__(self, name, shape):
+        self.name, self.shape = name, shape
+        self.alive = False
+        self.mode, self.max, self.step, self.key = "trend", NO_MAX, 1000, 0
+        self.given = set()  # numbers
+        self.texts = set()
+        self.floor = 1  # no number below comes any more
+        self.next = 1  # of a strict tag: the number that comes next; None: as after a change
+        self.slack = 0  # of a strict tag: so many more may have gone to requests without an answer
+        self.highest = 0  # of what was handed out in this generation of a monotonic tag
+        self.per_node = {}  # the highest of each node
+        self.behind = set()  # nodes that may not have heard of the last change yet
+        self.left_from = 1  # of one node: nothing from here on was lost ...
+        self.generation = 0
+        self.murky = False  # a change without an answer: fields are not known
+        self.restored = False
+
+    def width(self):
+        return SHAPES[self.shape][2]
+
+    @property
+    def kind(self):
+        """What fails of this tag: for narrow rows of known faults."""
+        shape = "dated" if self.shape in DATED else self.shape if self.shape in SECRET else ""
+        return "-".join(word for word in (shape, "restored" if self.restored else "") if word)
+
+    def available(self):
+        """So many ids are certainly left, on one node."""
+        return self.max - self.left_from - sum(n >= self.left_from for n in self.given)
+
+    def begins_anew(self, max_id, others):
+        """A new generation: what nodes held is burnt; the others may not have heard of it."""
+        if self.shape not in DATED:
+            self.floor = max(self.floor, max_id)
+        self.next, self.slack, self.left_from = max_id, 0, max_id
+        self.behind = set(others)
+
+    def may_be_exhausted(self, count, alone):
+        """May a request for so many be refused?"""
+        if self.murky or self.restored and self.shape in DATED:
+            return True
+        if self.mode == "strict":
+            if self.next is None:
+                return True
+            size = 10 ** self.width() if self.shape in DATED else 0
+            left = size - self.next % size if size else self.max - self.next
+            return left - self.slack < count
+        return not alone or self.left_from is None or self.available() < count
+
+
+class Model:
+    """All that a client can know of a cluster."""
+
+    def __init__(self, size):
+        self.size = size
+        self.tags = {}
+        self.keys = {}  # (tag, key): what it has
+        self.flakes = {}  # layout or None: ids that were ever handed out; outlives everything
+        self.workers = {}  # name: its last grant, and whose it is
+        self.stamped = {}  # worker id: no time up to this one may be granted again
+        self.layouts = {}
+        self.days = 0  # the clock was set so often: keys may be over
+        self.clock_moved = False
+
+    # --- tags ---
+
+    def tag(self, name, shape=None):
+        if name not in self.tags:
+            self.tags[name] = Tag(name, shape)
+        return self.tags[name]
+
+    def shown(self, tag, row):
+        """A row that the cluster showed."""
+        if not tag.murky:
+            must(row["mode"] == tag.mode, "wrong-mode", f"{row} where {tag.mode} was set")
+            key = row.get("key", 0)
+            must(int(key) == tag.key, "wrong-key", f"{row} where key {tag.key} was set")
+            must(row.get("shape") == (SHAPES[tag.shape][0] if tag.shape else None),
+                 "wrong-shape", f"{row} where {tag.shape} was given")
+        max_id = int(row["max_id"])
+        tag.generation = int(row["generation"])
+        if tag.mode == "strict" and tag.next is not None and tag.shape not in DATED:
+            must(tag.murky or tag.next <= max_id <= tag.next + tag.slack, "strict-max-id",
+                 f"{row} where {tag.next} is next (and {tag.slack} more may be gone)")
+        top = max(tag.given, default=0)
+        if tag.shape not in DATED and not tag.murky:
+            must(max_id > top, "max-id-below", f"{row}, and {top} was handed out")
+        return max_id
+
+    def took(self, tag, node, numbers, texts, where):
+        """Ids came. numbers: those that are known, rising; texts: of a shape."""
+        kind = f"-{tag.kind}" if tag.kind else ""
+        if texts is not None:
+            again = sorted(tag.texts & set(texts))
+            must(not again and len(set(texts)) == len(texts), "text-again" + kind,
+                 f"{where}: {tag.name} gave {again[:3]} before")
+            tag.texts.update(texts)
+        if not numbers:
+            return
+        again = sorted(tag.given & set(numbers))
+        must(not again, "number-again" + kind, f"{where}: {tag.name} gave {again[:3]} before")
+        must(all(a < b for a, b in zip(numbers, numbers[1:])), "not-rising", f"{where}: {numbers}")
+        if node not in tag.behind:
+            must(numbers[0] >= tag.floor, "below-floor" + kind,
+                 f"{where}: {tag.name} gave {numbers[0]}, where all below {tag.floor} is burnt")
+        must(numbers[-1] < tag.max or tag.murky, "beyond-max", f"{where}: {numbers[-1]}")
+        if tag.mode == "strict" and node not in tag.behind:
+            self.took_strict(tag, numbers, where)
+        elif tag.mode == "monotonic" and node not in tag.behind:
+            must(numbers[0] > tag.highest, "not-monotonic",
+                 f"{where}: {tag.name} gave {numbers[0]} after {tag.highest}")
+        must(numbers[0] > tag.per_node.get(node, 0), "falls-on-node",
+             f"{where}: {tag.name} gave {numbers[0]} after {tag.per_node.get(node)}")
+        tag.per_node[node] = numbers[-1]
+        tag.highest = max(tag.highest, numbers[-1])
+        tag.given.update(numbers)
+        if texts is not None and tag.shape not in SECRET:
+            right = [text_of(tag.shape, number) for number in numbers]
+            must(right == texts, "wrong-text", f"{where}: {texts} where {right} is right")
+
+    def took_strict(self, tag, numbers, where):
+        first, last = numbers[0], numbers[-1]
+        must(last - first == len(numbers) - 1, "strict-gap", f"{where}: {numbers}")
+        if tag.shape in DATED:
+            size = 10 ** tag.width()
+            must(first // size == last // size, "strict-gap", f"{where}: {numbers}")
+            if tag.next is not None and first // size > tag.next // size:
+                tag.next, tag.slack = (first // size) * size + 1, 0
+        if tag.next is not None:
+            must(tag.next <= first <= tag.next + tag.slack, "strict-gap",
+                 f"{where}: {tag.name} gave {first}, where {tag.next} is next"
+                 f" (and {tag.slack} more may be gone)")
+            tag.slack -= first - tag.next
+        tag.next = last + 1
+
+    # --- idempotency keys ---
+
+    def key_must(self, tag, key, owner, count):
+        """Codes that are right, and the entry if there is one."""
+        entry = self.keys.get((tag.name, key))
+        if tag.mode == "trend":
+            return {"bad_key"}, None
+        if entry is None:
+            return {"ok"}, None
+        sure = not entry["maybe"] and entry["days"] == self.days
+        if entry["owner"] != owner:
+            codes = {"idempotency_conflict"}
+        else:
+            codes = {"ok"} if entry["count"] == count else {"idempotency_conflict"}
+        return codes | (set() if sure else {"ok", "idempotency_conflict"}), entry
+
+    # --- worker ids ---
+
+    def granted(self, number, grant, row, where):
+        floor = self.stamped.get(number, 0)
+        must(grant["from_ms"] >= floor and grant["until_ms"] > grant["from_ms"], "window-overlaps",
+             f"{where}: {grant} where times up to {floor} were granted")
+        must(row is None or grant["epoch"] > row["epoch"], "epoch-again",
+             f"{where}: {grant}, {row}")
+        self.stamped[number] = grant["until_ms"]
+
+    def renewed(self, grant):
+        self.stamped[grant["worker_id"]] = max(grant["until_ms"],
+                                               self.stamped.get(grant["worker_id"], 0))
+
+    def released(self, grant, last_ms):
+        if self.stamped.get(grant["worker_id"]) == grant["until_ms"]:
+            self.stamped[grant["worker_id"]] = last_ms
+
+    # --- a whole state ---
+
+    def snapshot(self):
+        return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts})
+
+    def restored(self, snapshot, raise_ids, drop_keys, at_end):
+        """The state is that of the snapshot. What was handed out since, of tags that it knows, does
+        not come again, if it was less than the raise."""
+        now = self.tags
+        self.tags = copy.deepcopy(snapshot["tags"])
+        self.layouts = copy.deepcopy(snapshot["layouts"])
+        self.workers = {}  # all are released, and their names are others
+        self.keys = {} if drop_keys else copy.deepcopy(snapshot["keys"])
+        for name, tag in self.tags.items():
+            later = now[name]
+            covered = at_end or within(tag, later, raise_ids)
+            tag.given = set(later.given) if covered else set()
+            tag.texts = set(later.texts) if covered else set()
+            tag.restored = True
+            tag.per_node = {}
+            tag.behind = set()
+            tag.next = tag.left_from = None
+            tag.floor = max(tag.given, default=0) + 1 if covered and tag.shape not in DATED else 1
+            tag.slack = 0
+            tag.highest = 0
+
+
+def within(tag, later, raise_ids):
+    """Were fewer ids handed out since than the raise covers?"""
+    if later.shape in DATED:
+        return len(later.given) - len(tag.given) < raise_ids
+    grown = max(later.given, default=0) - max(tag.given, default=0)
+    return later.key != tag.key or grown < raise_ids

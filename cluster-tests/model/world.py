@@ -1,0 +1,340 @@
+"""The real side of a sequence: a cluster with tokens, both doors, leafctl, and clocks of its own.
+
+What an answer was is told the same way for every door: an Answer, whose code is "ok" or the word of
+the error. A request that met a dying process, or got no answer in time, has the code "unknown".
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import redis
+
+from clockfile import own_clocks
+from cluster import FAST, Cluster
+from leafctl import Leafctl
+from node import leafd_path
+from ports import take_port
+from recovery import join_the_rest, place, tool
+from upgrade import wait_registered
+from wait import wait_until
+
+WAIT_S = 60  # for what must come true; a loaded machine is no fault
+# Nobody can tell what became of the request.
+UNKNOWN = {"timeout", "no_leader", "overloaded", "shutting_down", "mode_changing"}
+# name: what limits it. The operator has every role.
+TOKENS = {
+    "operator": "roles=all",
+    "alice": "roles=ids,read,tags,workers prefix=a/",
+    "bob": "roles=ids,read,tags,workers prefix=b/",
+    "shop": "roles=ids prefix=a/",
+}
+
+
+class Answer:
+    """What came back. numbers or texts: of ids; text: of everything else."""
+
+    def __init__(self, code, text="", numbers=None, texts=None, replayed=None, status=None):
+        self.code, self.text, self.status = code, text, status
+        self.numbers, self.texts, self.replayed = numbers, texts, replayed
+
+    @property
+    def ok(self):
+        return self.code == "ok"
+
+    @property
+    def json(self):
+        return json.loads(self.text)
+
+    def __repr__(self):
+        shown = self.numbers if self.numbers is not None else self.texts
+        if shown is not None:
+            return f"{self.code} {shown[:3]}{'...' if len(shown) > 3 else ''} ({len(shown)})"
+        return f"{self.code} {self.text[:300]}"
+
+
+class World:
+    """size nodes; settings: further ones of leafd."""
+
+    def __init__(self, directory, size, settings=None):
+        self.directory = str(directory)
+        self.size = size
+        self.generation = 0  # of the tokens: how often each was exchanged
+        self.secrets = {name: f"{name}-0" for name in TOKENS}
+        os.makedirs(self.directory, exist_ok=True)
+        self.tokens_file = os.path.join(self.directory, "tokens")
+        self.write_tokens()
+        self.cluster = Cluster(
+            os.path.join(self.directory, "cluster"),
+            size,
+            {**FAST, "auth-tokens-file": self.tokens_file, "auth-anonymous": "health,read",
+             **(settings or {})},
+        )
+        for node in self.cluster.nodes:
+            node.resp_port = take_port()
+            node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+        self.clocks = own_clocks(self.cluster)
+        self.shift_s = 0
+        self.next_level = False
+        self.connections = {}
+        self.backups = 0
+        self.streams = []
+
+    # auth-anonymous has read, since the helpers of the tests ask for the cluster's state without a
+    # token; requests of a sequence always show one.
+
+    def start(self):
+        for node in self.cluster.nodes:
+            node.start()
+
+    def wait(self):
+        self.cluster.wait_ready(WAIT_S)
+        self.wait_level()
+        wait_until(self.has_time, WAIT_S, "the log has a time")
+
+    def wait_level(self):
+        speaks = self.nodes[0].get_json("/version")["levels"]["max"]
+        wait_until(lambda: all(node.cluster_status()["level"]["number"] == speaks
+                               for node in self.nodes), WAIT_S, f"level {speaks} on all nodes")
+
+    def has_time(self):
+        return self.nodes[0].get_json("/api/workers")["log_time_ms"] > 0
+
+    def end(self):
+        self.drop_connections()
+        for stream in self.streams:
+            stream.close()
+        self.cluster.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def nodes(self):
+        return self.cluster.nodes
+
+    def node(self, number):
+        return self.nodes[number % len(self.nodes)]
+
+    def drop_connections(self):
+        for connection in self.connections.values():
+            connection.close()
+        self.connections.clear()
+
+    def write_tokens(self):
+        lines = [f"{name} sha256:{hashlib.sha256(self.secrets[name].encode()).hexdigest()} {limits}"
+                 for name, limits in TOKENS.items()]
+        with open(os.open(self.tokens_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w",
+                  encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+
+    # --- doors ---
+
+    def http(self, number, token, method, target, body=None, headers=None):
+        """One request over HTTP, on the connection of this node that is kept open."""
+        node = self.node(number)
+        head = dict(headers or {})
+        if token is not None:
+            head["Authorization"] = f"Bearer {self.secrets.get(token, token)}"
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            if node.id not in self.connections:
+                self.connections[node.id] = node.connect(WAIT_S)
+            response = self.connections[node.id].request(method, target, data, head)
+            if response.headers.get("connection", "").lower() == "close":
+                self.connections.pop(node.id).close()
+        except OSError as error:
+            if node.id in self.connections:
+                self.connections.pop(node.id).close()
+            node.check_running()
+            return Answer("unknown", repr(error))
+        replayed = response.headers.get("idempotency-replayed") == "true"
+        if response.status >= 400:
+            code = response.code
+            return Answer("unknown" if code in UNKNOWN else code, response.text,
+                          replayed=replayed, status=response.status)
+        return Answer("ok", response.text, replayed=replayed, status=response.status)
+
+    def resp(self, number, token, *words):
+        """One request over RESP. An answer's value is in numbers (integers) or texts (strings)."""
+        node = self.node(number)
+        place_of = (node.id, token)
+        try:
+            if place_of not in self.connections:
+                self.connections[place_of] = redis.Redis(
+                    host="127.0.0.1", port=node.resp_port, password=self.secrets[token],
+                    single_connection_client=True, socket_timeout=WAIT_S)
+                self.connections[place_of].response_callbacks.clear()
+            value = self.connections[place_of].execute_command(*words)
+        except redis.ResponseError as error:
+            code = str(error).split(":", 1)[0].split(" ")[-1]
+            return Answer("unknown" if code in UNKNOWN else code, str(error))
+        except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            if place_of in self.connections:
+                self.connections.pop(place_of).close()
+            node.check_running()
+            return Answer("unknown", repr(error))
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(one, int) for one in values):
+            return Answer("ok", numbers=values)
+        return Answer("ok", repr(value), texts=[
+            one.decode() if isinstance(one, bytes) else str(one) for one in values])
+
+    def leafctl(self, number, token, *words, stdin=None):
+        node = self.node(number)
+        run = Leafctl(self.directory, node.http_address, TOKEN=self.secrets[token])(
+            *words, code=None, timeout=2 * WAIT_S, stdin=stdin)
+        if run.code == 0:
+            return Answer("ok", run.out)
+        node.check_running()
+        found = re.search(r"\b(" + "|".join(CODES) + r")\b", run.err)
+        code = found[1] if found else f"exit {run.code}"
+        return Answer("unknown" if code in UNKNOWN else code, run.err)
+
+    def watch(self, number, token):
+        """Begin a stream that nobody reads."""
+        node = self.node(number)
+        try:
+            stream = node.connect(WAIT_S)
+            stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\nAuthorization: Bearer "
+                        f"{self.secrets[token]}\r\n\r\n".encode())
+            self.streams.append(stream)
+        except OSError:
+            node.check_running()
+
+    # --- what happens to nodes ---
+
+    def restart(self, number, clean):
+        node = self.node(number)
+        self.drop_connections()
+        if clean:
+            node.stop(WAIT_S)
+        else:
+            node.kill9()
+        node.start().wait_ready(WAIT_S)
+        self.settle()
+
+    def settle(self):
+        """A leader that all follow, and every node has applied the same."""
+        self.cluster.wait_leader(WAIT_S)
+        self.cluster.wait_applied(timeout=WAIT_S)
+
+    def restart_all(self):
+        self.drop_connections()
+        self.cluster.kill_all()
+        self.cluster.start()
+        self.settle()
+
+    def upgrade(self):
+        """Every node to the leafd of the next level, one after the other."""
+        assert os.path.exists(leafd_path() + "-next-level"), "build it with make next-level"
+        self.drop_connections()
+        for node in self.nodes:
+            node.stop(WAIT_S)
+            node.binary = leafd_path() + "-next-level"
+            node.start().wait_ready(WAIT_S)
+            wait_registered(self.cluster, node)
+        self.next_level = True
+        self.settle()
+        level = self.nodes[0].cluster_status()["level"]["number"] + 1
+        wait_until(lambda: self.http(0, "operator", "POST", "/api/cluster/level?timeout_ms=10000",
+                                     {"level": level}).status == 200, WAIT_S, "the level is raised")
+        self.wait_level()
+
+    def tool(self, *arguments):
+        """leafd restore or recover, of the leafd that the nodes run, on the first node's clock."""
+        node = self.nodes[0]
+        run = subprocess.run([*node.prefix, node.binary, *map(str, arguments)], text=True,
+                             capture_output=True, timeout=2 * WAIT_S, check=False)
+        if run.returncode != 0:
+            return Answer(f"exit {run.returncode}", run.stderr)
+        return Answer("ok", run.stdout)
+
+    def backup(self, number, by_leafctl):
+        path = os.path.join(self.directory, f"backup{self.backups}")
+        self.backups += 1
+        if by_leafctl:
+            return path, self.leafctl(number, "operator", "backup", path)
+        answer = self.node(number).http(
+            "GET", "/api/backup", headers={"Authorization": f"Bearer {self.secrets['operator']}"},
+            timeout=WAIT_S)
+        if answer.status != 200:
+            code = answer.code
+            return path, Answer("unknown" if code in UNKNOWN else code, answer.text)
+        with open(path, "wb") as file:
+            file.write(answer.body)
+        return path, Answer("ok")
+
+    def restore(self, path, raise_ids, *options):
+        """All nodes are lost; the first begins a new cluster with the backup."""
+        self.drop_connections()
+        self.cluster.kill_all()
+        first = self.nodes[0]
+        os.rename(first.data_dir, first.data_dir + ".old")
+        answer = self.tool("restore", path, *place(first), "--raise-ids", raise_ids, *options)
+        if answer.ok:
+            for node in self.nodes:
+                shutil.rmtree(node.data_dir + ".old" if node is first else node.data_dir)
+            self.begin_anew(first)
+        else:  # then they are not lost
+            shutil.rmtree(first.data_dir, ignore_errors=True)
+            os.rename(first.data_dir + ".old", first.data_dir)
+            self.cluster.start()
+            self.settle()
+        return answer
+
+    def recover(self, survivor, raise_ids):
+        """One node has its data, the others are lost for good."""
+        self.drop_connections()
+        node = self.node(survivor)
+        self.cluster.kill_all()
+        out = node.data_dir + ".new"
+        lost = [word for other in self.nodes if other is not node for word in ("--lost", other.id)]
+        answer = self.tool("recover", "--data-dir", node.data_dir, "--out", out, "--raise-ids",
+                           raise_ids, "--yes", *lost)
+        if answer.ok:
+            for other in self.nodes:
+                shutil.rmtree(other.data_dir)
+            os.rename(out, node.data_dir)
+            self.begin_anew(node)
+        return answer
+
+    def begin_anew(self, first):
+        first.members = f"{first.id}={first.peer_address}"
+        first.settings.pop("join", None)
+        first.start().wait_ready(WAIT_S)
+        for node in self.nodes:
+            if node is not first:
+                node.members = None
+                node.settings.update({"join": first.peer_address, "peer-listen": node.peer_address})
+                node.start().wait_ready(WAIT_S)
+        self.settle()
+        wait_until(self.has_time, WAIT_S, "the log has a time")
+
+    def exchange_token(self, name):
+        """Another secret for a client of the same name, in force on all nodes by a SIGHUP."""
+        self.generation += 1
+        old, self.secrets[name] = self.secrets[name], f"{name}-{self.generation}"
+        self.write_tokens()
+        for node in self.nodes:
+            node.process.send_signal(signal.SIGHUP)
+        for key in [key for key in self.connections if isinstance(key, tuple) and key[1] == name]:
+            self.connections.pop(key).close()
+        for number in range(len(self.nodes)):
+            wait_until(lambda at=number: self.http(at, name, "GET", "/livez").status in (200, 403),
+                       WAIT_S, f"node {number + 1} knows the new token of {name}")
+        return old
+
+    def set_clocks(self, shift_s):
+        self.shift_s = shift_s
+        for clock in self.clocks.values():
+            clock.set(shift_s)
+
+
+CODES = ["unknown_tag", "exhausted", "not_contiguous", "would_repeat", "needs_force", "conflict",
+         "bad_key", "bad_request", "bad_count", "idempotency_conflict", "forbidden_tag",
+         "forbidden", "unauthorized", "unknown_worker", "fenced", "no_worker_id", "share",
+         "disk_full", "state_full", "clock_backwards", "clock_skew", "window_expired",
+         "unknown_layout", "bad_id", "no_shape", *sorted(UNKNOWN)]
