@@ -4,7 +4,7 @@ Each has the sequence that shows it, which is asserted to fail still, with its k
 random sequence leaves out meanwhile, so that it can look behind the fault.
 """
 
-from model.reference import DATED, NO_MAX
+from model.reference import DATED, NO_MAX, SECRET
 
 
 class Known:
@@ -46,6 +46,25 @@ def copies_a_dated_tag(run, name, words):
 def copies_a_tag_that_ends_soon(run, name, words):
     row = row_of(run, words) if name == "copy" else None
     return row is not None and row.max < 10**6 + max(row.given, default=0) + 10**5
+
+
+def asks_a_dated_tag_behind_a_restore(run, name, words):
+    row = row_of(run, words) if name in ("ids", "put") else None
+    return row is not None and row.shape in DATED and row.restored and row.grew
+
+
+def changes_the_key_behind_a_restore(run, name, words):
+    row = row_of(run, words) if name == "put" and words.get("what") == "key" else None
+    return row is not None and row.restored and row.grew
+
+
+def makes_a_secret_tag_again(run, name, words):
+    return name == "put" and row_of(run, words).shape in SECRET and (
+        words["tag"] in run.model.lost)
+
+
+def changes_much_beside_a_backup(run, name, words):
+    return name == "churn" and run.world.slow_backups
 
 
 def touches_the_worker_id_of_another(run, name, words):
@@ -109,6 +128,51 @@ KNOWN = {
 ["ids", {"tag": "a/0"}]
 ["copy", {"tag": "a/0"}]
 """, copies_a_tag_that_ends_soon),
+    "date-and-restore": Known(
+        "a period that began after the backup begins at 1 again, inside the raise",
+        "again-dated-restored",
+        """
+{"nodes": 1, "tags": {"a/0": {"mode": "strict", "shape": "D{year}{month}{day}-{id:6}"}}}
+["put", {"tag": "a/0"}]
+["backup", {}]
+["ids", {"tag": "a/0", "count": 3}]
+["restore", {"raise_": 1000}]
+["ids", {"tag": "a/0"}]
+""", asks_a_dated_tag_behind_a_restore),
+    "key-and-restore": Known(
+        "a key that is younger than the backup: its numbers come again, with the next change",
+        "again-keyed-restored",
+        """
+{"nodes": 1, "tags": {"a/0": {"mode": "strict", "shape": "K{key}-{secret:6}"}}}
+["put", {"tag": "a/0"}]
+["backup", {}]
+["put", {"tag": "a/0", "what": "key"}]
+["ids", {"tag": "a/0"}]
+["restore", {}]
+["put", {"tag": "a/0", "what": "key"}]
+["ids", {"tag": "a/0"}]
+""", changes_the_key_behind_a_restore),
+    "secret-tag-younger-than-the-backup": Known(
+        "made again with a max_id above all that was handed out it has another key, and the texts "
+        "of the one before",
+        "again-secret-remade",
+        """
+{"nodes": 1, "tags": {"a/0": {"mode": "strict", "shape": "{secret:6}"}}}
+["backup", {}]
+["put", {"tag": "a/0"}]
+["ids", {"tag": "a/0", "count": 10000}]
+["restore", {}]
+["put", {"tag": "a/0"}]
+["ids", {"tag": "a/0", "count": 10000}]
+""", makes_a_secret_tag_again),
+    "room-and-backup": Known(
+        "pages that a slow backup keeps count as room: the node ends",
+        "node-ended-74",
+        """
+{"nodes": 1, "tags": {}, "map": "16MiB"}
+["slow_backup", {}]
+["churn", {"times": 100}]
+""", changes_much_beside_a_backup),
     "worker-id-renewed-by-another": Known(
         "any token with the role workers renews the worker id of another",
         "worker-renewed-by-another",

@@ -102,6 +102,8 @@ class Tag:
         self.generation = 0
         self.murky = False  # a change without an answer: fields are not known
         self.restored = False
+        self.grew = False  # ids or keys were given out between the backup and its restore
+        self.remade = False  # it was younger than the backup, and made again as the documents say
 
     def width(self):
         return SHAPES[self.shape][2]
@@ -110,7 +112,15 @@ class Tag:
     def kind(self):
         """What fails of this tag: for narrow rows of known faults."""
         shape = "dated" if self.shape in DATED else self.shape if self.shape in SECRET else ""
-        return "-".join(word for word in (shape, "restored" if self.restored else "") if word)
+        past = "restored" if self.restored else "remade" if self.remade else ""
+        return "-".join(word for word in (shape, past) if word)
+
+    def top(self):
+        """The highest number that was handed out, by the key that is in force."""
+        if self.shape != "keyed":
+            return max(self.given, default=0)
+        size = 10 ** self.width()
+        return max((n for n in self.given if n // size == self.key), default=0)
 
     def available(self):
         """So many ids are certainly left, on one node."""
@@ -142,6 +152,7 @@ class Model:
     def __init__(self, size):
         self.size = size
         self.tags = {}
+        self.lost = {}  # tags that were younger than the backup which was restored
         self.keys = {}  # (tag, key): what it has
         self.flakes = {}  # layout or None: ids that were ever handed out; outlives everything
         self.workers = {}  # name: its last grant, and whose it is
@@ -170,9 +181,10 @@ class Model:
         if tag.mode == "strict" and tag.next is not None and tag.shape not in DATED:
             must(tag.murky or tag.next <= max_id <= tag.next + tag.slack, "strict-max-id",
                  f"{row} where {tag.next} is next (and {tag.slack} more may be gone)")
-        top = max(tag.given, default=0)
+        top = tag.top()
         if tag.shape not in DATED and not tag.murky:
-            must(max_id > top, "max-id-below", f"{row}, and {top} was handed out")
+            must(max_id > top, "again" + (f"-{tag.kind}" if tag.kind else ""),
+                 f"{row}, and {top} was handed out")
         return max_id
 
     def took(self, tag, node, numbers, texts, where):
@@ -180,13 +192,13 @@ class Model:
         kind = f"-{tag.kind}" if tag.kind else ""
         if texts is not None:
             again = sorted(tag.texts & set(texts))
-            must(not again and len(set(texts)) == len(texts), "text-again" + kind,
+            must(not again and len(set(texts)) == len(texts), "again" + kind,
                  f"{where}: {tag.name} gave {again[:3]} before")
             tag.texts.update(texts)
         if not numbers:
             return
         again = sorted(tag.given & set(numbers))
-        must(not again, "number-again" + kind, f"{where}: {tag.name} gave {again[:3]} before")
+        must(not again, "again" + kind, f"{where}: {tag.name} gave {again[:3]} before")
         must(all(a < b for a, b in zip(numbers, numbers[1:])), "not-rising", f"{where}: {numbers}")
         if node not in tag.behind:
             must(numbers[0] >= tag.floor, "below-floor" + kind,
@@ -220,6 +232,11 @@ class Model:
                  f" (and {tag.slack} more may be gone)")
             tag.slack -= first - tag.next
         tag.next = last + 1
+
+    def made_again(self, tag):
+        """With a max_id above all that was handed out of one that a restore did not know."""
+        lost = self.lost.pop(tag.name)
+        tag.given, tag.texts, tag.remade = lost.given, lost.texts, True
 
     # --- idempotency keys ---
 
@@ -268,8 +285,10 @@ class Model:
         self.layouts = copy.deepcopy(snapshot["layouts"])
         self.workers = {}  # all are released, and their names are others
         self.keys = {} if drop_keys else copy.deepcopy(snapshot["keys"])
+        self.lost.update((name, tag) for name, tag in now.items() if name not in self.tags)
         for name, tag in self.tags.items():
             later = now[name]
+            tag.grew = tag.given != later.given or tag.key != later.key
             covered = at_end or within(tag, later, raise_ids)
             tag.given = set(later.given) if covered else set()
             tag.texts = set(later.texts) if covered else set()
@@ -277,7 +296,7 @@ class Model:
             tag.per_node = {}
             tag.behind = set()
             tag.next = tag.left_from = None
-            tag.floor = max(tag.given, default=0) + 1 if covered and tag.shape not in DATED else 1
+            tag.floor = tag.top() + 1 if covered and tag.shape not in DATED else 1
             tag.slack = 0
             tag.highest = 0
 

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -25,7 +26,7 @@ from model.reference import DATED, SECRET, SHAPES, Model, Violation  # noqa: E40
 from model.world import WAIT_S, World  # noqa: E402
 from wait import WaitTimeout, wait_until  # noqa: E402
 
-SHRINK_S = 120
+SHRINK_S = 90
 
 
 class Plan:
@@ -39,6 +40,7 @@ class Plan:
         self.counts = rng.choice([[1], [1, 2, 5], [1, 3, 40], [1, 10, 1000], [1000]])
         self.keys = rng.choice([0, 0.1, 0.5])
         self.strangers = rng.choice([0, 0.1, 0.3])
+        self.map = rng.choice([None, "16MiB", "64MiB"])  # of the data
         self.length = rng.choice([20, 60, 150])
         # Some kinds of operations are left out of each sequence, so that others come more often.
         self.weights = {name: operation.weight * rng.choice([0, 1, 1, 3])
@@ -166,12 +168,18 @@ class Run:
             try:
                 node.check_running()
             except RuntimeError as error:
-                raise Violation("node-ended", str(error)) from error
+                raise ended(error) from error
+
+
+def ended(error):
+    """The Violation that a node ended by itself; its kind has the exit code."""
+    code = re.search(r"ended with (-?\d+)", str(error))
+    return Violation(f"node-ended-{code[1] if code else '?'}", str(error))
 
 
 def play(steps, plan, careful=True, world=None):
     """Run a sequence on a cluster of its own; (the Violation or None, operations done, Run)."""
-    world = world or open_world(plan.size)
+    world = world or open_world(plan)
     run = Run(world, plan, careful)
     done = 0
     try:
@@ -187,14 +195,15 @@ def play(steps, plan, careful=True, world=None):
     except WaitTimeout as error:
         return Violation("unavailable", str(error)), done + 1, run
     except RuntimeError as error:
-        return Violation("node-ended", str(error)), done + 1, run
+        return ended(error), done + 1, run
     finally:
         world.end()
     return None, done, run
 
 
-def open_world(size):
-    world = World(tempfile.mkdtemp(prefix="leafd-model-"), size)
+def open_world(plan):
+    settings = {"data-map-bytes": plan.map} if plan.map else {}
+    world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings)
     world.start()
     return world
 
@@ -214,6 +223,11 @@ def shrink(steps, plan, violation, seconds=SHRINK_S, again=None):
     def fails(candidate):
         return time.monotonic() < until and (again or played)(candidate)
 
+    for kept in [lambda words: words.get("tag", last) == last, lambda words: "tag" not in words]:
+        last = steps[-1][1].get("tag")
+        candidate = [*(step for step in steps[:-1] if kept(step[1])), steps[-1]]
+        if len(candidate) < len(steps) and fails(candidate):
+            steps = candidate
     size = max(1, len(steps) // 2)
     while True:
         at, cut = 0, False
@@ -243,13 +257,14 @@ def printed(steps, plan):
     """As --replay reads it."""
     used = {words["tag"] for _, words in steps if "tag" in words}
     specs = {tag: spec for tag, spec in plan.specs.items() if tag in used}
-    lines = [json.dumps({"nodes": plan.size, "tags": specs})]
+    lines = [json.dumps({"nodes": plan.size, "tags": specs, "map": plan.map})]
     return "\n".join(lines + [json.dumps([name, words]) for name, words in steps])
 
 
 def read(text):
     lines = [json.loads(line) for line in text.splitlines() if line.strip()]
     plan = Plan(0, lines[0]["nodes"], lines[0]["tags"])
+    plan.map = lines[0].get("map")
     return [(name, words) for name, words in lines[1:]], plan
 
 
@@ -289,8 +304,8 @@ def campaign(seed, minutes, sizes, find_all=False, stream=sys.stdout):
             break
     seconds = time.monotonic() - began
     print(f"model-test: seed {seed}: {sequences} sequences, {operations} operations "
-          f"({operations / seconds:.0f} a second), {ids} ids; for known faults {left_out} were left out "
-          f"and {again} sequences ended; found: {', '.join(sorted(found)) or 'nothing'}",
+          f"({operations / seconds:.0f} a second), {ids} ids; for known faults {left_out} were "
+          f"left out and {again} sequences ended; found: {', '.join(sorted(found)) or 'none'}",
           file=stream)
     return found
 

@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import time
 
 import redis
 
@@ -24,8 +26,8 @@ from upgrade import wait_registered
 from wait import wait_until
 
 WAIT_S = 60  # for what must come true; a loaded machine is no fault
-# Nobody can tell what became of the request.
-UNKNOWN = {"timeout", "no_leader", "overloaded", "shutting_down", "mode_changing"}
+# Nobody can tell what became of the request; or it was refused for a reason that passes by itself.
+UNKNOWN = {"timeout", "no_leader", "overloaded", "shutting_down", "mode_changing", "disk_full"}
 # name: what limits it. The operator has every role.
 TOKENS = {
     "operator": "roles=all",
@@ -83,6 +85,7 @@ class World:
         self.connections = {}
         self.backups = 0
         self.streams = []
+        self.slow_backups = []
 
     # auth-anonymous has read, since the helpers of the tests ask for the cluster's state without a
     # token; requests of a sequence always show one.
@@ -106,6 +109,7 @@ class World:
 
     def end(self):
         self.drop_connections()
+        self.end_backups()
         for stream in self.streams:
             stream.close()
         self.cluster.end()
@@ -152,7 +156,7 @@ class World:
             return Answer("unknown", repr(error))
         replayed = response.headers.get("idempotency-replayed") == "true"
         if response.status >= 400:
-            code = response.code
+            code = response.json().get("code", f"status-{response.status}")
             return Answer("unknown" if code in UNKNOWN else code, response.text,
                           replayed=replayed, status=response.status)
         return Answer("ok", response.text, replayed=replayed, status=response.status)
@@ -203,6 +207,26 @@ class World:
             self.streams.append(stream)
         except OSError:
             node.check_running()
+
+    def begin_backup(self, number):
+        """A backup of which only the head is read, by a client with a small buffer."""
+        node = self.node(number)
+        stream = socket.socket()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stream.settimeout(WAIT_S)
+        try:
+            stream.connect(node.address)
+            stream.sendall(f"GET /api/backup HTTP/1.1\r\nHost: leafd\r\nAuthorization: Bearer "
+                           f"{self.secrets['operator']}\r\n\r\n".encode())
+            stream.recv(16)
+        except OSError:
+            node.check_running()
+        self.slow_backups.append(stream)
+
+    def end_backups(self):
+        for stream in self.slow_backups:
+            stream.close()
+        self.slow_backups.clear()
 
     # --- what happens to nodes ---
 
@@ -299,6 +323,9 @@ class World:
                 shutil.rmtree(other.data_dir)
             os.rename(out, node.data_dir)
             self.begin_anew(node)
+        else:  # then they are not lost
+            self.cluster.start()
+            self.settle()
         return answer
 
     def begin_anew(self, first):
@@ -332,9 +359,15 @@ class World:
         for clock in self.clocks.values():
             clock.set(shift_s)
 
+        def followed():
+            log_s = self.nodes[0].get_json("/api/workers")["log_time_ms"] / 1000
+            return log_s > time.time() + shift_s - 60
+
+        wait_until(followed, WAIT_S, f"the log's time is {shift_s} s ahead")
+
 
 CODES = ["unknown_tag", "exhausted", "not_contiguous", "would_repeat", "needs_force", "conflict",
          "bad_key", "bad_request", "bad_count", "idempotency_conflict", "forbidden_tag",
          "forbidden", "unauthorized", "unknown_worker", "fenced", "no_worker_id", "share",
-         "disk_full", "state_full", "clock_backwards", "clock_skew", "window_expired",
+         "state_full", "clock_backwards", "clock_skew", "window_expired",
          "unknown_layout", "bad_id", "no_shape", *sorted(UNKNOWN)]
