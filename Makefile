@@ -490,9 +490,9 @@ resp-test:
 	@scripts/setup clients
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all
 	@mkdir -p "$(BUILD)/resp"
-	@[ -e "$(RESP_MODULES)/ioredis" ] || [ -z "$$(command -v npm)" ] || \
+	@[ -e "$(RESP_MODULES)/openapi-fetch" ] || [ -z "$$(command -v npm)" ] || \
 		npm install --silent --no-fund --no-audit --prefix "$(BUILD)/resp" \
-			ioredis@6.0.0 redis@6.3.1
+			ioredis@6.0.0 redis@6.3.1 redis5@npm:redis@5.12.1 axios@1.21.1 openapi-fetch@0.17.0
 	@LEAFD="$(abspath $(OUT))/leafd" LEAFD_RESP_MODULES="$(abspath $(RESP_MODULES))" \
 		/usr/bin/python3 -m pytest -q -rs cluster-tests/test_resp.py \
 		cluster-tests/test_resp_clients.py

@@ -152,6 +152,23 @@ def test_bad_bodies(shared, tag, body, code):
         check_error(answer, 404, "unknown_tag")
 
 
+@pytest.mark.parametrize("body,wanted", [
+    (b'{"step":1.0}', 'step has a fraction or an exponent: write "step":1'),
+    (b'{"step":1e3}', 'step has a fraction or an exponent: write "step":1000'),
+    (b'{"max_id":9007199254740992.0}', 'write "max_id":9007199254740992'),
+    (b'{"max_id":9.3e18}', "max_id=9.3e+18 is not a whole number from 0 to"),
+    (b'{"step":1.5}', "step=1.5 is not a whole number from 1 to"),
+    (b'{"step":0.0}', "step=0 is not a whole number from 1 to"),
+    (b'{"step":-1.0}', "step=-1 is not a whole number from 1 to"),
+    (b'{"step":1e10}', "step=10000000000 is not a whole number from 1 to"),
+])
+def test_numbers_with_a_fraction(shared, tag, body, wanted):
+    """The message shows a value that is right, where there is one."""
+    answer = shared.nodes[0].http("PUT", f"/api/tags/{tag}", body)
+    check_error(answer, 400, "bad_request")
+    assert wanted in answer.json()["message"]
+
+
 METHODS = [
     ("DELETE", f"{IDS}/x"),
     ("PUT", f"{IDS}/x"),

@@ -60,7 +60,9 @@ def asked(node, path, method, query):
     """The answer to a request with this query, and a body where the route takes one."""
     for name, option in parameters(path, method, "query").items():
         if option.get("required") and not query.startswith(name + "="):
-            query += f"&{name}=1"
+            # What `as` has is text alone.
+            value = "text" if name == "format" else 1
+            query += f"&{name}={value}"
     body = {} if "requestBody" in DOCUMENT["paths"][path][method] else None
     return node.http(method.upper(), f"{target(path)}?{query}", body=body)
 
@@ -96,6 +98,32 @@ def test_options_are_those_of_the_document(shared):
         assert answer.status == 400, (path, method, name, answer)
         unknown = "unknown query option" in answer.text or "takes no" in answer.text
         assert unknown == (name not in known), (path, method, name, answer.text)
+
+
+def test_names_differ_by_more_than_their_case():
+    """Generated clients make a file, or a type, of each component, field and operation."""
+    for names in (
+            [name for kind in DOCUMENT["components"].values() for name in kind],
+            [DOCUMENT["paths"][path][method]["operationId"] for path, method in OPERATIONS],
+            *[schema.get("properties", {}) for schema in DOCUMENT["components"]["schemas"].values()],
+    ):
+        plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
+        assert len(set(plain)) == len(plain), sorted(names)
+
+
+def test_ids_are_strings_by_default():
+    """A client made from the document says format=json, whose ids are strings."""
+    for path in ("/api/segment/get/{tag}", "/api/snowflake/get/{key}"):
+        for method in ("get", "post"):
+            option = parameters(path, method, "query")["format"]
+            assert option["required"] and option["schema"]["default"] == "json"
+            content = DOCUMENT["paths"][path][method]["responses"]["200"]["content"]
+            assert next(iter(content)) == "application/json"
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, value in schema.get("properties", {}).items():
+            if field in ("first", "last", "max_id", "max") and schema is not None:
+                kind = resolve(value)["type"]
+                assert kind == "string" or "string" in kind, (name, field)
 
 
 @pytest.mark.parametrize("path, method", OPERATIONS)

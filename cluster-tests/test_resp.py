@@ -317,7 +317,7 @@ def test_settings_that_do_not_fit(tmp_path):
         ({"resp-tls": "yes"}, "must be on or off"),
         ({"resp-listen": "6379"}, "must be host:port"),
         (pair, "(--resp-listen) is the same address as http.listen"),
-        ({"resp-idle-ms": "0"}, "1..86400000"),
+        ({"resp-idle-ms": "86400001"}, "0..86400000"),
     ]:
         flags = {"node-id": 1, "cluster-members": "1=127.0.0.1:7081", "data-dir": tmp_path,
                  "cluster-bootstrap-single": "true", "allow-root": "true", **settings}
@@ -468,3 +468,37 @@ def test_a_node_that_stops(start, tag):
         client.incr(tag)
     node.start().wait_ready()
     assert client.incr(tag) > 1  # the same client, on a new connection
+
+
+@needs_cli
+def test_stat(start, tag):
+    """redis-cli --stat: clients, memory and requests of this node."""
+    cluster = start()
+    node = cluster.nodes[0]
+    cluster.create_tag(tag)
+    before = dict(re.findall(r"^(\w+):(\d+)\r?$", cli(node, "INFO"), re.M))
+    for _ in range(7):
+        cli(node, "INCR", tag)
+    after = dict(re.findall(r"^(\w+):(\d+)\r?$", cli(node, "INFO"), re.M))
+    assert int(after["total_commands_processed"]) >= int(before["total_commands_processed"]) + 7
+    assert int(after["total_connections_received"]) > int(before["total_connections_received"])
+    assert int(after["connected_clients"]) >= 1 and int(after["used_memory"]) > 1 << 20
+    with subprocess.Popen(
+            ["redis-cli", "-p", str(node.resp_port), "--stat"], stdout=subprocess.PIPE, text=True
+    ) as run:
+        lines = [run.stdout.readline() for _ in range(4)]
+        run.terminate()
+    assert re.match(r"\d+ +\d+(\.\d+)?[BKMG] +\d+ +\d+ +\d+", lines[-1]), lines
+
+
+@needs_cli
+def test_the_proxy_protocol_ends_the_connection(start, tag):
+    """haproxy's send-proxy: no answer is taken for that to another request, and no id is taken."""
+    cluster = start()
+    node = cluster.nodes[0]
+    cluster.create_tag(tag)
+    for line in (b"PROXY TCP4 10.0.0.1 10.0.0.2 4000 6379\r\n",
+                 b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + b"x" * 12):
+        answer = raw(node, line + f"*2\r\n$4\r\nINCR\r\n${len(tag)}\r\n{tag}\r\n".encode())
+        assert answer.startswith(b"-ERR ") and answer.count(b"\r\n") == 1, answer
+    assert cli(node, "INCR", tag) == "1"

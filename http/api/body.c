@@ -229,10 +229,25 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
     return value;
 }
 
+/* A number that JSON has with a fraction or an exponent, as some programs write every number: how to
+ * write it instead, if it is a whole one that the field takes. */
+static bool is_whole(const json_t *value, const struct param *field, uint64_t *ret_number)
+{
+    double real = json_is_real(value) ? json_real_value(value) : -1;
+
+    /* Beyond 2^53 the double need not be what was written. */
+    if (!(real >= 0 && real <= (double)(UINT64_C(1) << 53))) {
+        return false;
+    }
+    *ret_number = (uint64_t)real;
+    return (double)*ret_number == real && *ret_number >= field->min && *ret_number <= field->max;
+}
+
 static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     bool is_number = field->kind == PARAM_NUMBER;
     char shown[BODY_SHOWN_BYTES];
+    uint64_t whole;
 
     field->present = true;
     if (field->read != NULL) {
@@ -246,6 +261,11 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
         if (field->number >= field->min && field->number <= field->max) {
             return 0;
         }
+    }
+    if (is_number && is_whole(value, field, &whole)) {
+        return body_fail(ret_fault, field->code != NULL ? field->code : "bad_request",
+                         "%s has a fraction or an exponent: write \"%s\":%llu", field->name,
+                         field->name, ull(whole));
     }
     return bad_value(field, body_show(value, shown), ret_fault);
 }

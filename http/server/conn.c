@@ -22,6 +22,7 @@
 
 /* A busy connection is idle again after each request. Its timer is moved only when the deadline has
  * become so much too early: by this part of the idle time is it late. */
+#define CONN_KEEPALIVE_S 300 /* as Redis's tcp-keepalive */
 #define IDLE_LATE_PART 64
 
 /* What serving a request counts for, beside its bytes. */
@@ -1436,6 +1437,10 @@ HOT static void set_read_timer(struct conn *conn)
         set_retire_timer(conn);
         return;
     }
+    if (is_idle && conn->idle_ms == 0) {
+        timer_cancel(timers, &conn->read_timer);
+        return;
+    }
     due_ms = conn->since_ms + limit_ms(conn);
     late_ms = is_idle ? limit_ms(conn) / IDLE_LATE_PART : 0;
     if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
@@ -1589,6 +1594,7 @@ static struct conn *conn_new(struct conns *conns, const struct conn_door *door, 
 {
     static const int on = 1;
     static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
+    static const int keepalive_s = CONN_KEEPALIVE_S;
     struct conn *conn = MUST_HAVE(calloc(1, sizeof *conn));
 
     conn->conns = conns;
@@ -1622,6 +1628,10 @@ static struct conn *conn_new(struct conns *conns, const struct conn_door *door, 
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
     /* Replies are whole when they are written; waiting for more would only delay them. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (conn->idle_ms == 0) { /* then the kernel finds out that its client has gone */
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
+    }
     /* What the kernel holds for a client that does not read is memory, too. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
     return conn;

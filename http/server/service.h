@@ -112,8 +112,8 @@ struct http_settings {
     uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
     const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
-    uint32_t resp_idle_ms;
-    bool resp_tls; /* only with `tls` */
+    uint32_t resp_idle_ms;        /* 0: never */
+    bool resp_tls;                /* only with `tls` */
 };
 
 #endif

@@ -120,7 +120,7 @@
 #define LIMIT_CLIENT_NAME_BYTES 64            /* an address, or a token's name; longer: cut */
 #define LIMIT_HTTP_HEAD_MS 5000   /* from a request's first byte to its head's end; 408 */
 #define LIMIT_HTTP_BODY_MS 10000  /* from the head's end to the body's end; 408 */
-#define LIMIT_HTTP_IDLE_MS 60000  /* keep-alive with no request; closes */
+#define LIMIT_HTTP_IDLE_MS 620000 /* keep-alive with no request; closes. Above that of proxies */
 #define LIMIT_HTTP_WRITE_MS 10000 /* a reader that takes nothing for so long; closes */
 #define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
 #define LIMIT_HTTP_RETIRE_MS 1000 /* a node that stops: idle connections are closed over so long */
@@ -133,10 +133,10 @@
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
 
 /* --- RESP, as Redis speaks it (http/resp) --- */
-#define LIMIT_RESP_BYTES 8192     /* a request; longer: an error and close */
-#define LIMIT_RESP_WORDS 64       /* of a request; more: an error and close */
-#define LIMIT_RESP_NAME_BYTES 64  /* of CLIENT SETNAME; longer: an error */
-#define LIMIT_RESP_IDLE_MS 300000 /* a connection with no request; closes */
+#define LIMIT_RESP_BYTES 8192    /* a request; longer: an error and close */
+#define LIMIT_RESP_WORDS 64      /* of a request; more: an error and close */
+#define LIMIT_RESP_NAME_BYTES 64 /* of CLIENT SETNAME; longer: an error */
+#define LIMIT_RESP_IDLE_MS 0     /* a connection with no request; closes. 0: never, as with Redis */
 
 /* --- TLS of HTTP (http/tls) --- */
 #define LIMIT_TLS_HANDSHAKE_MS 10000     /* from a connection's first byte to the end; closes */

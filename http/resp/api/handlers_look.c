@@ -13,6 +13,8 @@
  */
 #include "http/resp/api/handlers.h"
 
+#include <sys/resource.h>
+
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/layout_use.h"
@@ -20,6 +22,7 @@
 #include "http/resp/api/resp_caller.h"
 #include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
+#include "src/base/assert.h"
 #include "src/id/codec/tag.h"
 #include "src/id/snowflake/snowflake_named.h"
 
@@ -128,6 +131,32 @@ int handle_decode(struct conn *conn)
     return ANSWERED;
 }
 
+/* What `redis-cli --stat` shows. */
+static void put_activity(struct buf *text, const struct api *api)
+{
+    uint64_t conns = 0;
+    uint64_t begun = 0;
+    uint64_t replies = 0;
+    struct rusage usage;
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct conn_counts *counts = &api->loops[i]->conns->counts;
+
+        conns += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
+        begun += atomic_load_explicit(&counts->resp_begun, memory_order_relaxed);
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            replies += id_count_of(&counts->resp_replies[k]);
+        }
+    }
+    ASSERT(getrusage(RUSAGE_SELF, &usage) == 0);
+    buf_printf(text,
+               "\r\n# Clients\r\nconnected_clients:%llu\r\nblocked_clients:0\r\n"
+               "\r\n# Memory\r\nused_memory:%llu\r\n"
+               "\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
+               "total_commands_processed:%llu\r\n",
+               ull(conns), (unsigned long long)usage.ru_maxrss * 1024, ull(begun), ull(replies));
+}
+
 int handle_info(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -139,6 +168,7 @@ int handle_info(struct conn *conn)
     if (caller_may(conn, ROLE_HEALTH)) {
         buf_printf(text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
                    atomic_load(&health->leader_known) ? 1 : 0);
+        put_activity(text, loop->api);
     }
     buf_printf(text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
                      "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");

@@ -580,10 +580,10 @@ const struct setting settings[] = {
     {"resp.tls", VALUE(setting_switch, http.resp_tls),
      DEFAULT_SHOWN("", "on with `http.tls-cert`, else off"),
      "TLS at `resp.listen`, with the certificate of HTTP."},
-    {"resp.idle-ms", NUMBER(http.resp_idle_ms, 1, MAX_IDLE_MS, "ms"),
+    {"resp.idle-ms", NUMBER(http.resp_idle_ms, 0, MAX_IDLE_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_RESP_IDLE_MS)),
-     "A connection there on which nothing is asked for so long is closed. Redis's clients keep "
-     "some open, and most open another by themselves."},
+     "A connection there on which nothing is asked for so long is closed. 0: never, as Redis; one "
+     "whose client's machine has gone is found by TCP's keepalive."},
     {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
      DEFAULT_SHOWN("", "none"),
      "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
@@ -620,8 +620,10 @@ const struct setting settings[] = {
     {"http.body-ms", NUMBER(http.body_ms, 1, MAX_INTERVAL_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_BODY_MS)),
      "From the end of a request's head to the end of its body; then 408."},
-    {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_INTERVAL_MS, "ms"),
-     DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)), "A connection with no request for so long is closed."},
+    {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
+     "A connection with no request for so long is closed. Longer than a proxy before it keeps one "
+     "([operations.md](operations.md#behind-a-proxy))."},
     {"http.write-ms", NUMBER(http.write_ms, 1, MAX_INTERVAL_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_WRITE_MS)),
      "A client that takes nothing of its reply for so long is cut off."},

@@ -308,8 +308,9 @@ static void test_talk(void **state)
     resp_expect_error(scene->resp, "COMMAND LIST", "-ERR bad_request: ", "COMMAND [COUNT");
     resp_expect(scene->resp, "CONFIG GET save", "*0\r\n");
     resp_expect_error(scene->resp, "CONFIG SET save x", "-ERR bad_request: ", "CONFIG GET");
-    resp_expect_error(
-        scene->resp, "OBJECT a", "-ERR unknown_command: unknown command \"OBJECT\"; here",
+    client_printf(scene->resp, "*2\r\n$6\r\nOBJECT\r\n$1\r\na\r\n");
+    resp_expect_line(
+        scene->resp, "-ERR unknown_command: unknown command \"OBJECT\"; here",
         "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, GET, PING");
     resp_expect_error(
         scene->resp, "SET a 1",
@@ -349,7 +350,13 @@ static void test_info(void **state)
     resp_expect_line(scene->resp, "$", "");
     resp_expect_bytes(scene->resp, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
                                    "redis_mode:standalone\r\nleafd_version:9.8.7\r\n"
-                                   "leader_known:1\r\n\r\n# Persistence\r\nloading:0\r\n");
+                                   "leader_known:1\r\n\r\n# Clients\r\n"
+                                   "connected_clients:1\r\nblocked_clients:0\r\n\r\n"
+                                   "# Memory\r\n");
+    resp_expect_line(scene->resp, "used_memory:", "");
+    resp_expect_bytes(scene->resp, "\r\n# Stats\r\ntotal_connections_received:1\r\n"
+                                   "total_commands_processed:0\r\n"
+                                   "\r\n# Persistence\r\nloading:0\r\n");
 }
 
 /* --- the end of a connection --- */
@@ -388,6 +395,33 @@ static void test_what_breaks_the_protocol(void **state)
         client_close(client);
     }
     client_expect(scene->f.client, "GET", "/api/segment/get/a", 200, "1"); /* none was taken */
+}
+
+/* A line of another protocol gets no answer that stands for the request behind it, and nothing of
+ * what is behind it is carried out. */
+static void test_lines_of_others_end_it(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *why;
+    } cases[] = {
+        {"PROXY TCP4 10.0.0.1 10.0.0.2 4000 6379", "does not take the PROXY protocol"},
+        {"PROXY UNKNOWN", "does not take the PROXY protocol"},
+        {"EHLO proxy.example", "\"EHLO\" begins no request of RESP"},
+        {"get_version", "begins no request of RESP"},
+    };
+    struct scene *scene = *state;
+
+    fake_open(&scene->f.fake, "a", 1, 10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct client *client = fixture_connect_resp(&scene->f);
+
+        client_printf(client, "%s\r\n*2\r\n$4\r\nINCR\r\n$1\r\na\r\n", cases[i].line);
+        resp_expect_line(client, "-ERR unknown_command: ", cases[i].why);
+        client_expect_end(client);
+        client_close(client);
+    }
+    client_expect(scene->f.client, "GET", "/api/segment/get/a", 200, "1");
 }
 
 static void test_slow_requests(void **state)
@@ -587,6 +621,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_info, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_breaks_the_protocol, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lines_of_others_end_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_many_connections, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quotas, setup, teardown),
