@@ -189,7 +189,8 @@ in_tests   = $(shell find $(DIR_$(1)) -path '*/tests/*' -name '*.c' $(2) -name '
 tests_of   = $(patsubst %.c,$(OUT)/%,$(call in_tests,$(1)))
 # Always programs of their own: they take the place of functions of the system or of leafd, which
 # the other groups would meet, too. A test that does so and is not named here fails to build.
-APART      := $(addprefix $(OUT)/,src/app/tests/test_server src/app/tests/test_supervisor \
+APART      := $(addprefix $(OUT)/,src/app/tests/test_lost src/app/tests/test_server \
+              src/app/tests/test_supervisor \
               src/app/recovery/tests/test_fresh storage/lmdb/tests/test_failing \
               storage/lmdb/tests/test_power storage/lmdb/tests/test_power_dirs \
               $(basename $(shell grep -rl --include="test_*.c" "_world.h" http)))
