@@ -306,6 +306,26 @@ def test_machines_with_wrong_ids_begin_nothing_until_it_is_mended(make_cluster, 
     assert expect_no_id_twice(cluster.nodes, f"{tag}.mended") == 15
 
 
+def test_an_id_that_is_given_twice(make_cluster, tag):
+    """The third machine was given the second one's id: node 1 says that another answers there."""
+    cluster = make_cluster(start=False)
+    one, two, three = cluster.nodes
+    three.id = two.id
+    three.settings["peer-listen"] = three.peer_address  # as its machine would
+    for node in cluster.nodes:
+        node.start()
+    wait_waits(one, "node 3 is not at its address, where another node.id answers: is one given twice")
+    expect_unborn(one)
+    three.stop()
+    wipe(three)
+    three.id = 3
+    del three.settings["peer-listen"]
+    three.start()
+    wait_born(one, two, three)
+    cluster.wait_ready()
+    assert expect_no_id_twice(cluster.nodes, f"{tag}.mended") == 15
+
+
 # --- nodes that are late, of yesterday, or wiped ---
 
 

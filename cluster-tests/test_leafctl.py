@@ -128,7 +128,10 @@ def test_leader_members_level(make_cluster, tmp_path):
 
     done = ctl("members", "address", 5, newer.peer_address)
     assert "node 5 is reached at" in done.out
-    done = ctl("members", "remove", 5)
+    asked = ctl("members", "remove", 5, code=64)
+    assert "Without it 3 voters are left, of which 1 may fail (now 1 of 4)" in asked.err, asked
+    assert "say --yes" in asked.err and len(ctl("members", "--json").json) == 4
+    done = ctl("members", "remove", 5, "--yes")
     assert "node 5 is no member any more" in done.out
     newer.expect_log("level=error")
     assert newer.wait_exit() == 77
@@ -158,7 +161,7 @@ def test_a_replacement_waits_for_another_change(make_cluster, tmp_path):
     # Other commands do not wait for what they did not ask for.
     cluster.leader().http(
         "POST", "/api/cluster/members?timeout_ms=100", {"id": 7, "peer_address": nobody})
-    assert "in_progress" in ctl("members", "remove", newer.id, code=76).err
+    assert "in_progress" in ctl("members", "remove", newer.id, "--yes", code=76).err
     ctl("members", "remove", 7)
 
 
@@ -448,7 +451,7 @@ def test_what_is_forced_is_sent_once(liar, tmp_path):
 def test_a_kept_connection_that_is_closed_does_not_repeat_what_is_forced(liar, tmp_path):
     """libcurl sends a request again where a connection that was kept turns out to be closed."""
     server = liar((202, {"message": "under way"}), None, (200, {"message": "done"}))
-    done = Leafctl(tmp_path, server.address)("members", "remove", 3, "--force", code=75)
+    done = Leafctl(tmp_path, server.address)("members", "remove", 3, "--force", "--yes", code=75)
     assert len(server.asked) == 2, (done, server.asked)
 
 

@@ -262,6 +262,26 @@ def test_refusals(make_cluster):
 
 
 @pytest.mark.bound(120)
+def test_a_leader_that_removes_itself_says_when_it_is_done(make_cluster):
+    """It has no leader to ask any more, and knows by its own log."""
+    cluster = make_cluster()
+    leader = cluster.leader()
+    listed = cluster.others(leader)
+    leader.leaving()
+    leader.expect_log("this node was removed|a peer refuses this node")
+    response = remove(leader, leader.id)
+    assert response.status == 200, response
+    assert f"node {leader.id} is no member any more" in response.json()["message"]
+    assert leader.wait_exit() == REMOVED_EXIT
+    cluster.dismiss(leader)
+    cluster.wait_leader(among=listed)
+    # Its id may stay in the others' cluster.members: the list is for the birth alone.
+    for node in listed:
+        checks = node.get("/readyz?verbose").json()["checks"]
+        settings = next(check for check in checks if check["name"] == "settings")
+        assert settings["ok"] and "differ" not in settings, settings
+
+
 def test_single_node_grows_to_three(make_cluster, tag):
     cluster = make_cluster(size=1)
     cluster.create_tag(tag)

@@ -2,6 +2,7 @@
 notice."""
 
 import random
+import re
 import socket
 import struct
 
@@ -51,6 +52,9 @@ def test_garbage_under_load(make_cluster, tag):
         wait_taken(load, 20_000)
         load.finish()
     assert cluster.leader().cluster_status()["term"] == term, "the garbage caused an election"
+    for node in cluster.nodes:  # who was refused, though its connection is closed by then
+        assert re.search(r"inbound connection refused.* remote=127\.0\.0\.1 ", node.log())
+        assert "remote=unknown" not in node.log()
 
 
 def test_connections_that_say_nothing(make_cluster, tag):

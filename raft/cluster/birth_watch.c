@@ -168,6 +168,8 @@ void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err)
         note(watch, peer, BIRTH_WAIT_OTHER_CLUSTER);
     } else if (err == ERR_OTHER_LIST) {
         note(watch, peer, BIRTH_WAIT_OTHER_LIST);
+    } else if (err == ERR_CONFLICT) {
+        note(watch, peer, BIRTH_WAIT_OTHER_NODE);
     }
 }
 

@@ -13,7 +13,8 @@ void differences_init(struct differences *differences, const struct ground *on,
     *differences = (struct differences){.on = on, .settings = *settings};
 }
 
-/* Are the members of the settings those of the log, at the same addresses? */
+/* Are the members of the settings those of the log, at the same addresses? One that was removed may
+ * stay in the list, which a birth alone looks at: its id never comes back. */
 static bool members_agree(const struct differences *differences, const struct configuration *conf)
 {
     const struct differences_settings *settings = &differences->settings;
@@ -26,7 +27,13 @@ static bool members_agree(const struct differences *differences, const struct co
             return false;
         }
     }
-    return conf->count == settings->member_count;
+    for (size_t i = 0; i < settings->member_count; i++) {
+        if (configuration_find(conf, settings->members[i].id) == NULL &&
+            !fsm_member_removed(differences->on->fsm, settings->members[i].id)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static unsigned compare(const struct differences *differences, const struct configuration *conf)

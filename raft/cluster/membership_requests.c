@@ -3,6 +3,8 @@
  */
 #include "raft/cluster/membership_requests.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "src/base/assert.h"
@@ -12,7 +14,8 @@
 #define AGAIN_MS 20
 
 struct membership_request {
-    TAILQ_ENTRY(membership_request) link;
+    TAILQ_ENTRY(membership_request) link; /* in list: all->waiting, or all->asked */
+    struct membership_request_list *list;
     struct membership_requests *all;
     struct id_request *outer;
     struct id_request asking;
@@ -27,6 +30,16 @@ void membership_requests_init(struct membership_requests *all, const struct grou
 {
     *all = (struct membership_requests){.on = on, .requests = requests};
     TAILQ_INIT(&all->waiting);
+    TAILQ_INIT(&all->asked);
+}
+
+static void enter(struct membership_request *request, struct membership_request_list *list)
+{
+    if (request->list != NULL) {
+        TAILQ_REMOVE(request->list, request, link);
+    }
+    request->list = list;
+    TAILQ_INSERT_TAIL(list, request, link);
 }
 
 static void empty(struct id_request *asking)
@@ -35,19 +48,31 @@ static void empty(struct id_request *asking)
     buf_free(&asking->reply);
 }
 
-/* The request is on no list. */
+/* The client hears of it; there may be a request to the leader yet. */
+static void tell(struct membership_request *request, int status)
+{
+    struct id_request *outer = request->outer;
+
+    if (outer == NULL) {
+        return; /* it has heard */
+    }
+    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
+        status = 0; /* it was begun, or refused for a reason: better than "no answer" */
+        outer->reply.len = 0;
+        member_answer_encode(&request->answer, &outer->reply);
+    }
+    request->outer = NULL;
+    answers_put(request->all->on->answers, outer, status);
+}
+
 static void finish(struct membership_request *request, int status)
 {
     struct membership_requests *all = request->all;
 
     ASSERT(all->count > 0 && !timer_is_armed(&request->again));
-    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
-        status = 0; /* it was begun, or refused for a reason: better than "no answer" */
-        request->outer->reply.len = 0;
-        member_answer_encode(&request->answer, &request->outer->reply);
-    }
+    tell(request, status);
+    TAILQ_REMOVE(request->list, request, link);
     all->count--;
-    answers_put(all->on->answers, request->outer, status);
     empty(&request->asking);
     free(request);
 }
@@ -89,11 +114,11 @@ static void on_asked(struct id_request *asking)
     }
     requests_release(all->requests, asking);
     if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->on->stopping ||
-        again_ms >= request->outer->deadline_ms) {
+        request->outer == NULL || again_ms >= request->outer->deadline_ms) {
         finish(request, status);
         return;
     }
-    TAILQ_INSERT_TAIL(&all->waiting, request, link);
+    enter(request, &all->waiting);
     timer_arm(all->on->timers, &request->again, again_ms);
 }
 
@@ -102,6 +127,7 @@ static void ask_leader(struct membership_request *request)
     struct id_request *asking = &request->asking;
 
     empty(asking);
+    enter(request, &request->all->asked);
     *asking = (struct id_request){.kind = ID_REQUEST_MEMBER,
                                   .keeps_seq = true,
                                   .deadline_ms = request->outer->deadline_ms,
@@ -111,14 +137,35 @@ static void ask_leader(struct membership_request *request)
     requests_submit(request->all->requests, asking);
 }
 
+/* Was it carried out, as far as this node knows? One that was asked to remove itself finds no
+ * leader to ask any more. */
+static bool is_removed(struct membership_request *request)
+{
+    const struct membership_requests *all = request->all;
+    uint64_t node_id = request->ask.node_id;
+
+    if (request->ask.kind != MEMBER_ASK_REMOVE || !((all->removed && node_id == all->on->node_id) ||
+                                                    fsm_member_removed(all->on->fsm, node_id))) {
+        return false;
+    }
+    request->answer = (struct member_answer){.outcome = MEMBER_DONE};
+    (void)snprintf(request->answer.why, sizeof request->answer.why,
+                   "node %" PRIu64 " is no member any more", node_id);
+    request->answered = true;
+    return true;
+}
+
 static void on_again(struct timer *timer, uint64_t now_ms)
 {
     struct membership_request *request = CONTAINER(timer, struct membership_request, again);
 
     (void)now_ms;
     ASSERT(!request->all->on->stopping && request->all->count > 0);
-    TAILQ_REMOVE(&request->all->waiting, request, link);
-    ask_leader(request);
+    if (is_removed(request)) {
+        finish(request, 0);
+    } else {
+        ask_leader(request);
+    }
 }
 
 void membership_requests_submit(struct membership_requests *all, struct id_request *outer)
@@ -148,8 +195,19 @@ void membership_requests_stop(struct membership_requests *all)
     struct membership_request *request;
 
     while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
-        TAILQ_REMOVE(&all->waiting, request, link);
         timer_cancel(all->on->timers, &request->again);
         finish(request, ERR_SHUTTING_DOWN);
+    }
+}
+
+void membership_requests_removed(struct membership_requests *all)
+{
+    struct membership_request *request;
+
+    all->removed = true;
+    TAILQ_FOREACH (request, &all->asked, link) {
+        if (request->outer != NULL && is_removed(request)) {
+            tell(request, 0);
+        }
     }
 }

@@ -24,7 +24,9 @@ struct membership_requests {
     const struct ground *on;
     struct requests *requests;
     struct membership_request_list waiting; /* until they are asked again */
-    size_t count;                           /* these and those that are asked */
+    struct membership_request_list asked;   /* the leader was asked, and has not answered */
+    size_t count;                           /* of both */
+    bool removed;                           /* this node is no member any more */
 };
 
 void membership_requests_init(struct membership_requests *all, const struct ground *on,
@@ -32,6 +34,10 @@ void membership_requests_init(struct membership_requests *all, const struct grou
 
 /* Take a request of kind ID_REQUEST_MEMBER. */
 void membership_requests_submit(struct membership_requests *all, struct id_request *request);
+
+/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any more:
+ * those who asked for that hear so. */
+void membership_requests_removed(struct membership_requests *all);
 
 /* Answer all that wait; those that are asked are answered by the requests' own stop. */
 void membership_requests_stop(struct membership_requests *all);

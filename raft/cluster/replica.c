@@ -638,6 +638,7 @@ static void turn_fate(struct replica *replica)
     look_at_fate(replica);
     if (!replica->removed && replica->fate.removed) {
         replica->removed = true;
+        membership_requests_removed(&replica->membership_requests);
         replica->owner->removed(replica->owner);
     }
     if (!replica->superseded && replica->requests.superseded != 0) {

@@ -232,7 +232,8 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
 
     /* Not proved, and it passes where addresses move: containers that start may change theirs. And
      * which of two lists, or clusters, is the wrong one, is not known here. */
-    log_line(err == ERR_REFUSED || err == ERR_OTHER_LIST || err == ERR_OTHER_BIRTH
+    log_line(err == ERR_REFUSED || err == ERR_CONFLICT || err == ERR_OTHER_LIST ||
+                     err == ERR_OTHER_BIRTH
                  ? LOG_LEVEL_WARN
                  : LOG_LEVEL_ERROR,
              "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"", ull(peer),
@@ -258,6 +259,7 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
     }
     birth_watch_refused(&node->replica.births, peer, err);
     if (err == ERR_REMOVED) {
+        membership_requests_removed(&node->replica.membership_requests);
         node->process->removed(node->process);
     }
 }

@@ -48,7 +48,7 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_MALFORMED] = {"malformed handshake", ERR_BAD_MESSAGE, false, false},
     [HANDSHAKE_REJECT_VERSION] = {"another protocol version", ERR_BAD_VERSION, true, false},
     [HANDSHAKE_REJECT_CLUSTER] = {"another cluster id", ERR_REFUSED, true, false},
-    [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_REFUSED, true, false},
+    [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_CONFLICT, true, false},
     [HANDSHAKE_REJECT_PEER] = {"not a known member", ERR_NOT_FOUND, false, false},
     [HANDSHAKE_REJECT_PROOF] = {"another secret", ERR_REFUSED, false, false},
     [HANDSHAKE_REJECT_STORE] = {"the store is not the one registered for the node id",

@@ -71,6 +71,8 @@ struct net_conn_ops {
     void (*refused)(struct net_conn *conn);
 } BY_NAME;
 
+#define NET_REMOTE_BYTES 64
+
 struct net_conn {
     TAILQ_ENTRY(net_conn) link; /* its owner's */
     struct net_hub *hub;
@@ -92,9 +94,10 @@ struct net_conn {
     uv_timer_t timer; /* connect and handshake deadline; once UP: looks after progress */
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
-    bool resolving;             /* that request is under way */
-    unsigned turn;              /* which of a name's addresses it takes */
-    struct handshake handshake; /* peer_id and peer_store_id are proved once UP */
+    bool resolving;                /* that request is under way */
+    unsigned turn;                 /* which of a name's addresses it takes */
+    char remote[NET_REMOTE_BYTES]; /* the other end's address, of one that accepts; "": not known */
+    struct handshake handshake;    /* peer_id and peer_store_id are proved once UP */
     struct frame_decoder decoder;
     uint64_t up_ms;
     uint64_t read_ms; /* of the last input */

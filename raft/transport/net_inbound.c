@@ -10,7 +10,6 @@
 #include "src/base/log.h"
 
 #define STRANGER_LOG_MS 1000
-#define REMOTE_BYTES 64
 
 void net_inbound_init(struct net_inbound *inbound, struct net_hub *hub,
                       const struct net_links *links)
@@ -34,29 +33,25 @@ static bool stranger_log_is_due(struct net_inbound *inbound)
     return true;
 }
 
-/* The other end as text, or "unknown". */
-static const char *remote_name(const struct net_conn *conn, char name[REMOTE_BYTES])
+/* The other end as text, while there is a socket: who is refused is told of once it is closed. */
+static void note_remote(struct net_conn *conn)
 {
     struct sockaddr_storage address;
     int len = sizeof address;
 
-    (void)snprintf(name, REMOTE_BYTES, "unknown");
     if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) == 0) {
-        (void)uv_ip_name((const struct sockaddr *)&address, name, REMOTE_BYTES);
+        (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
     }
-    return name;
 }
 
 static void log_refused(const struct net_conn *conn, const char *reason)
 {
     struct net_inbound *inbound = conn->owner;
-    char remote[REMOTE_BYTES];
-
     if (!inbound->hub->closing && stranger_log_is_due(inbound)) {
         log_warn("net", "inbound connection refused",
                  "remote=%s claims_to_be=%" PRIu64 " reason=\"%s\" not_logged_before_this=%u",
-                 remote_name(conn, remote), conn->handshake.peer_id, reason,
-                 inbound->stranger_skipped);
+                 conn->remote[0] != '\0' ? conn->remote : "unknown", conn->handshake.peer_id,
+                 reason, inbound->stranger_skipped);
         inbound->stranger_skipped = 0;
     }
 }
@@ -167,6 +162,7 @@ void net_inbound_cb(uv_stream_t *listener, int status)
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
+    note_remote(conn);
     net_conn_accepted(conn);
     make_room(inbound);
 }

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/address.h"
 #include "src/base/clock.h"
@@ -193,11 +194,67 @@ static enum ctl_exit remove_member(struct ctl *ctl, bool in_turn)
     return make_change(ctl, &change);
 }
 
+/* Of so many voters that many may fail. */
+static unsigned may_fail(unsigned voters)
+{
+    return voters > 0 ? (voters - 1) / 2 : 0;
+}
+
+/* Is it a voter that is reached, in a cluster that it would leave weaker? *ret_voters: all. */
+static bool is_healthy_voter(const json_t *cluster, uint64_t id, unsigned *ret_voters)
+{
+    bool healthy = false;
+
+    *ret_voters = 0;
+    for (size_t i = 0; i < field_count(cluster, "members"); i++) {
+        const json_t *member = field_item(cluster, "members", i);
+        int64_t own = field_number(member, "id", 0);
+        bool is_voter = field_is(member, "role", "voter");
+
+        *ret_voters += is_voter;
+        healthy = healthy ||
+                  (is_voter && own == (int64_t)id &&
+                   (own == field_number(cluster, "node_id", 0) || field_true(member, "reachable")));
+    }
+    return healthy;
+}
+
+static bool says_yes(uint64_t id)
+{
+    char line[8] = "";
+
+    (void)fprintf(stderr, "remove node %" PRIu64 "? [y/N] ", id);
+    return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
+/* A healthy voter goes only when it is meant: nobody sees by the command how little is left. */
+static enum ctl_exit ask_remove(struct ctl *ctl, uint64_t id)
+{
+    ANSWER_LOCAL(answer);
+    unsigned voters = 0;
+    enum ctl_exit code = ctl_get(ctl, "/api/cluster", &answer);
+
+    if (code != CTL_DONE || !is_healthy_voter(answer.json, id, &voters)) {
+        return code;
+    }
+    ctl_progress("node %" PRIu64 " is a voter, and is reached. Without it %u voters are left, of "
+                 "which %u may fail (now %u of %u), and its id never comes back",
+                 id, voters - 1, may_fail(voters - 1), may_fail(voters), voters);
+    if (!isatty(STDIN_FILENO)) {
+        return ctl_fail(CTL_USAGE,
+                        "say --yes to remove it; to exchange it, add the new node first");
+    }
+    return says_yes(id) ? CTL_DONE : ctl_fail(CTL_USAGE, "nothing was done");
+}
+
 static enum ctl_exit run_remove(struct ctl *ctl)
 {
     uint64_t id = 0;
     enum ctl_exit code = node_id(ctl, 0, &id);
 
+    if (code == CTL_DONE && ctl_option(ctl, "yes") == NULL) {
+        code = ask_remove(ctl, id);
+    }
     return code == CTL_DONE ? remove_member(ctl, false) : code;
 }
 
@@ -337,6 +394,12 @@ static const struct option_about CHANGE_OPTIONS[] = {
     {"force", 0, NULL, "even if too few voters that are left can be reached; sent once"},
     {NULL, 0, NULL, NULL},
 };
+static const struct option_about REMOVE_OPTIONS[] = {
+    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
+    {"yes", 0, NULL, "also a voter that is healthy, without asking"},
+    {"force", 0, NULL, "even if too few voters that are left can be reached; sent once"},
+    {NULL, 0, NULL, NULL},
+};
 static const struct option_about SAFE_OPTIONS[] = {
     {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
     {NULL, 0, NULL, NULL},
@@ -364,7 +427,9 @@ const struct command COMMAND_MEMBERS_REMOVE = {
     .name = "remove",
     .operands = "ID",
     .summary = "remove a node, which may be dead; its id never comes back",
-    .options = CHANGE_OPTIONS,
+    .text = "Of a voter that is healthy it says how many voters are left and how many of them may "
+            "fail then, and asks.",
+    .options = REMOVE_OPTIONS,
     .run = run_remove,
 };
 const struct command COMMAND_MEMBERS_REPLACE = {

@@ -214,6 +214,9 @@ static void of_versions(struct findings *findings, const json_t *status)
     for (size_t i = 0; i < field_count(status, "members"); i++) {
         const char *version = field_text(field_item(status, "members", i), "version");
 
+        if (version != NULL && version[0] == '\0') {
+            continue; /* nobody has met it yet */
+        }
         if (first != NULL && version != NULL && strcmp(first, version) != 0) {
             finding_add_of(findings, topic(OF_VERSIONS, 0), SEVERITY_WARNING, "versions",
                            "finish the upgrade, or go back",
@@ -402,7 +405,7 @@ static void of_settings(struct findings *findings, const char *server, const jso
     char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
 
     finding_add(findings, SEVERITY_WARNING, "settings",
-                "set them as on the other nodes; what the log knows holds",
+                "what the log knows holds, whatever they are: correct them for the next restart",
                 "%s: settings differ from the log's: %s", server, differ != NULL ? differ : "?");
     free(differ);
 }

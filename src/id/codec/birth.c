@@ -48,6 +48,8 @@ const char *birth_wait_text(enum birth_wait wait)
         [BIRTH_WAIT_OTHER_LIST] =
             "was given another cluster.members, cluster.id or snowflake layout",
         [BIRTH_WAIT_OTHER_CLUSTER] = "belongs to another cluster",
+        [BIRTH_WAIT_OTHER_NODE] =
+            "is not at its address, where another node.id answers: is one given twice?",
     };
 
     return (size_t)wait < sizeof texts / sizeof texts[0] ? texts[wait] : "unknown";

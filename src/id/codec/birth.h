@@ -54,7 +54,8 @@ enum birth_wait {
     BIRTH_WAIT_UNMET,
     BIRTH_WAIT_BORN, /* the log will come from there */
     BIRTH_WAIT_OTHER_LIST,
-    BIRTH_WAIT_OTHER_CLUSTER
+    BIRTH_WAIT_OTHER_CLUSTER,
+    BIRTH_WAIT_OTHER_NODE /* at its address is one with another id */
 };
 
 /* "not met yet". Static memory. */

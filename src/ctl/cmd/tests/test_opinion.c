@@ -163,6 +163,38 @@ static void test_ready_and_level(void **state)
     findings_free(&findings);
 }
 
+/* A member that nobody has met has told no version: it is no other leafd. */
+static void test_versions(void **state)
+{
+    static const struct {
+        const char *versions[3];
+        bool differ;
+    } cases[] = {
+        {{"0.2.0", "", "0.2.0"}, false},
+        {{"", "0.2.0", "0.2.0"}, false},
+        {{"0.2.0", "", "0.3.0"}, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct findings findings;
+        json_t *json = json_pack("{s:[{s:i,s:s},{s:i,s:s},{s:i,s:s}]}", "members", "id", 1,
+                                 "version", cases[i].versions[0], "id", 2, "version",
+                                 cases[i].versions[1], "id", 3, "version", cases[i].versions[2]);
+        char *text;
+
+        findings_init(&findings);
+        opinion_status(&findings, json, 0);
+        text = json_dumps(findings.list, 0);
+        assert_int_equal(strstr(text, "leafd 0.2.0 and 0.3.0 run side by side") != NULL,
+                         cases[i].differ);
+        assert_int_equal(strstr(text, "side by side") != NULL, cases[i].differ);
+        free(text);
+        json_decref(json);
+        findings_free(&findings);
+    }
+}
+
 static void test_the_newest_level_is_not_kept_from_rising(void **state)
 {
     static const struct {
@@ -389,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_resources),
         cmocka_unit_test(test_quorum),
         cmocka_unit_test(test_ready_and_level),
+        cmocka_unit_test(test_versions),
         cmocka_unit_test(test_the_newest_level_is_not_kept_from_rising),
         cmocka_unit_test(test_an_alarm_is_told_once),
         cmocka_unit_test(test_an_alarm_stands_for_what_is_judged_here),
