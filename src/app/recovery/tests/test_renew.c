@@ -49,6 +49,11 @@ static bool has_text(struct renewed *of, const char *text)
     return memmem(of->tags.data, of->tags.len, text, strlen(text)) != NULL;
 }
 
+static bool has_limit(struct renewed *of, const char *text)
+{
+    return memmem(of->limits.data, of->limits.len, text, strlen(text)) != NULL;
+}
+
 static const struct tag_row *tag_of(struct fsm *fsm, const char *name)
 {
     const struct tag_row *row = fsm_tag(fsm, name, strlen(name));
@@ -512,12 +517,12 @@ static void test_what_a_raise_of_dates_does_not_cover_is_named(void **state)
     fixture_put_shaped(&fixture, "inv", "{year}{id:6}", 2023000042, TAG_MODE_STRICT);
     saved_tag(&fixture, "inv")->span_ms = HOUR_MS;
     fsm_free(renewed(&fixture, &options, &of));
-    assert_non_null(memmem(of.limits.data, of.limits.len, "\"inv\": raised by", 16));
+    assert_true(has_limit(&of, "\"inv\": raised by"));
     renewed_release(&of);
     options.raise.by_time = false;
     fsm_free(renewed(&fixture, &options, &of));
     assert_int_equal(of.used_up, 1);
-    assert_non_null(memmem(of.limits.data, of.limits.len, "\"inv\" has no number of 2023", 28));
+    assert_true(has_limit(&of, "\"inv\" has no number of 2023"));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -591,7 +596,7 @@ static void test_the_last_key_is_named(void **state)
             saved_add(&fixture.saved, row.key, row.key_len, row.value, row.value_len);
         }
         if (i == 4) {
-            assert_non_null(memmem(of.limits.data, of.limits.len, "\"c\" by key 9, the last", 22));
+            assert_true(has_limit(&of, "\"c\" by key 9, the last"));
         }
         renewed_release(&of);
     }
