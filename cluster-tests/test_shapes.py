@@ -136,6 +136,10 @@ def test_the_year_begins_anew(make_cluster):
     assert old == [f"INV-2030-{k:05}" for k in range(1, len(old) + 1)], taken[-20:]
     assert new == [f"INV-2031-{k:05}" for k in range(1, len(new) + 1)], taken[-20:]
     assert len(old) >= 6 and len(new) >= 8
+    for node in cluster.running():  # the jump to the new year is nobody's rate
+        rates = re.findall(r'^leafd_busiest_tag_ids_per_second{tag="inv"} (\S+)',
+                           node.get("/metrics").text, re.MULTILINE)
+        assert all(0 < float(rate) < 500 for rate in rates), rates
     node = cluster.running()[0]
     assert decoded(node, "inv", new[0]) == 203100001
     assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"

@@ -41,12 +41,27 @@ static void complain(struct dates *dates, const char *zone, uint64_t now_ms)
     }
 }
 
+/* What the clocks of the shape's zone show now. False: that is not known. */
+static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *ret_local_ms)
+{
+    uint64_t now_ms = clock_now_ms(dates->on->real_clock);
+
+    if (dates->log_ms == 0) {
+        return false;
+    }
+    if (!zones_local_ms(dates->zones, shape->date.zone, dates->log_ms + (now_ms - dates->seen_ms),
+                        ret_local_ms)) {
+        complain(dates, shape->date.zone, now_ms);
+        return false;
+    }
+    return true;
+}
+
 uint32_t dates_period(void *data, const char *name, size_t name_len)
 {
     struct dates *dates = data;
     const struct tag_row *row;
     struct shape shape;
-    uint64_t now_ms;
     uint64_t local_ms;
 
     if (!fsm_has_dates(dates->on->fsm) || dates->log_ms == 0) {
@@ -57,13 +72,32 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
         return 0;
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
-    now_ms = clock_now_ms(dates->on->real_clock);
-    if (!zones_local_ms(dates->zones, shape.date.zone, dates->log_ms + (now_ms - dates->seen_ms),
-                        &local_ms)) {
-        complain(dates, shape.date.zone, now_ms);
-        return 0;
+    return local_now(dates, &shape, &local_ms)
+               ? shape_period((enum date_part)shape.date.unit, local_ms)
+               : 0;
+}
+
+uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s)
+{
+    uint64_t left = tag_bound(row) - row->max_id;
+    struct shape shape;
+    uint64_t local_ms;
+    uint64_t elapsed_ms;
+    uint64_t length_ms;
+    uint64_t first;
+    uint64_t end;
+
+    if (!tag_is_dated(row) || tag_shape(row->shape, row->shape_len, &shape, NULL) != 0 ||
+        !local_now(dates, &shape, &local_ms)) {
+        return left;
     }
-    return shape_period((enum date_part)shape.date.unit, local_ms);
+    shape_period_ids(&shape, row->max_id, shape_period((enum date_part)shape.date.unit, local_ms),
+                     &first, &end);
+    shape_period_times((enum date_part)shape.date.unit, local_ms, &elapsed_ms, &length_ms);
+    if (first > end || per_s * (double)(length_ms - elapsed_ms) / 1000 >= (double)(end - first)) {
+        left = first < end && end - first < left ? end - first : 0;
+    }
+    return left;
 }
 
 /* The zone of a name's first shape; "": none. */

@@ -36,6 +36,10 @@ void dates_turn(struct dates *dates);
 /* 0: the tag has no date, or what it is now is not known. data: struct dates. */
 uint32_t dates_period(void *data, const char *name, size_t name_len);
 
+/* Ids that the tag has left: of one with a date those of this period, if at so many a second they
+ * do not last until it ends. */
+uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s);
+
 /* Is the command one that gives a name a zone that this system does not have? Leaders ask before a
  * command is in the log, so that it is judged the same whatever node was asked. True: the result
  * says so, as if apply had. */

@@ -27,14 +27,21 @@ void figures_tag_changes(struct figures *figures, const struct tag_row *row)
     figures->max_id = row->max_id;
 }
 
-/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation). */
+/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation),
+ * nor is what a new period or key passes over. */
 void figures_tag_changed(struct figures *figures, const struct tag_row *row)
 {
     bool is_same = figures->name == row->name && figures->generation == row->generation;
+    uint64_t grown = is_same && row->max_id > figures->max_id ? row->max_id - figures->max_id : 0;
+    struct shape shape;
 
     figures->name = NULL;
-    if (is_same && row->max_id > figures->max_id) {
-        busiest_note(&figures->busiest, row->name, row->name_len, row->max_id - figures->max_id,
+    if (grown > 0 && row->shape_len > 0 &&
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
+        grown = shape_grown(&shape, figures->max_id, row->max_id);
+    }
+    if (grown > 0) {
+        busiest_note(&figures->busiest, row->name, row->name_len, grown,
                      ground_now_ms(figures->of.on));
     }
 }
@@ -153,7 +160,7 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
             memcpy(tag->name, place->name, sizeof tag->name);
             tag->name_len = place->name_len;
             tag->per_s = tags[i].per_s;
-            tag->left = row->max_id < tag_bound(row) ? tag_bound(row) - row->max_id : 0;
+            tag->left = dates_left(figures->of.dates, row, tag->per_s);
             now->busiest_count++;
         }
     }

@@ -11,6 +11,7 @@
 
 #include "raft/cluster/backups.h"
 #include "raft/cluster/busiest.h"
+#include "raft/cluster/dates.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/requests.h"
 #include "src/id/alloc/strict.h"
@@ -26,6 +27,7 @@ struct figures_sources {
     const struct strict *strict;
     const struct clock_sync *clocks;
     const struct backups *backups;
+    struct dates *dates;
     struct disk *disk;
 };
 

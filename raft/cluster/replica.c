@@ -340,6 +340,7 @@ static void start_figures(struct replica *replica, struct disk *disk)
                                        .strict = replica->strict,
                                        .clocks = &replica->clock_sync,
                                        .backups = &replica->backups,
+                                       .dates = &replica->dates,
                                        .disk = disk};
 
     figures_init(&replica->figures, &of, replica->config.driver.seed);

@@ -199,7 +199,7 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
     if (renewing->taken_ms != 0) {
         (void)moment_of(shape, renewing->taken_ms, &taken);
     }
-    of.grew = max_id - 1 - (uint64_t)period_of(shape, max_id) * shape->numbers;
+    of.grew = shape_grown(shape, max_id - row->grew, max_id);
     if (taken.elapsed_ms < of.span_ms) {
         of.span_ms = taken.elapsed_ms > SPAN_MIN_MS ? taken.elapsed_ms : SPAN_MIN_MS;
     }

@@ -284,6 +284,19 @@ void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t perio
     *ret_end = ((period > present ? period : present) + 1) * numbers;
 }
 
+uint64_t shape_grown(const struct shape *shape, uint64_t from, uint64_t to)
+{
+    uint64_t begin = 0; /* of the ids of the present period or key */
+
+    ASSERT(from <= to);
+    if (shape->date.count > 0 && to > 0) {
+        begin = (to - 1) / shape->numbers * shape->numbers + 1;
+    } else if (shape->has_key) {
+        begin = to / shape->numbers * shape->numbers;
+    }
+    return to - (from > begin ? from : begin);
+}
+
 /* The digits of an id, and the first id that has one more; 0 if no id below 2^63 has. */
 static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_end)
 {

@@ -102,6 +102,9 @@ static inline bool shape_is_bounded(const struct shape *shape)
 void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t period,
                       uint64_t *ret_first, uint64_t *ret_end);
 
+/* How many ids were had when max_id rose so: not those that a new period or key passed over. */
+uint64_t shape_grown(const struct shape *shape, uint64_t from, uint64_t to);
+
 /* So many bytes has the text of an id below the capacity. */
 size_t shape_bytes(const struct shape *shape, uint64_t id);
 

@@ -226,6 +226,34 @@ static void test_ids_of_a_period(void **state)
 }
 
 /* Whatever the order of the parts: no two ids have one text, and each comes back. */
+static void test_a_new_period_or_key_is_no_growth(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint64_t from;
+        uint64_t to;
+        uint64_t grown;
+    } cases[] = {
+        {"{year}{id:3}", 0, 0, 0},
+        {"{year}{id:3}", 1, 2026002, 1},
+        {"{year}{id:3}", 2026002, 2026012, 10},
+        {"{year}{id:3}", 2026001, 2027000, 999}, /* used up */
+        {"{year}{id:3}", 2027000, 2027000, 0},
+        {"{year}{id:3}", 2026990, 2027011, 10},
+        {"{key}{secret:6}", 5, 1000000, 0},
+        {"{key}{secret:6}", 5, 1000007, 7},
+        {"{key}{secret:6}", 1000000, 1000007, 7},
+        {"{id:3}", 5, 100000, 99995},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct shape shape = parsed(cases[i].spec);
+
+        assert_int_equal(shape_grown(&shape, cases[i].from, cases[i].to), cases[i].grown);
+    }
+}
+
 static void test_random_ids_come_back(void **state)
 {
     static const char *const specs[] = {"{year}{id:4}", "x{month}{year}{id36:3}y",
@@ -255,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_periods),
         cmocka_unit_test(test_times_of_a_period),
         cmocka_unit_test(test_ids_of_a_period),
+        cmocka_unit_test(test_a_new_period_or_key_is_no_growth),
         cmocka_unit_test(test_random_ids_come_back),
     };
 
