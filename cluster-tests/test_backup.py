@@ -837,3 +837,21 @@ def test_a_dump_of_all_pages_is_posted_as_it_is(make_cluster, tag, tmp_path):
         assert node.http("POST", "/api/tags", bad).code == "bad_request"
     finally:
         new.end()
+
+
+def test_a_dump_with_a_date_needs_force(shared, tag):
+    """The refusal names the item and the way on, and then the tag goes on where it was."""
+    node = shared.nodes[0]
+    wait_level(shared, 4)
+    fields = {"mode": "strict", "shape": "X{year}-{id:6}"}
+    assert node.http("PUT", f"/api/tags/{tag}", fields).status == 201
+    last = take_texts(node, tag, 7)[-1]
+    row = node.get_json(f"/api/tags/{tag}")
+    dump = {"tags": [{"tag": f"{tag}-plain"}, {**row, "tag": f"{tag}-again"}], "next": None}
+    answer = node.http("POST", "/api/tags", dump)
+    assert (answer.status, answer.code) == (409, "needs_force"), answer
+    assert "item 1: " in answer.json()["message"] and "force=1" in answer.json()["message"], answer
+    assert node.get(f"/api/tags/{tag}-plain").status == 404
+    assert node.http("POST", "/api/tags?force=1", dump).json() == {"made": 2, "changed": 0}
+    again = take_texts(node, f"{tag}-again", 1)[0]
+    assert again == f"{last[:-6]}{int(last[-6:]) + 1:06}" or again.endswith("-000001")  # new year

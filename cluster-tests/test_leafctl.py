@@ -740,6 +740,7 @@ def test_backup_and_restore(make_cluster, tmp_path):
     cluster.create_tag("order", max_id="77")
     ctl = leafctl.of(cluster, tmp_path)
     path = tmp_path / "backup"
+    (tmp_path / "backup.part").write_text("left by somebody, for all to read")
     path.write_text("the one before")
     done = ctl("backup", path)
     assert "verified and on the disk" in done.out and not (tmp_path / "backup.part").exists()

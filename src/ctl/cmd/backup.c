@@ -89,7 +89,9 @@ static enum ctl_exit open_part(struct download *download)
         download->fd = -1;
         return ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download->part);
     }
-    return CTL_DONE;
+    /* One that was there may be for all to read; a backup has keys of secret shapes. */
+    return fchmod(download->fd, 0600) == 0 ? CTL_DONE
+                                           : ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
 }
 
 /* One try, from the beginning. */
