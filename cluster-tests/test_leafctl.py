@@ -22,6 +22,7 @@ import leafctl
 from certificates import Authority
 from chaos import disks
 from client import tag_path
+from attacker import ask_from
 from cluster import FAST
 from leafctl import Leafctl
 from node import ROOT
@@ -299,6 +300,13 @@ def test_worker_ids(shared, ctl, tag):
                    "--last-timestamp-ms", held["from_ms"] + 1)
     assert released.out == "released\n"
     assert "fenced" in ctl("workers", "renew", held["worker_id"], "--epoch", 9, code=76).err
+    # One that belongs to another client, here another address of this machine.
+    body = json.dumps({"name": f"{tag}/other", "window_ms": 5000}).encode()
+    other = json.loads(ask_from("127.0.0.2", shared.nodes[0], "POST", "/api/workers", body,
+                                {"Content-Type": "application/json"}).body)
+    words = ["workers", "release", other["worker_id"], "--epoch", other["epoch"]]
+    assert "belongs to another client" in ctl(*words, code=76).err
+    assert ctl(*words, "--force").out == "released\n"
     assert tag not in ctl("workers", "list", "--held").out
     assert ctl("workers", "--json").json["workers"]
 

@@ -12,6 +12,7 @@ from client import once
 from cluster import FAST
 from test_attacks import JSON, wait_newest_level
 from test_doors import Tokens
+from snowflakes import wait_served
 from test_examples import PROGRAM
 from wait import wait_until
 from workers import acquire, acquired, release
@@ -26,7 +27,7 @@ def trio_fixture(make_cluster):
     cluster = make_cluster(3, FEW)
     wait_newest_level(cluster)
     cluster.create_tag("s", mode="strict")
-    wait_until(lambda: acquire(cluster.nodes[0], "worker-0").status == 201, 10, "a time")
+    wait_served(cluster.nodes)
     return cluster
 
 
@@ -36,10 +37,11 @@ def take(node, key, source="127.0.0.1"):
 
 def fill(cluster):
     """The share of this address, asked of all nodes in turn."""
-    for number in range(SHARE):
-        acquired(cluster.nodes[number % 3], f"worker-{number}", HOUR_MS)
+    grants = [acquired(cluster.nodes[number % 3], f"worker-{number}", HOUR_MS)
+              for number in range(SHARE)]
     for number in range(KEYS):
         assert take(cluster.nodes[number % 3], f"key-{number}").status == 200
+    return grants
 
 
 def check_full(node, more):
@@ -49,7 +51,6 @@ def check_full(node, more):
     refused = take(node, more)
     assert (refused.status, refused.code) == (429, "share"), refused
     assert refused.json()["held"] == refused.json()["share"] == KEYS
-    assert acquire(node, "worker-3", HOUR_MS).status == 201, "what it has"
     assert take(node, "key-3").status == 200, "what is known"
 
 
@@ -64,7 +65,7 @@ def test_one_share_over_all_nodes(trio):
 
 
 def test_it_is_the_same_behind_another_leader_and_a_restart(trio):
-    fill(trio)
+    grants = fill(trio)
     leader = trio.leader()
     leader.kill9()
     for node in trio.others(leader):
@@ -80,7 +81,7 @@ def test_it_is_the_same_behind_another_leader_and_a_restart(trio):
         node.wait_ready()
         wait_until(lambda node=node: take(node, "key-0").status == 200, 10, "a leader again")
         check_full(node, "more")
-    assert release(trio.nodes[0], acquired(trio.nodes[1], "worker-5")).status == 204
+    assert release(trio.nodes[0], grants[5]).status == 204
     acquired(trio.nodes[2], "in its place", HOUR_MS)
     check_full(trio.nodes[0], "more")
 
@@ -101,11 +102,12 @@ def test_tokens_and_settings_allow_more(make_cluster, tmp_path):
         return once(node.address, "POST", "/api/workers", body,
                     {"Host": "127.0.0.1", **tokens.bearer(who)})
 
+    wait_until(lambda: b'"number":6' in once(node.address, "GET", "/api/cluster", None, {
+        "Host": "127.0.0.1", **tokens.bearer("root")}).body, 10, "level 6")
     wait_until(lambda: ask("root", "r-0").status == 201, 10, "a time")
-    wait_until(lambda: b'"number":3' in once(node.address, "GET", "/api/cluster", None, {
-        "Host": "127.0.0.1", **tokens.bearer("root")}).body, 10, "level 3")
     run_example(node, tokens, tmp_path)
-    assert [ask("root", f"r-{number}").status for number in range(5)] == [201] * 3 + [429] * 2
+    # It has the r-0 of before.
+    assert [ask("root", f"r-{number}").status for number in range(5)] == [201] * 2 + [429] * 3
     assert [ask("all", f"a-{number}").status for number in range(33)] == [201] * 32 + [429]
     refused = ask("all", "a-33")
     assert "client all holds 32" in refused.json()["message"]
@@ -128,3 +130,93 @@ def run_example(node, tokens, tmp_path):
         done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=30,
                               check=False, env=env)
         assert done.returncode == code and words in done.stderr, done
+
+
+# --- to whom they belong ---
+
+
+def test_two_tenants(make_cluster, tmp_path):
+    """A worker id and a key are their owner's: over HTTP and RESP, by every node, behind another
+    leader and a restart."""
+    redis = pytest.importorskip("redis", reason="python3-redis is not installed")
+    from resp import connect, open_resp  # pylint: disable=import-outside-toplevel
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    for tenant in ("blue", "green"):
+        tokens.add(tenant, "roles=ids,workers")
+    tokens.write()
+    cluster = make_cluster(3, {**FEW, "auth-tokens-file": tokens.path, "admin-listen": "same",
+                               "http-hosts": None}, start=False)
+    open_resp(cluster).start()
+
+    def ask(who, node, method, path, body=None, **headers):
+        return once(node.address, method, path, body,
+                    {"Host": "127.0.0.1", **tokens.bearer(who), **headers})
+
+    def level(node):
+        return ask("root", node, "GET", "/version").json()["level"]
+
+    first, second, third = cluster.nodes
+    wait_until(lambda: min(map(level, cluster.nodes)) >= 6, 20, "the newest level")
+    for tag, mode in ("strict", "strict"), ("mono", "monotonic"):
+        assert ask("root", first, "PUT", f"/api/tags/{tag}", {"mode": mode}).status == 201
+    grant = wait_until(lambda: (a := ask("blue", first, "POST", "/api/workers", {
+        "name": "billing", "window_ms": 60000})).status == 201 and a.json(), 10, "a time")
+    row = f"/api/workers/{grant['worker_id']}"
+    given = {}
+
+    def take_as(who, node, tag, count=2):
+        return ask(who, node, "GET", f"/api/segment/get/{tag}?count={count}",
+                   **{"Idempotency-Key": "k"})
+
+    def check(node):
+        """What the other one cannot do, and the owner can."""
+        answers = [ask("green", node, "PUT", row, {"epoch": 1}),
+                   ask("green", node, "DELETE", f"{row}?epoch=1&last_timestamp_ms=1"),
+                   ask("green", node, "POST", "/api/workers",
+                       {"name": "billing", "worker_id": grant["worker_id"]})]
+        assert [answer.status for answer in answers] == [409] * 3, answers
+        own = ask("green", node, "POST", "/api/workers", {"name": "billing", "window_ms": 1000})
+        assert own.status == 201 and own.json()["worker_id"] != grant["worker_id"], own
+        assert ask("blue", node, "PUT", row, {"epoch": 1}).status == 200
+        for tag in ("strict", "mono"):
+            for count in (1, 2, 3):
+                refused = take_as("green", node, tag, count)
+                assert (refused.status, refused.code) == (409, "idempotency_conflict"), refused
+                assert "belongs to another client" in refused.json()["message"]
+            with connect(node, username="green", password=tokens.tokens["green"]) as other:
+                for words in (["COUNT", 2], []):
+                    with pytest.raises(redis.ResponseError, match="belongs to another client"):
+                        other.execute_command("LEAFD.NEXT", tag, *words, "KEY", "k")
+            with connect(node, username="blue", password=tokens.tokens["blue"]) as own:
+                ids = own.execute_command("LEAFD.NEXT", tag, "COUNT", 2, "KEY", "k")
+                assert [int(number) for number in ids] == list(map(int, given[tag].split()))
+            again = take_as("blue", node, tag)
+            assert (again.status, again.body) == (200, given[tag]), again
+
+    for tag in ("strict", "mono"):
+        given[tag] = take_as("blue", second, tag).body
+    for node in cluster.nodes:
+        check(node)
+    leader = cluster.node(int(ask("root", first, "GET", "/api/cluster").json()["leader_id"]))
+    leader.kill9()
+    for node in cluster.others(leader):
+        wait_until(lambda node=node: take_as("blue", node, "strict").status == 200, 10, "a leader")
+        check(node)
+    leader.start().wait_ready()
+    check(leader)
+    for node in cluster.nodes:
+        node.stop()
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        node.wait_ready()
+        wait_until(lambda node=node: take_as("blue", node, "mono").status == 200, 10, "a leader")
+        check(node)
+    taken = ask("root", third, "POST", "/api/workers?force=1",
+                {"name": "mine", "worker_id": grant["worker_id"]})
+    assert taken.status == 201 and taken.json()["epoch"] == 2, taken
+    assert taken.json()["from_ms"] >= grant["until_ms"]
+    assert ask("blue", first, "PUT", row, {"epoch": 1}).code == "fenced"
+    entries = ask("root", third, "GET", "/api/audit").json()["entries"]
+    assert any(entry["force"] and entry["who"] == "root" for entry in entries), entries[:3]

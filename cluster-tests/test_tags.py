@@ -164,14 +164,19 @@ def test_deleted_everywhere_and_made_again_above(shared, tag):
     again = shared.nodes[2].http("DELETE", path(tag))
     assert (again.status, again.code) == (404, "unknown_tag")
 
-    # Made again it goes on above, also when asked to begin below.
-    for fields in ({}, {"max_id": 1}):
-        made = shared.create_tag(tag, node=shared.nodes[2], **fields).json()
+    # Made again it goes on above. Asked to begin below it is refused, as a living one is.
+    for _ in range(2):
+        refused = shared.nodes[1].http("PUT", path(tag), {"max_id": 1})
+        assert (refused.status, refused.code) == (409, "would_repeat"), refused
+        made = shared.create_tag(tag, node=shared.nodes[2]).json()
         assert int(made["max_id"]) > max(handed_out)
         for node in shared.nodes:
             value = int(get_id(node, tag).body)
             assert value > max(handed_out)
             handed_out.append(value)
+        refused = shared.nodes[1].http("PUT", path(tag), {"max_id": 1})
+        assert (refused.status, refused.code) == (409, "would_repeat"), refused
+        assert "or none, leaves it as it is" in refused.json()["message"], "the safe way on"
         assert shared.nodes[0].http("DELETE", path(tag)).status == 204
 
     # Forced it begins where it is told.

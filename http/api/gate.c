@@ -114,6 +114,11 @@ const struct identity *gate_identity(struct conn *conn)
     return conn->identity;
 }
 
+bool gate_may(struct conn *conn, enum role role)
+{
+    return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
+}
+
 /* --- the verdict --- */
 
 /* The tag in the path is the client's to use. A name that cannot be read is refused by its

@@ -62,4 +62,7 @@ const char *gate_reason(const struct conn *conn, int *ret_status);
 /* Who asks, by the tokens in force; never NULL. Only where there is struct auth. */
 const struct identity *gate_identity(struct conn *conn);
 
+/* Has the client this role, which its route does not ask for? */
+bool gate_may(struct conn *conn, enum role role);
+
 #endif

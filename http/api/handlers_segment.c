@@ -140,6 +140,13 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
 {
     char key[SHOWN_BYTES];
 
+    if (result->detail == 0) {
+        return reply_error(
+            conn, 409, err_code(ERR_KEY_CONFLICT),
+            "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
+            "token or certificate; use keys that no other client makes, as UUIDs are",
+            text_show(key_of(conn), conn_head(conn)->key_len, key, sizeof key), shown);
+    }
     return reply_error(
         conn, 409, err_code(ERR_KEY_CONFLICT),
         "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",

@@ -201,8 +201,9 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
     case ERR_WOULD_REPEAT:
         return reply_error(
             conn, 409, "would_repeat",
-            "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)", item,
-            ull(result->max_id), ull(result->asked));
+            "%smax_id is %llu; lowering it to %llu would hand out ids again: max_id=%llu, or none, "
+            "leaves it as it is (force=1 lowers it)",
+            item, ull(result->max_id), ull(result->asked), ull(result->max_id));
     case ERR_NEEDS_FORCE:
         return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
                            item, ull(result->max_id), ull(result->asked), result->why);

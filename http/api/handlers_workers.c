@@ -9,11 +9,14 @@
  * meet what the first one did. An acquire is known by its request id, a release changes nothing the
  * second time, and a renewal that compares and finds its own bound has done what was asked.
  *
- * An id counts for the client that acquired it (share.h), once the level of the cluster knows that.
+ * An id counts for the client that acquired it (share.h), which owns it: another one can neither
+ * renew, release nor take it over; the role admin can by force=1. Both once the level of the
+ * cluster knows that.
  *
- * Failure modes: bad input 400 before anything is proposed; all ids held, another holder (a node's
- * own row among them), another epoch 409; a client that holds its share 429; an id that nobody ever
- * had 404; clocks apart, and what the cluster cannot do now, 503.
+ * Failure modes: bad input 400 before anything is proposed; force without the role 403; all ids
+ * held, another holder or owner (a node's own row among them), another epoch 409; a client that
+ * holds its share 429; an id that nobody ever had 404; clocks apart, and what the cluster cannot do
+ * now, 503.
  *
  * Thread: the loop's.
  */
@@ -23,6 +26,7 @@
 #include "http/api/call.h"
 #include "http/api/cluster_json.h"
 #include "http/api/context.h"
+#include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/share.h"
 #include "src/id/codec/tag.h"
@@ -58,9 +62,26 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
             "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
             ull(asked->expected_until_ms), row->id, ull(row->granted_until_ms));
     }
-    return reply_error(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
-                       text_show(row->name, row->name_len, shown, sizeof shown),
-                       ull(row->granted_until_ms));
+    return reply_error(
+        conn, 409, "conflict",
+        "worker id %u %s by %s until %llu: ask for none by its number, or again then", row->id,
+        row->state == WORKER_HELD ? "is held" : "was released, and used up",
+        text_show(row->name, row->name_len, shown, sizeof shown), ull(row->granted_until_ms));
+}
+
+/* To a renewal it says the same as another epoch: stop, and acquire anew. */
+static int fail_not_owner(struct conn *conn, const struct worker_renew *asked,
+                          const struct worker_row *row)
+{
+    char shown[SHOWN_BYTES];
+
+    return reply_error(conn, 409, err_code(asked->window_ms != 0 ? ERR_FENCED : ERR_CONFLICT),
+                       "worker id %u belongs to another client, by the name %s, until %llu: the "
+                       "token, certificate or address that acquired it alone renews or releases "
+                       "it%s",
+                       row->id, text_show(row->name, row->name_len, shown, sizeof shown),
+                       ull(row->granted_until_ms),
+                       asked->window_ms != 0 ? "" : "; the role admin may with force=1");
 }
 
 static int fail_fenced(struct conn *conn, const struct worker_row *row)
@@ -93,9 +114,10 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     case ERR_SHARE:
         return share_refuse(conn, SHARE_WORKERS, result->held, result->most);
     case ERR_NO_WORKER_ID:
-        return reply_error(
-            conn, 409, "no_worker_id",
-            "all worker ids are held; one is free when it is released or its window is over");
+        return reply_error(conn, 409, "no_worker_id",
+                           "all worker ids are held; one is free when its window is over");
+    case ERR_NOT_OWNER:
+        return fail_not_owner(conn, asked, &result->row);
     case ERR_CONFLICT:
         return fail_conflict(conn, asked, &result->row);
     case ERR_FENCED:
@@ -193,8 +215,29 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
     return true;
 }
 
+/* May the request say force=1, or does it not? Else answered. */
+static bool force_ok(struct conn *conn, const struct param *force)
+{
+    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
+        audited_refuse_as(conn, 403, "force=1 needs the role admin");
+        return reply_error(conn, 403, "forbidden",
+                           "force=1 changes what another client holds: it needs the role admin");
+    }
+    return true;
+}
+
+static enum command_type acquire_type(const struct api_loop *loop)
+{
+    if (share_counts(loop, COMMAND_WORKER_ACQUIRE_BY)) {
+        return COMMAND_WORKER_ACQUIRE_BY;
+    }
+    return share_counts(loop, COMMAND_WORKER_ACQUIRE_FOR) ? COMMAND_WORKER_ACQUIRE_FOR
+                                                          : COMMAND_WORKER_ACQUIRE;
+}
+
 int handle_worker_acquire(struct conn *conn)
 {
+    struct param force = OPTION_FLAG("force");
     struct param fields[] = {
         {.name = "name", .needed = true, .kind = PARAM_TEXT},
         {.name = "address", .kind = PARAM_TEXT, .text = ""},
@@ -203,17 +246,18 @@ int handle_worker_acquire(struct conn *conn)
         {.name = "from_ms", .max = TIME_MAX_MS},
     };
     const struct api_loop *loop = api_loop(conn);
-    bool counts = share_counts(loop, COMMAND_WORKER_ACQUIRE_FOR);
     struct share share = share_of(conn);
     struct worker_acquire acquire;
     struct call *call;
     json_t *body;
 
-    if (!request_options(conn, NULL, 0)) {
+    if (!request_options(conn, &force, 1) || !force_ok(conn, &force)) {
         return ANSWERED;
     }
     body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
-    if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
+    if (body != NULL && force.number == 1 && !fields[3].present) {
+        (void)reply_error(conn, 400, "bad_request", "force=1 needs the worker_id to take over");
+    } else if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
         acquire = (struct worker_acquire){
             .kind = WORKER_CLIENT,
             .worker_id = (uint16_t)fields[3].number,
@@ -227,12 +271,12 @@ int handle_worker_acquire(struct conn *conn)
             .client = share.client,
             .most = (uint16_t)(share.workers < LIMIT_WORKER_IDS ? share.workers : LIMIT_WORKER_IDS),
             .percent = (uint8_t)loop->api->settings->worker_percent,
+            .force = force.number == 1,
         };
         call = change_new(201);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
-        command_put(&call->request.payload,
-                    counts ? COMMAND_WORKER_ACQUIRE_FOR : COMMAND_WORKER_ACQUIRE, &acquire);
+        command_put(&call->request.payload, acquire_type(loop), &acquire);
         (void)audited_look_at_worker(conn, call, acquire.worker_id);
     }
     json_decref(body);
@@ -271,29 +315,31 @@ int handle_worker_renew(struct conn *conn)
         .last_timestamp_ms = fields[2].number,
         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
         .kind = WORKER_CLIENT,
+        .client = share_of(conn).client,
     };
-    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
+    command_put(&call->request.payload,
+                share_counts(api_loop(conn), COMMAND_WORKER_RENEW_BY) ? COMMAND_WORKER_RENEW_BY
+                                                                      : COMMAND_WORKER_RENEW,
+                &call->worker);
     return call_submit(conn, call);
 }
 
 /* --- release --- */
 
 #define RELEASE_FIELDS                                                                             \
+    {.name = "epoch", .min = 1, .max = EPOCH_MAX},                                                 \
     {                                                                                              \
-        {.name = "epoch", .min = 1, .max = EPOCH_MAX},                                             \
-        {                                                                                          \
-            .name = "last_timestamp_ms", .max = TIME_MAX_MS                                        \
-        }                                                                                          \
+        .name = "last_timestamp_ms", .max = TIME_MAX_MS                                            \
     }
 
 /* Epoch and last time from the query, the body, or each from one of them. */
 static bool read_release(struct conn *conn, struct worker_release *release)
 {
-    struct param options[] = RELEASE_FIELDS;
-    struct param fields[] = RELEASE_FIELDS;
+    struct param options[] = {RELEASE_FIELDS, OPTION_FLAG("force")};
+    struct param fields[] = {RELEASE_FIELDS};
     json_t *body = NULL;
 
-    if (request_options(conn, options, 2)) {
+    if (request_options(conn, options, 3) && force_ok(conn, &options[2])) {
         body = request_body(conn, WHAT, "{}", fields, 2);
     }
     if (body == NULL) {
@@ -309,6 +355,7 @@ static bool read_release(struct conn *conn, struct worker_release *release)
     }
     release->epoch = options[0].number;
     release->last_timestamp_ms = options[1].number;
+    release->force = options[2].number == 1;
     if (release->epoch == 0) {
         return reply_error(conn, 400, "bad_request",
                            "epoch is missing, in the query or in the body");
@@ -318,7 +365,7 @@ static bool read_release(struct conn *conn, struct worker_release *release)
 
 int handle_worker_release(struct conn *conn)
 {
-    struct worker_release release = {.kind = WORKER_CLIENT};
+    struct worker_release release = {.kind = WORKER_CLIENT, .client = share_of(conn).client};
     struct call *call;
     uint64_t id;
 
@@ -329,7 +376,10 @@ int handle_worker_release(struct conn *conn)
     release.worker_id = (uint16_t)id;
     call = change_new(204);
     call->worker.worker_id = release.worker_id;
-    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
+    command_put(&call->request.payload,
+                share_counts(api_loop(conn), COMMAND_WORKER_RELEASE_BY) ? COMMAND_WORKER_RELEASE_BY
+                                                                        : COMMAND_WORKER_RELEASE,
+                &release);
     return call_submit(conn, call);
 }
 

@@ -115,6 +115,8 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
          now->windows},
         {"leafd_window_ids", "Ids that are left in these windows.", now->window_ids},
         {"leafd_workers", "Worker ids that are held.", now->workers},
+        {"leafd_worker_names_shared", "Names under which several worker ids are held.",
+         now->worker_names_shared},
     };
     const struct exposed counters[] = {
         {"leafd_elections_total", "Elections that this node stood for.", now->elections},

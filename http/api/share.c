@@ -39,13 +39,17 @@ struct share share_of(struct conn *conn)
 {
     const struct identity *identity = named(conn);
     struct share share = {.client = conn->peer->id};
+    uint64_t is_named = identity != NULL;
 
     if (identity != NULL) {
         share.client = client_id_of_name(identity->name, strlen(identity->name));
         share.keys = identity->quotas.keys;
         share.workers = identity->quotas.workers;
     }
-    share.client += share.client == 0; /* that would be nobody */
+    if (share_counts(api_loop(conn), COMMAND_WORKER_ACQUIRE_BY)) {
+        share.client = (share.client & ~UINT64_C(1)) | is_named;
+    }
+    share.client += share.client <= 1 ? 2 : 0; /* that would be nobody */
     return share;
 }
 

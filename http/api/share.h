@@ -19,7 +19,7 @@
 #include "http/api/context.h"
 
 struct share {
-    uint64_t client;  /* > 0 */
+    uint64_t client;  /* > 1. From level 6 on its lowest bit says if it has a name (worker.h) */
     uint32_t keys;    /* that its line of the tokens file allows; 0: as the settings say */
     uint32_t workers; /* the same */
 };

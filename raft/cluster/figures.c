@@ -3,6 +3,7 @@
  */
 #include "raft/cluster/figures.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -78,6 +79,39 @@ static void look_rounds(const struct serving *serving, struct id_figures *now)
     now->rounds_abandoned = serving->round.abandoned_count;
 }
 
+static int name_order(const void *a, const void *b)
+{
+    const struct worker_row *left = *(const struct worker_row *const *)a;
+    const struct worker_row *right = *(const struct worker_row *const *)b;
+
+    return tag_name_compare(left->name, left->name_len, right->name, right->name_len);
+}
+
+/* Worker ids that are held; and names under which several are whose windows are not over. */
+static void look_workers(const struct fsm *fsm, struct id_figures *now)
+{
+    const struct worker_row *rows[LIMIT_WORKER_IDS];
+    size_t count = 0;
+
+    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(fsm, id);
+
+        if (row != NULL && row->state == WORKER_HELD) {
+            now->workers++;
+            if (row->granted_until_ms >= fsm_log_ms(fsm)) {
+                rows[count++] = row;
+            }
+        }
+    }
+    qsort(rows, count, sizeof *rows, name_order);
+    for (size_t i = 1; i < count; i++) {
+        bool is_second = name_order(&rows[i - 1], &rows[i]) == 0 &&
+                         (i < 2 || name_order(&rows[i - 2], &rows[i]) != 0);
+
+        now->worker_names_shared += is_second;
+    }
+}
+
 static void look_requests(const struct figures *figures, struct id_figures *now)
 {
     const struct allocator_counts *counts = allocator_counts(figures->of.allocator);
@@ -88,11 +122,7 @@ static void look_requests(const struct figures *figures, struct id_figures *now)
     look_rounds(&figures->of.requests->serving, now);
     histogram_add(&now->refill, &counts->took);
     histogram_add(&now->strict, strict_took(figures->of.strict));
-    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(figures->of.on->fsm, id);
-
-        now->workers += row != NULL && row->state == WORKER_HELD;
-    }
+    look_workers(figures->of.on->fsm, now);
 }
 
 static void look_disk(const struct figures *figures, struct id_disk_figures *now)

@@ -1,7 +1,7 @@
 /*
- * test_share.c - shares of keys and worker ids as clients see them: whom they are counted for, what
- * a refusal says, and where it is told. What is counted, and when, is the state machine's
- * (src/id/fsm/tests/test_fsm_shares_*.c).
+ * test_share.c - shares of keys and worker ids as clients see them: whom they are counted for, to
+ * whom they belong, what a refusal says, and where it is told. What is counted, when, and who may,
+ * is the state machine's (src/id/fsm/tests/test_fsm_shares_*.c, test_fsm_owners.c).
  *
  * Thread: one.
  */
@@ -25,6 +25,7 @@ static const struct guarded_line lines[] = {
     {"shop", "roles=ids,workers"},
     {"few", "roles=ids,workers workers=2 keys=1"},
     {"many", "roles=ids,workers workers=1000000000 keys=1000000000"},
+    {"boss", "roles=workers,admin"},
     {NULL, NULL},
 };
 
@@ -79,7 +80,8 @@ static void test_worker_ids_of_an_address(void **state)
     guarded_audit_has(f, "holds 16 worker ids, its share is 16");
     guarded_expect(f, "GET /metrics", "", NULL, 200,
                    "\nleafd_http_refused_total{why=\"workers_share\"} 3\n");
-    acquire(f, "", "w", 3, 201, NULL); /* what it has it may have anew */
+    acquire(f, "", "w", 3, 429, NULL); /* a name that is held has one more */
+    guarded_expect(f, WORKERS, "", "{\"name\":\"w-3\",\"worker_id\":3}", 201, NULL); /* anew */
     acquire(f, GUARDED_TOKEN("shop"), "w", SHARE, 201, NULL);
 }
 
@@ -136,6 +138,59 @@ static void test_a_client_is_no_connection(void **state)
     client_close(first);
 }
 
+static void test_a_worker_id_is_its_owners(void **state)
+{
+    static const char renewal[] = "{\"epoch\":1,\"last_timestamp_ms\":1}";
+    static const char taking[] = "{\"name\":\"s-0\",\"worker_id\":0}";
+    static const char release[] = "DELETE /api/workers/0?epoch=1&last_timestamp_ms=1";
+    static const char *const others[] = {"", GUARDED_TOKEN("many")};
+    struct fixture *f = *state;
+    unsigned told;
+
+    acquire(f, GUARDED_TOKEN("shop"), "s", 0, 201, "\"worker_id\":0,\"epoch\":1");
+    for (unsigned i = 0; i < 2; i++) {
+        guarded_expect(f, "PUT /api/workers/0", others[i], renewal, 409, "\"code\":\"fenced\"");
+        guarded_expect(f, release, others[i], NULL, 409, "\"code\":\"conflict\"");
+        guarded_expect(f, release, others[i], NULL, 409,
+                       "worker id 0 belongs to another client, by the name \\\"s-0\\\", until ");
+        guarded_expect(f, WORKERS, others[i], taking, 409,
+                       "worker id 0 is held by \\\"s-0\\\" until ");
+        told = guarded_audit_count(f);
+        guarded_expect(f, WORKERS "?force=1", others[i], taking, 403, "needs the role admin");
+        guarded_audit_has(f, "\"status\":403");
+        guarded_expect(f, "DELETE /api/workers/0?epoch=1&force=1", others[i], NULL, 403, NULL);
+        assert_int_equal(guarded_audit_count(f), told + 2);
+    }
+    guarded_expect(f, "PUT /api/workers/0", GUARDED_TOKEN("shop"), renewal, 200, NULL);
+    guarded_expect(f, WORKERS "?force=1", GUARDED_TOKEN("boss"), "{\"name\":\"x\"}", 400,
+                   "needs the worker_id");
+    guarded_expect(f, WORKERS "?force=1", GUARDED_TOKEN("boss"), taking, 201, "\"epoch\":2");
+    guarded_audit_has(f, "\"force\":true");
+    guarded_audit_has(f, "\"who\":\"boss\"");
+    guarded_expect(f, "PUT /api/workers/0", GUARDED_TOKEN("shop"), renewal, 409, "fenced");
+    acquire(f, GUARDED_TOKEN("shop"), "s", 1, 201, "\"worker_id\":1");
+    guarded_expect(f, "DELETE /api/workers/1?epoch=1&force=1", GUARDED_TOKEN("boss"), NULL, 204,
+                   NULL);
+    guarded_audit_has(f, "\"what\":\"DELETE /api/workers/1?epoch=1&force=1\"");
+    guarded_audit_has(f, "\"force\":true");
+}
+
+static void test_a_key_is_its_owners(void **state)
+{
+    struct fixture *f = *state;
+
+    take(f, GUARDED_TOKEN("shop"), "k", 200, NULL);
+    take(f, GUARDED_TOKEN("shop"), "k", 200, "Idempotency-Replayed");
+    take(f, GUARDED_TOKEN("few"), "k", 409,
+         "Idempotency-Key \\\"k\\\" of tag \\\"s\\\" belongs to another client: it was sent with "
+         "another token or "
+         "certificate");
+    take(f, "", "k", 409, "\"code\":\"idempotency_conflict\"");
+    take(f, GUARDED_TOKEN("few"), "other", 200, NULL);
+    atomic_store(&f->fake.health.level, 5); /* as a node says that is behind the raise */
+    take(f, GUARDED_TOKEN("shop"), "k", 200, "Idempotency-Replayed");
+}
+
 static void test_nothing_counts_below_the_level(void **state)
 {
     struct fixture *f = *state;
@@ -175,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_worker_ids_of_an_address),         TEST(test_worker_ids_of_tokens),
         TEST(test_keys_of_an_address_and_of_tokens), TEST(test_a_client_is_no_connection),
+        TEST(test_a_worker_id_is_its_owners),        TEST(test_a_key_is_its_owners),
         TEST(test_nothing_counts_below_the_level),   cmocka_unit_test(test_shares_without_an_audit),
     };
 

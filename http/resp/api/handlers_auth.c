@@ -112,7 +112,7 @@ static void put_hello(struct conn *conn)
 
     reply_map(out, caller->version, 7);
     reply_pair(out, "server", "leafd");
-    reply_pair(out, "version", caller_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
+    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
     reply_number(out, "proto", caller->version);
     reply_number(out, "id", caller->id);
     reply_pair(out, "mode", "standalone");

@@ -17,6 +17,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/gate.h"
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/resp/api/resp_caller.h"
@@ -165,7 +166,7 @@ int handle_info(struct conn *conn)
 
     buf_printf(text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
                      "redis_mode:standalone\r\n");
-    if (caller_may(conn, ROLE_HEALTH)) {
+    if (gate_may(conn, ROLE_HEALTH)) {
         buf_printf(text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
                    atomic_load(&health->leader_known) ? 1 : 0);
         put_activity(text, loop->api);

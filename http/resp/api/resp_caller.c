@@ -10,11 +10,6 @@
 #include "http/api/request.h"
 #include "http/resp/api/resp_method.h"
 
-bool caller_may(struct conn *conn, enum role role)
-{
-    return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
-}
-
 int caller_wrong_words(struct conn *conn)
 {
     return reply_error(conn, 400, "bad_request", "wrong words: %s",

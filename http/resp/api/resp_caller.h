@@ -47,9 +47,6 @@ static inline bool caller_word_is(const struct conn *conn, uint32_t index, const
     return word_is(text, len, word);
 }
 
-/* Has who asks this role? */
-bool caller_may(struct conn *conn, enum role role);
-
 /* 400: the method takes other words. Returns ANSWERED, or false. */
 int caller_wrong_words(struct conn *conn);
 

@@ -163,6 +163,7 @@ static enum ctl_exit run_acquire(struct ctl *ctl)
                                      WINDOW};
     const char *address = ctl_option(ctl, "address");
     json_t *body = json_object();
+    TARGET_LOCAL(target);
     enum ctl_exit code = add_numbers(ctl, numbers, 3, body);
 
     if (code == CTL_DONE &&
@@ -171,14 +172,16 @@ static enum ctl_exit run_acquire(struct ctl *ctl)
         code = ctl_fail(CTL_USAGE, "the name or the address is not UTF-8");
     }
     if (code == CTL_DONE) {
-        code = send_body(ctl, "POST", "/api/workers", body);
+        target_init(&target, "/api/workers", NULL);
+        target_add(&target, "force", ctl_option(ctl, "force") != NULL ? "1" : NULL);
+        code = send_body(ctl, "POST", target_text(&target), body);
     }
     json_decref(body);
     return code;
 }
 
 static enum ctl_exit change(struct ctl *ctl, const char *method, const struct number *numbers,
-                            size_t count)
+                            size_t count, bool force)
 {
     json_t *body = json_object();
     uint64_t id = 0;
@@ -193,6 +196,7 @@ static enum ctl_exit change(struct ctl *ctl, const char *method, const struct nu
     }
     if (code == CTL_DONE) {
         target_init(&target, "/api/workers/", ctl->args.operands[0]);
+        target_add(&target, "force", force ? "1" : NULL);
         code = send_body(ctl, method, target_text(&target), body);
     }
     json_decref(body);
@@ -205,7 +209,7 @@ static enum ctl_exit run_renew(struct ctl *ctl)
 {
     const struct number numbers[] = {EPOCH, WINDOW};
 
-    return change(ctl, "PUT", numbers, 2);
+    return change(ctl, "PUT", numbers, 2, false);
 }
 
 static enum ctl_exit run_release(struct ctl *ctl)
@@ -213,7 +217,7 @@ static enum ctl_exit run_release(struct ctl *ctl)
     const struct number numbers[] = {EPOCH,
                                      {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
 
-    return change(ctl, "DELETE", numbers, 2);
+    return change(ctl, "DELETE", numbers, 2, ctl_option(ctl, "force") != NULL);
 }
 
 static const struct option_about LIST_OPTIONS[] = {
@@ -234,6 +238,7 @@ static const struct option_about ACQUIRE_OPTIONS[] = {
     {"address", 0, "TEXT", "shown in the list"},
     {"from-ms", 0, "MS", "no time up to this one is granted"},
     {"window-ms", 0, "MS", "for how long, 1000 to 86400000 (default 60000)"},
+    {"force", 0, NULL, "the --worker-id that another client holds; needs the role admin"},
     {NULL, 0, NULL, NULL},
 };
 const struct command COMMAND_WORKERS_ACQUIRE = {
@@ -261,7 +266,8 @@ const struct command COMMAND_WORKERS_RENEW = {
 
 static const struct option_about RELEASE_OPTIONS[] = {
     {"epoch", 0, "N", "of the acquire"},
-    {"last-timestamp-ms", 0, "MS", "the highest time used (default: all of the window)"},
+    {"last-timestamp-ms", 0, "MS", "the highest time used, to be shown"},
+    {"force", 0, NULL, "one that another client holds; needs the role admin"},
     {NULL, 0, NULL, NULL},
 };
 const struct command COMMAND_WORKERS_RELEASE = {

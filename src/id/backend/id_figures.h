@@ -81,6 +81,7 @@ struct id_figures {
     uint64_t snapshots_received;  /* and installed */
     uint64_t compactions;         /* the log was cut behind rows on the disk */
     uint64_t workers;             /* worker ids that somebody holds */
+    uint64_t worker_names_shared; /* names under which there are several now */
     uint64_t requests_pending;    /* that this node holds for the cluster */
     uint64_t refills_in_flight;   /* tags */
     uint64_t ids_granted;         /* in segments, to this node */

@@ -233,6 +233,7 @@ static const struct field ACQUIRE_FIELDS[] = {
     FIELD_NUMBER(struct worker_acquire, client), /* of those for clients alone */
     FIELD_NUMBER(struct worker_acquire, most),
     FIELD_NUMBER(struct worker_acquire, percent),
+    FIELD_BOOL(struct worker_acquire, force), /* of those by clients alone */
 };
 #define ACQUIRE_FIELD_COUNT (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
 
@@ -253,14 +254,33 @@ static const struct field RENEW_FIELDS[] = {
     FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
     FIELD_NUMBER(struct worker_renew, wall_ms),
     FIELD_NUMBER(struct worker_renew, kind),
+    FIELD_NUMBER(struct worker_renew, client), /* of those by clients alone */
 };
+#define RENEW_FIELD_COUNT (sizeof RENEW_FIELDS / sizeof *RENEW_FIELDS)
+
+static bool renew_by_is_sound(const void *data)
+{
+    const struct worker_renew *renew = data;
+
+    return renew->kind == WORKER_CLIENT && renew->client != 0;
+}
 
 static const struct field RELEASE_FIELDS[] = {
     FIELD_NUMBER(struct worker_release, worker_id),
     FIELD_NUMBER(struct worker_release, epoch),
     FIELD_NUMBER(struct worker_release, last_timestamp_ms),
     FIELD_NUMBER(struct worker_release, kind),
+    FIELD_NUMBER(struct worker_release, client), /* of those by clients alone */
+    FIELD_BOOL(struct worker_release, force),
 };
+#define RELEASE_FIELD_COUNT (sizeof RELEASE_FIELDS / sizeof *RELEASE_FIELDS)
+
+static bool release_by_is_sound(const void *data)
+{
+    const struct worker_release *release = data;
+
+    return release->kind == WORKER_CLIENT && release->client != 0;
+}
 
 static const struct field MEMBER_BEGIN_FIELDS[] = {
     FIELD_NUMBER(struct member_change, kind),
@@ -294,10 +314,11 @@ static const struct form FORMS[] = {
     [COMMAND_DIGEST] = {1, FIELDS(DIGEST_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT] = {1, FIELDS(snowflake_layout_fields), NULL, NULL},
     [COMMAND_CLOCK] = {1, FIELDS(CLOCK_FIELDS), NULL, NULL},
-    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 3), NULL,
+    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 4), NULL,
                                 NULL},
-    [COMMAND_WORKER_RENEW] = {1, FIELDS(RENEW_FIELDS), NULL, NULL},
-    [COMMAND_WORKER_RELEASE] = {1, FIELDS(RELEASE_FIELDS), NULL, NULL},
+    [COMMAND_WORKER_RENEW] = {1, FIELDS_FIRST(RENEW_FIELDS, RENEW_FIELD_COUNT - 1), NULL, NULL},
+    [COMMAND_WORKER_RELEASE] = {1, FIELDS_FIRST(RELEASE_FIELDS, RELEASE_FIELD_COUNT - 2), NULL,
+                                NULL},
     [COMMAND_STRICT] = {1, FIELDS_FIRST(STRICT_LIST_FIELDS, STRICT_LIST_FIELD_COUNT - 1), NULL,
                         &STRICTS},
     [COMMAND_GIVE_BACK] = {1, FIELDS(LIST_FIELDS), NULL, &GIVE_BACKS},
@@ -309,7 +330,8 @@ static const struct form FORMS[] = {
     [COMMAND_BIRTH] = {1, FIELDS(birth_fields), birth_is_sound, NULL},
     [COMMAND_LEVEL] = {1, FIELDS(LEVEL_FIELDS), NULL, NULL},
     [COMMAND_STRICT_FOR] = {3, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS_FOR},
-    [COMMAND_WORKER_ACQUIRE_FOR] = {3, FIELDS(ACQUIRE_FIELDS), acquire_for_is_sound, NULL},
+    [COMMAND_WORKER_ACQUIRE_FOR] = {3, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 1),
+                                    acquire_for_is_sound, NULL},
     [COMMAND_TAGS_PUT_SHAPED] = {3, FIELDS(PUT_LIST_FIELDS), NULL, &SHAPED_PUTS},
     [COMMAND_WINDOW] = {4, FIELDS(LIST_FIELDS), NULL, &WINDOWS},
     [COMMAND_KEYED] = {4, FIELDS(KEYED_LIST_FIELDS), NULL, &KEYEDS},
@@ -317,6 +339,9 @@ static const struct form FORMS[] = {
     [COMMAND_LAYOUT_DELETE] = {4, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_STRICT_DATED] = {4, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS_DATED},
     [COMMAND_TAGS_PUT_REKEYED] = {5, FIELDS(PUT_LIST_FIELDS), NULL, &REKEYED_PUTS},
+    [COMMAND_WORKER_ACQUIRE_BY] = {6, FIELDS(ACQUIRE_FIELDS), acquire_for_is_sound, NULL},
+    [COMMAND_WORKER_RENEW_BY] = {6, FIELDS(RENEW_FIELDS), renew_by_is_sound, NULL},
+    [COMMAND_WORKER_RELEASE_BY] = {6, FIELDS(RELEASE_FIELDS), release_by_is_sound, NULL},
 };
 
 /* --- writing --- */

@@ -61,7 +61,11 @@ enum command_type {
     COMMAND_LAYOUT_PUT = 28,         /* layout_row: make a named layout: level 4 */
     COMMAND_LAYOUT_DELETE = 29,      /* delete_command: leave its tombstone: level 4 */
     COMMAND_STRICT_DATED = 30,       /* as STRICT_FOR, with periods: level 4 */
-    COMMAND_TAGS_PUT_REKEYED = 31    /* as TAGS_PUT_SHAPED, with new keys: level 5 */
+    COMMAND_TAGS_PUT_REKEYED = 31,   /* as TAGS_PUT_SHAPED, with new keys: level 5 */
+    /* By the client that owns, or is to own, the worker id: level 6 */
+    COMMAND_WORKER_ACQUIRE_BY = 32, /* as WORKER_ACQUIRE_FOR */
+    COMMAND_WORKER_RENEW_BY = 33,   /* as WORKER_RENEW */
+    COMMAND_WORKER_RELEASE_BY = 34  /* as WORKER_RELEASE */
 };
 
 /* TAGS_PUT, in any of its forms. */
@@ -243,7 +247,8 @@ struct strict_item {
  *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
  *                    again
  *  ERR_EXHAUSTED     fewer than count ids are left, or left in the period; detail: how many
- *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count
+ *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count. Or it belongs to
+ *                    another client (level 6); detail: 0
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_SHARE         the client has as many keys as it may; detail: share_detail() (level 3)
  *  ERR_EMPTY         the log has no time yet, which a key or a date needs; or of a tag with a date

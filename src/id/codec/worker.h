@@ -8,11 +8,13 @@
  *  - Windows of one worker id given to different epochs are disjoint and rising: an acquire starts
  *    at the old granted_until_ms or above.
  *  - granted_until_ms never falls, but for a release by the holder itself, down to the last time it
- *    says it used (and never below granted_from_ms).
+ *    says it used (and never below granted_from_ms). From level 6 on a node's alone: what a client
+ *    says of its past is not believed.
  *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
  *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
  *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
- *    a row once its window is over, and then a window above it.
+ *    a row once its window is over, and then a window above it. From level 6 on the same holds
+ *    among clients: the one that acquired a row owns it while it is held.
  *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
  *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
  *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
@@ -42,7 +44,7 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
-    uint64_t client;            /* for whom it counts while it is held; 0: nobody */
+    uint64_t client;            /* its owner, for whom it counts, while it is held; 0: nobody */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
@@ -54,6 +56,17 @@ void worker_row_put(struct buf *buf, const struct worker_row *row);
 /* ret_row->id is set. As row_read(). */
 int worker_row_read(const void *value, size_t len, struct worker_row *ret_row) MUST_CHECK;
 
+/* A client is a hash of its name, or of its address. From level 6 on the lowest bit is set for a
+ * name; what an earlier level wrote has any there. */
+static inline bool client_is(uint64_t a, uint64_t b)
+{
+    return (a | 1) == (b | 1);
+}
+static inline bool client_is_named(uint64_t client)
+{
+    return (client & 1) != 0;
+}
+
 /*
  * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds
  * it; else a given worker_id if it is free; else the lowest id never used, else the released or
@@ -61,6 +74,14 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row) M
  * log's time. A name that names another free id than its own gets that one if it holds none; what
  * it leaves behind is released.
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
+ *
+ * From level 6 on an id is free when nobody ever had it or its window is over, and the lowest free
+ * one is granted; where none is, the released one whose window ends first. A client's name is a
+ * label: it gets the free id back that had its name last, but never one that is held, and as many
+ * at once as it asks for. One that is not free goes, in a new epoch and above its window, to the
+ * name that it has and its owner alone, who must name the id; or by force to whom it names. And not
+ * before its present window has begun: so windows never pile up ahead of the clock. ERR_CONFLICT
+ * also where they would. Nodes keep the rules above, but that the lowest free id is granted.
  *
  * For a client (WORKER_ACQUIRE_FOR) the id counts for it from then on, whoever renews it, until it
  * is released or another takes it. A client may hold as many as `most` says, or that percentage of
@@ -89,13 +110,14 @@ struct worker_acquire {
     uint64_t client; /* > 0 */
     uint16_t most;   /* 0: percent says it */
     uint8_t percent; /* 1..100 */
+    bool force;      /* of WORKER_ACQUIRE_BY alone: whoever owns it */
 };
 
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
  * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another kind
  * than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
  * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
- * then). */
+ * then); from level 6 on ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
     uint16_t worker_id;
     uint64_t epoch;
@@ -104,23 +126,29 @@ struct worker_renew {
     uint64_t last_timestamp_ms;
     uint64_t wall_ms;
     uint8_t kind; /* of the one who asks */
+    /* Of WORKER_RENEW_BY alone, whose kind is WORKER_CLIENT: */
+    uint64_t client; /* > 0 */
 };
 
 /* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
- * asks; the result's row), ERR_NOT_FOUND. Again: 0, and nothing changes.
+ * asks; the result's row), ERR_NOT_FOUND; from level 6 on ERR_NOT_OWNER (another client's, and no
+ * force; the result's row). Again: 0, and nothing changes.
  * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
- * reported before, is given back. */
+ * reported before, is given back. From level 6 on of a node alone: a client's is only shown. */
 struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
     uint8_t kind; /* of the one who asks */
+    /* Of WORKER_RELEASE_BY alone, whose kind is WORKER_CLIENT: */
+    uint64_t client; /* > 0 */
+    bool force;
 };
 
 /* Result of acquire, renew and release (layout and clock give a status_result). */
 struct worker_result {
     int32_t status;
-    bool has_row;  /* row is the present row; also set for ERR_CONFLICT and ERR_FENCED */
+    bool has_row;  /* row is the present row; also set for ERR_CONFLICT, _FENCED and _NOT_OWNER */
     uint16_t held; /* of ERR_SHARE: by the client, and as many as it may have */
     uint16_t most;
     struct worker_row row;

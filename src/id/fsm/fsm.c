@@ -31,7 +31,7 @@ struct fsm *fsm_new(void)
     fsm_layouts_init(&fsm->layouts, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_level_init(&fsm->level, &fsm->journal, level_own);
-    fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
+    fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->level, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
     fsm_addresses_init(&fsm->addresses, &fsm->journal);
@@ -177,11 +177,18 @@ static void apply_puts(struct fsm *fsm, struct command_list *list, struct buf *r
     fsm_puts_apply(&fsm->recalls, list, fsm->foreseen.judged, result);
 }
 
+/* From level 6 on a key belongs to the client that sent it. */
+static bool keys_are_owned(const struct fsm *fsm)
+{
+    return fsm_level_now(&fsm->level) >= command_since(COMMAND_WORKER_ACQUIRE_BY);
+}
+
 static struct fsm_strict strict_tables(struct fsm *fsm, uint64_t index, uint64_t term)
 {
     return (struct fsm_strict){.tags = &fsm->tags,
                                .keys = &fsm->keys,
                                .recalls = &fsm->recalls,
+                               .keys_are_owned = keys_are_owned(fsm),
                                .log_ms = fsm->settings.log_ms,
                                .index = index,
                                .term = term};
@@ -207,6 +214,9 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
     case COMMAND_WORKER_ACQUIRE_FOR:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
+    case COMMAND_WORKER_ACQUIRE_BY:
+    case COMMAND_WORKER_RENEW_BY:
+    case COMMAND_WORKER_RELEASE_BY:
         fsm_workers_apply(&fsm->workers, command, result);
         return 0;
     case COMMAND_STRICT:
@@ -626,7 +636,7 @@ bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
     if (key == NULL || !fsm_key_in_force(key, fsm->settings.log_ms)) {
         return false;
     }
-    fsm_key_tell(key, item, result);
+    fsm_key_tell(key, item, keys_are_owned(fsm), result);
     return true;
 }
 

@@ -266,10 +266,21 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
     return NULL;
 }
 
-void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
+static bool key_belongs_to(const struct fsm_key *key, uint64_t client)
+{
+    uint64_t owner = key->holder != NULL ? key->holder->client : 0;
+
+    return owner == 0 || client == 0 || client_is(owner, client) ||
+           (!client_is_named(owner) && !client_is_named(client));
+}
+
+void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item, bool are_owned,
                   struct strict_result *result)
 {
-    if (key->count == item->count) {
+    if (are_owned && !key_belongs_to(key, item->client)) {
+        result->status = ERR_KEY_CONFLICT;
+        result->detail = 0;
+    } else if (key->count == item->count) {
         result->first = key->first;
         result->replayed = true;
     } else {

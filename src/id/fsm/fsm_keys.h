@@ -40,7 +40,7 @@ struct fsm_key_ids {
     uint64_t first;  /* [first, first + count) */
     uint64_t at_ms;  /* the log's time when they were allocated */
     uint64_t index;  /* of the entry that did it */
-    uint64_t client; /* for whom the key counts; 0: nobody */
+    uint64_t client; /* its owner, for whom it counts; 0: nobody */
     uint32_t count;
     uint16_t position; /* of the item in the entry */
 };
@@ -87,8 +87,9 @@ static inline bool fsm_key_in_force(const struct fsm_key *key, uint64_t log_ms)
 }
 
 /* What a key in force says to an item that names it: its ids once more, or ERR_KEY_CONFLICT if they
- * are not as many. */
-void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
+ * are not as many. Or, where keys are owned, if it is another client's. Addresses are one client
+ * here, since a client that repeats a request to another node may have another address there. */
+void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item, bool are_owned,
                   struct strict_result *result);
 
 /* How many keys the client has, in force or not. */

@@ -32,6 +32,7 @@ struct put_rules {
     bool knows_monotonic; /* level 4 */
     bool knows_dates;     /* level 4 */
     bool knows_keys;      /* level 5 */
+    bool minds_deleted;   /* level 6: that max_id of a deleted tag would fall */
 };
 
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
@@ -72,7 +73,7 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
     bool falls = wanted < mark && !(asked && rules->force);
 
-    if (live && asked && falls) {
+    if ((live || (old != NULL && rules->minds_deleted)) && asked && falls) {
         result->status = ERR_WOULD_REPEAT;
         result->max_id = mark;
         result->asked = wanted;
@@ -82,7 +83,7 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
         needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, row, result)) {
         return ERR_NEEDS_FORCE;
     }
-    /* Made again, it goes on above what was granted. */
+    /* Made again, it goes on above what was granted; from level 6 on it says so, too. */
     row->max_id = (live && !asked) || falls ? mark : wanted;
     return 0;
 }
@@ -431,7 +432,8 @@ struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_l
                                     .keeps_room = level >= 3,
                                     .knows_monotonic = level >= 4,
                                     .knows_dates = level >= 4,
-                                    .knows_keys = level >= 5};
+                                    .knows_keys = level >= 5,
+                                    .minds_deleted = level >= 6};
     uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
     struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
 

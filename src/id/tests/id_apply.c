@@ -438,7 +438,10 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
     if (acquire.address != NULL && acquire.address_len == 0) {
         acquire.address_len = (uint16_t)strlen(acquire.address);
     }
-    command_put(&command, acquire.client != 0 ? COMMAND_WORKER_ACQUIRE_FOR : COMMAND_WORKER_ACQUIRE,
+    command_put(&command,
+                acquire.client == 0          ? COMMAND_WORKER_ACQUIRE
+                : fsm_level(apply->fsm) >= 6 ? COMMAND_WORKER_ACQUIRE_BY
+                                             : COMMAND_WORKER_ACQUIRE_FOR,
                 &acquire);
     return apply_worker(apply, &command);
 }
@@ -448,7 +451,8 @@ struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew 
     struct buf command = BUF_INIT;
 
     renew.kind = renew.kind != 0 ? renew.kind : WORKER_CLIENT;
-    command_put(&command, COMMAND_WORKER_RENEW, &renew);
+    command_put(&command, renew.client != 0 ? COMMAND_WORKER_RENEW_BY : COMMAND_WORKER_RENEW,
+                &renew);
     return apply_worker(apply, &command);
 }
 
@@ -456,7 +460,8 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_WORKER_RELEASE, &release);
+    command_put(&command, release.client != 0 ? COMMAND_WORKER_RELEASE_BY : COMMAND_WORKER_RELEASE,
+                &release);
     return apply_worker(apply, &command);
 }
 

@@ -469,10 +469,38 @@ void id_random_for_client(struct prng *prng, struct buf *buf)
     }
 }
 
+void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf)
+{
+    struct worker_renew renew = {.worker_id = (uint16_t)prng_below(prng, 9),
+                                 .epoch = 1 + prng_below(prng, 4),
+                                 .window_ms = 500 + prng_below(prng, 20000),
+                                 .last_timestamp_ms = prng_below(prng, 2) * now_ms,
+                                 .wall_ms = now_ms,
+                                 .kind = WORKER_CLIENT,
+                                 .client = 1 + prng_below(prng, 3)};
+
+    switch (prng_below(prng, 4)) {
+    case 0:
+        command_put(buf, COMMAND_WORKER_RENEW_BY, &renew);
+        return;
+    case 1:
+        command_put(buf, COMMAND_WORKER_RELEASE_BY,
+                    &(struct worker_release){.worker_id = renew.worker_id,
+                                             .epoch = renew.epoch,
+                                             .last_timestamp_ms = renew.last_timestamp_ms,
+                                             .kind = WORKER_CLIENT,
+                                             .client = renew.client,
+                                             .force = prng_below(prng, 4) == 0});
+        return;
+    default:
+        random_acquire(prng, COMMAND_WORKER_ACQUIRE_BY, now_ms, buf);
+    }
+}
+
 static void random_acquire(struct prng *prng, enum command_type type, uint64_t wall_ms,
                            struct buf *buf)
 {
-    bool counts = type == COMMAND_WORKER_ACQUIRE_FOR;
+    bool counts = type != COMMAND_WORKER_ACQUIRE;
     char name[4];
 
     id_random_name(prng, name);
@@ -491,5 +519,6 @@ static void random_acquire(struct prng *prng, enum command_type type, uint64_t w
             .client = counts ? 1 + prng_below(prng, 3) : 0,
             .most = counts ? (uint16_t)prng_below(prng, 4) : 0,
             .percent = counts ? (uint8_t)(1 + prng_below(prng, 100)) : 0,
+            .force = type == COMMAND_WORKER_ACQUIRE_BY && prng_below(prng, 4) == 0,
         });
 }

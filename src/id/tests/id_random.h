@@ -35,6 +35,9 @@ void id_random_rekeyed_put(struct prng *prng, struct buf *buf);
 /* Strict requests or an acquire that count for a client (level 3), without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 
+/* A worker id acquired, renewed or released by the client that owns it, or not (level 6). */
+void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf);
+
 /* What monotonic tags have (level 4): puts, windows, and keys of ids that the state may allow.
  * True: it is somebody's, and without a stamp; else the leader's own. */
 bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *buf);

@@ -390,6 +390,9 @@ static void record_step(struct recorder *recorder)
     if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 12) == 0) {
         id_random_layout(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
+    } else if (fsm_level(recorder->side.apply.fsm) >= 6 && prng_below(prng, 6) == 0) {
+        id_random_by_client(prng, fsm_log_ms(recorder->side.apply.fsm), &command);
+        id_stamp_as(&command, node_id, 3, step, step);
     } else if (prng_below(prng, 8) > 0) {
         id_random_command(prng, step, &command);
     } else {

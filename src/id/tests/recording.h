@@ -24,10 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define RECORDED_TYPES 48 /* of commands: more than there are */
+
 /* How often a type of commands was applied, and of these with a result that is no refusal. */
 struct recording_counts {
-    unsigned applied[32];
-    unsigned done[32];
+    unsigned applied[RECORDED_TYPES];
+    unsigned done[RECORDED_TYPES];
 };
 
 /* False: it differs, or does not read. */

@@ -47,7 +47,7 @@ static void test_every_type_of_commands_that_a_level_has_is_in_its_recording(voi
     (void)state;
     for (unsigned level = LEVEL_OLDEST; level <= LEVEL_NEWEST; level++) {
         assert_true(recording_replay(path_of(level, path), &counts));
-        for (int type = 1; type < 32; type++) {
+        for (int type = 1; type < RECORDED_TYPES; type++) {
             uint16_t since = command_since(type);
 
             if (since == 0 || since > level) {

@@ -249,7 +249,7 @@ static void test_a_later_format_or_level_is_refused(void **state)
     } later[] = {
         {0, BACKUP_FORMAT + 1, "written in format 2 at level 1"},
         {0, 0, "written in format 0"},
-        {2, LEVEL_NEWEST + 1, "at level 6"},
+        {2, LEVEL_NEWEST + 1, "at level 7"},
         {2, 0, "at level 0"},
     };
 

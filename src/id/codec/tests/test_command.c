@@ -394,8 +394,9 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BOUNDED) ||
-                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_TAGS_PUT_REKEYED);
-        int since = type >= COMMAND_TAGS_PUT_REKEYED   ? 5
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_WORKER_RELEASE_BY);
+        int since = type >= COMMAND_WORKER_ACQUIRE_BY  ? 6
+                    : type >= COMMAND_TAGS_PUT_REKEYED ? 5
                     : type >= COMMAND_WINDOW           ? 4
                     : type >= COMMAND_STRICT_FOR       ? 3
                     : type == COMMAND_TAGS_PUT_BOUNDED ? 2

@@ -100,12 +100,42 @@ static int again_command(const void *data, size_t len, struct buf *buf)
 static void encode_renew(struct buf *buf)
 {
     command_put(buf, COMMAND_WORKER_RENEW,
-                &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_NODE});
+                &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_NODE, 0});
 }
 
 static void encode_release(struct buf *buf)
 {
-    command_put(buf, COMMAND_WORKER_RELEASE, &(struct worker_release){1023, 3, T, WORKER_CLIENT});
+    command_put(buf, COMMAND_WORKER_RELEASE,
+                &(struct worker_release){1023, 3, T, WORKER_CLIENT, 0, 0});
+}
+
+static void encode_acquire_by(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_ACQUIRE_BY,
+                &(struct worker_acquire){
+                    .kind = WORKER_CLIENT,
+                    .worker_id = 7,
+                    .window_ms = 600000,
+                    .wall_ms = T,
+                    .name = "n/1",
+                    .name_len = 3,
+                    .client = 0x1122334455667788,
+                    .most = 0x0102,
+                    .percent = 25,
+                    .force = true,
+                });
+}
+
+static void encode_renew_by(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_RENEW_BY,
+                &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_CLIENT, 0x1122334455667788});
+}
+
+static void encode_release_by(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_RELEASE_BY,
+                &(struct worker_release){1023, 3, T, WORKER_CLIENT, 0x1122334455667788, true});
 }
 
 static void encode_layout(struct buf *buf)
@@ -208,6 +238,14 @@ static const struct golden GOLDEN[] = {
      "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
     {"release", encode_release, again_command,
      "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
+    {"acquire by", encode_acquire_by, again_command,
+     "03 20 " ID_STAMP_EMPTY "02 0700 0000000000000000 c027090000000000 " T_HEX
+     "0300 6e2f31 0000 8877665544332211 0201 19 01"},
+    {"renew by", encode_renew_by, again_command,
+     "03 21 " ID_STAMP_EMPTY "0201 0300000000000000 0400000000000000 0500000000000000 "
+     "0600000000000000 " T_HEX "02 8877665544332211"},
+    {"release by", encode_release_by, again_command,
+     "03 22 " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02 8877665544332211 01"},
     {"layout", encode_layout, again_command, "03 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
     {"clock", encode_clock, again_command, "03 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},

@@ -95,6 +95,29 @@ static void test_a_jump(void **state)
     taken(a, "old", 77 + LIMIT_MAX_ID_JUMP, 0, false);
 }
 
+/* A tombstone is judged as a living tag is from level 6 on. Before, it went on from what it had. */
+static void test_a_deleted_tag_would_repeat(void **state)
+{
+    struct id_apply *a = *state;
+    struct put_result result;
+
+    id_apply_raise(a, 5);
+    taken(a, "t", 1301, 0, false);
+    assert_int_equal(id_apply_delete(a, "t"), 0);
+    assert_int_equal(put(a, "t", 1, 0, false).status, 0);
+    assert_true(id_apply_row(a, "t")->max_id == 1301);
+    id_apply_raise(a, 6);
+    for (int is_deleted = 0; is_deleted < 2; is_deleted++) {
+        result = put(a, "t", 1300, 0, false);
+        assert_int_equal(result.status, ERR_WOULD_REPEAT);
+        assert_true(result.max_id == 1301 && result.asked == 1300);
+        assert_int_equal(id_apply_delete(a, "t"), is_deleted ? ERR_UNKNOWN_TAG : 0);
+    }
+    taken(a, "t", 1301, 0, false);
+    assert_int_equal(id_apply_delete(a, "t"), 0);
+    taken(a, "t", 7, 0, true);
+}
+
 static void test_few_are_left(void **state)
 {
     struct id_apply *a = *state;
@@ -154,9 +177,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_jump),
-        TEST(test_few_are_left),
-        TEST(test_all_or_nothing),
+        TEST(test_a_jump),         TEST(test_a_deleted_tag_would_repeat),
+        TEST(test_few_are_left),   TEST(test_all_or_nothing),
         TEST(test_before_level_3),
     };
 

@@ -160,8 +160,8 @@ static void test_a_release_makes_room(void **state)
 
     obtains(acquire(a, "a", GREEDY), 0);
     obtains(acquire(a, "b", GREEDY), 1);
-    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT}).status,
-                     0);
+    assert_int_equal(
+        id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false}).status, 0);
     assert_int_equal(held_by(a, GREEDY), 1);
     obtains(acquire(a, "c", GREEDY), 2);
     has_its_share(a, acquire(a, "a", GREEDY), 2, 2); /* also for the name that it had */
@@ -284,8 +284,8 @@ static void test_a_late_repeat_counts_once(void **state)
     copy = id_apply_copy(a);
     a->stamps.awaited[1] = a->stamps.seqs[1];
     obtains(acquire(a, "b", GREEDY), 1);
-    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT}).status,
-                     0);
+    assert_int_equal(
+        id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false}).status, 0);
     id_apply_again(a, &copy);
     assert_int_equal(worker_result_decode(a->result.data, a->result.len, &result), 0);
     obtains(result, 0); /* as it was told, and no more */

@@ -70,7 +70,7 @@ static struct worker_result renew(struct id_apply *a, enum worker_kind kind, uin
 static struct worker_result release(struct id_apply *a, enum worker_kind kind, uint16_t id,
                                     uint64_t epoch)
 {
-    return id_apply_release(a, (struct worker_release){id, epoch, T + 1, (uint8_t)kind});
+    return id_apply_release(a, (struct worker_release){id, epoch, T + 1, (uint8_t)kind, 0, false});
 }
 
 /* Refused with the holder's row, and nothing changed. */
@@ -206,7 +206,8 @@ static void client_step(struct world *world)
                                      .kind = WORKER_CLIENT});
         break;
     default:
-        (void)id_apply_release(a, (struct worker_release){id, epoch, used_ms, WORKER_CLIENT});
+        (void)id_apply_release(
+            a, (struct worker_release){id, epoch, used_ms, WORKER_CLIENT, 0, false});
         break;
     }
 }

@@ -341,7 +341,7 @@ static void step_renew(struct world *world, struct holder *holder)
 
 static void step_release(struct world *world, struct holder *holder)
 {
-    struct worker_release release = {holder->id, holder->epoch, 0, WORKER_CLIENT};
+    struct worker_release release = {holder->id, holder->epoch, 0, WORKER_CLIENT, 0, false};
     struct slot *slot = &world->slots[holder->id];
     struct worker_result result;
     int wanted = slot->epoch == holder->epoch ? 0 : ERR_FENCED;
