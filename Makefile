@@ -513,7 +513,7 @@ clients-test:
 	@scripts/clients build
 	@scripts/clients test
 	@LEAFD="$(abspath $(OUT))/leafd" timeout -k 30 $(CONFORMANCE_S) /usr/bin/python3 -m pytest \
-		-q -rs -n $$(($(shell nproc) + 1)) --durations=10 -p no:cacheprovider \
+		-q -rs -n $$((4 * $(shell nproc))) --dist loadgroup --durations=10 -p no:cacheprovider \
 		clients/conformance $(PYTEST) || { \
 		code=$$?; [ $$code != 124 ] || \
 		echo "clients-test: clients/conformance hangs: not over in $(CONFORMANCE_S) s" >&2; \

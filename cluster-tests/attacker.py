@@ -101,7 +101,7 @@ class Quiet:
     def __exit__(self, kind, *_):
         self.over.set()
         for thread in self.threads:
-            thread.join(20)
+            thread.join(30)
         if kind is None:
             assert not self.faults, self.faults[:3]
             assert self.slowest < SLOWEST_S, f"an answer took {self.slowest:.2f} s"
@@ -149,7 +149,7 @@ def send_until_refused(sock, data, chunk=1 << 16):
 
 def ask_from(source, node, method, target, body=None, headers=None):
     """One request from another address of this machine: another client."""
-    sock = socket.create_connection(node.address, timeout=15, source_address=(source, 0))
+    sock = socket.create_connection(node.address, timeout=30, source_address=(source, 0))
     connection = Connection.__new__(Connection)
     connection.sock, connection.buffer = sock, b""
     with connection:

@@ -10,7 +10,7 @@ import socket
 import time
 from urllib.parse import quote
 
-DEFAULT_TIMEOUT_S = 15.0
+DEFAULT_TIMEOUT_S = 30.0
 RECV_BYTES = 1 << 16
 
 

@@ -103,7 +103,7 @@ class Cluster:
             return None
         return self.node(int(newest["node_id"]))
 
-    def wait_leader(self, timeout=15.0, among=None, what="a leader that a majority follows"):
+    def wait_leader(self, timeout=30.0, among=None, what="a leader that a majority follows"):
         return wait_until(lambda: self.find_leader(among), timeout, what)
 
     def leader(self):
@@ -120,7 +120,7 @@ class Cluster:
         assert response.status == 201, f"{via} PUT {tag}: {response}"
         return response
 
-    def wait_applied(self, nodes=None, timeout=15.0):
+    def wait_applied(self, nodes=None, timeout=30.0):
         """All nodes have applied as much as the one that has applied most."""
 
         def equal():

@@ -1,34 +1,44 @@
 """Fixtures of the cluster tests: clusters that are watched, and a bound on the time of every test.
 
   make_cluster(...)  a cluster of the test's own, started unless start=False
-  shared             one three-node cluster for all tests that leave it as they found it
+  shared             one three-node cluster for all tests that leave it as they found it: tags are
+                     deleted after each, and what else has changed fails it
   proxies            links between the nodes, to be attached before a cluster starts
   recorder           the history of the run, for check-history
 
 After each test the clusters it used are looked over: a process that died by itself, a failed
 assertion, a sanitizer's report or an unexpected line of level error fails the test. Data and logs
-of a failed test are kept, and their place is printed.
+of a failed test are kept, and their place is printed, with the last lines and the /api/status of
+each node that it had to do with.
+
+Many tests run side by side, in an order that differs. What measures less than some seconds of a
+real process is marked alone, and runs at the end with nothing beside it.
 """
 
 import faulthandler
 import itertools
 import os
+import random
 import shutil
 import signal
 import sys
+from urllib.parse import quote
 
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from client import tag_path  # noqa: E402
 from cluster import FAST, Cluster  # noqa: E402
-from node import leafd_path  # noqa: E402
+from node import leafd_path, used  # noqa: E402
 from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
 from upgrade import wait_newest  # noqa: E402
 
 DEFAULT_BOUND_S = 60
-TAIL_LINES = 8  # of each node's log, in the report of a test that failed
+BUSY = 3  # so many times its bound a test may take on a machine that does other things, too
+TAIL_LINES = 20  # of each node's log, in the report of a test that failed
+MOST_LEFT = 200  # tags and so on, which the shared cluster is rid of one by one
 
 tag_serial = itertools.count(1)
 
@@ -39,14 +49,54 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption("--order-seed", type=int, help="run the tests in this random order")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
     config.addinivalue_line("markers", "slow: takes long; run only with --slow")
+    config.addinivalue_line("markers", "alone: measures so little time that nothing may run beside")
 
 
+def bound_s(item):
+    marker = item.get_closest_marker("bound")
+    return marker.args[0] if marker else DEFAULT_BOUND_S
+
+
+def group(item):
+    """Tests that share a fixture of their file, which costs something, run one after the other in
+    one process; the others are a group each."""
+    if any(made[-1].scope == "module" for made in item._fixtureinfo.name2fixturedefs.values()):
+        return item.module.__name__
+    return item.nodeid
+
+
+def put_in_order(items, seed):
+    """By the seed; without one those that may take long come first, so that none of them is left
+    over when the others are done. Groups stay together."""
+    groups = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    for name, members in groups.items():
+        for item in members if len(members) > 1 else ():
+            item.add_marker(pytest.mark.xdist_group(name))
+    groups = list(groups.values())
+    if seed is None:
+        groups.sort(key=lambda members: -max(map(bound_s, members)))
+    else:
+        source = random.Random(seed)
+        source.shuffle(groups)
+        for members in groups:
+            source.shuffle(members)
+    items[:] = [item for members in groups for item in members]
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    seed = config.getoption("--order-seed")
+    # In one process the order of the files is the quickest: each has its fixtures made once.
+    if seed is not None or hasattr(config, "workerinput"):
+        put_in_order(items, seed)
     if config.getoption("--slow"):
         return
     skip = pytest.mark.skip(reason="slow: run with --slow")
@@ -62,8 +112,8 @@ class BoundExceeded(BaseException):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """Limit the time of the test with its fixtures."""
-    marker = item.get_closest_marker("bound")
-    seconds = marker.args[0] if marker else DEFAULT_BOUND_S
+    seconds = BUSY * bound_s(item)
+    used.clear()
 
     def on_alarm(*_):
         faulthandler.dump_traceback(file=sys.__stderr__)
@@ -84,6 +134,8 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
     if report.failed:
         item.failed_once = True
+        if call.when != "teardown":  # look_over() has told of the nodes before they were ended
+            report.sections.extend((f"{node}", node.state(TAIL_LINES)) for node in list(used))
 
 
 @pytest.fixture(scope="session")
@@ -97,11 +149,13 @@ def binary():
 def look_over(request, clusters):
     """Fail the test for what its clusters' processes and logs show."""
     faults = [fault for cluster in clusters for fault in cluster.faults()]
-    if faults or getattr(request.node, "failed_once", False):
+    failed = getattr(request.node, "failed_once", False)
+    if faults or failed:
         places = ", ".join(cluster.directory for cluster in clusters)
         print(f"\nlogs and data are kept in: {places}")
+    if faults and not failed:  # else they are in its report, as they were when it failed
         for node in (node for cluster in clusters for node in cluster.nodes):
-            print(f"{node}, its last lines:\n{node.log_tail(TAIL_LINES)}")
+            print(f"{node}:\n{node.state(TAIL_LINES)}")
     if faults:
         pytest.fail("\n".join(faults[:20]), pytrace=False)
 
@@ -128,6 +182,48 @@ def make_cluster(request, binary, tmp_path):
             cluster.end()
 
 
+def listed(node, target, key):
+    """All items of a list of the API, page by page, as {name or id: item}."""
+    found, after = {}, ""
+    while after is not None:
+        page = node.get_json(f"{target}?limit=1000{after}")
+        found.update((item[key], item) for item in page[target.rpartition("/")[2]])
+        after = None if page.get("next") is None else f"&after={quote(str(page['next']), safe='')}"
+    return found
+
+
+def left_behind(cluster):
+    """What a test could leave in a cluster for others to see: (tags, worker ids that clients hold,
+    layouts, members and level)."""
+    node = cluster.nodes[0]
+    workers = listed(node, "/api/workers", "worker_id")
+    layouts = node.get_json("/api/layouts")["layouts"]
+    status = node.cluster_status()
+    return (
+        listed(node, "/api/tags", "tag"),
+        {(number, row["epoch"]) for number, row in workers.items()
+         if (row["kind"], row["state"]) == ("client", "held")},
+        {row["name"] for row in layouts if not row.get("deleted")},
+        ([(m["id"], m["role"]) for m in status["members"]], status["level"]["number"]),
+    )
+
+
+def clean(cluster, before):
+    """Remove what a test has left in the cluster, and fail where it cannot be removed."""
+    cluster.wait_ready()
+    after = left_behind(cluster)
+    tags, workers, layouts = (set(now) - set(then) for now, then in zip(after[:3], before))
+    targets = [f"/api/tags/{tag_path(tag)}" for tag in tags]
+    targets += [f"/api/workers/{number}?epoch={epoch}" for number, epoch in workers]
+    targets += [f"/api/layouts/{name}" for name in layouts]
+    assert len(targets) <= MOST_LEFT, f"it leaves {len(targets)}: a cluster of its own is quicker"
+    with cluster.nodes[0].connect() as connection:
+        for target in targets:
+            answer = connection.request("DELETE", target)
+            assert answer.status == 204, f"DELETE {target}: {answer}"
+    assert after[3] == before[3], f"the members or the level have changed: {before[3]}, {after[3]}"
+
+
 @pytest.fixture(scope="session")
 def shared_cluster(binary, tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, FAST)
@@ -143,8 +239,11 @@ def shared_cluster(binary, tmp_path_factory):
 def shared(request, shared_cluster):
     for node in shared_cluster.nodes:
         node.check_running()
+    before = left_behind(shared_cluster)
     yield shared_cluster
     look_over(request, [shared_cluster])
+    if not getattr(request.node, "failed_once", False):
+        clean(shared_cluster, before)
 
 
 @pytest.fixture

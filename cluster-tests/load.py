@@ -15,7 +15,7 @@ import time
 from client import Connection, ProtocolError, get_bytes, parse_ids, tag_path
 from wait import wait_until
 
-CLIENT_TIMEOUT_S = 15.0
+CLIENT_TIMEOUT_S = 30.0
 
 
 class LoadClient(threading.Thread):

@@ -19,11 +19,15 @@ import subprocess
 
 from client import Connection, ConnectionLost, once
 from ports import take_port
-from wait import wait_until
+from wait import LEAST_S, seen, wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+STATUS_TIMEOUT_S = 2.0
+NICE = -10  # as root
+
+used = {}  # the nodes that this test has started or asked, in that order
 
 BAD_LOG = re.compile(
     r"assertion failed|AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error|level=error",
@@ -73,6 +77,7 @@ class Node:
 
     @property
     def address(self):
+        used[self] = True
         return ("127.0.0.1", self.http_port)
 
     @property
@@ -103,12 +108,16 @@ class Node:
 
     def start(self):
         assert self.process is None, f"{self} runs already"
+        used[self] = True
         # Settings of the surroundings are not meant for the nodes of a test.
         env = {name: value for name, value in os.environ.items() if not name.startswith("LEAFD_")}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
             )
+        # A test asks what leafd does, not how long the tests beside it keep it from the processor.
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
         self.incarnation += 1
         self.alive = True
         return self
@@ -134,6 +143,7 @@ class Node:
     def wait_exit(self, timeout=STOP_TIMEOUT_S):
         """Wait until the process ends by itself (or by a signal sent before); its exit code."""
         self.leaving()
+        timeout = max(timeout, LEAST_S)
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -190,10 +200,12 @@ class Node:
 
     # --- requests ---
 
-    def http(self, method, target, body=None, headers=None, timeout=15.0):
-        return once(self.address, method, target, body, headers, timeout, self.tls)
+    def http(self, method, target, body=None, headers=None, timeout=30.0):
+        answer = once(self.address, method, target, body, headers, timeout, self.tls)
+        seen(f"{self} {method} {target}: {answer}")
+        return answer
 
-    def get(self, target, timeout=15.0):
+    def get(self, target, timeout=30.0):
         return self.http("GET", target, timeout=timeout)
 
     def get_json(self, target):
@@ -201,7 +213,7 @@ class Node:
         assert response.status == 200, f"{self} GET {target}: {response}"
         return response.json()
 
-    def connect(self, timeout=15.0):
+    def connect(self, timeout=30.0):
         return Connection(self.address, timeout, self.tls)
 
     def cluster_status(self):
@@ -229,11 +241,24 @@ class Node:
     def log_tail(self, lines=30):
         return "\n".join(self.log().splitlines()[-lines:])
 
-    def wait_log(self, pattern, timeout=10.0, start=0):
+    def state(self, lines):
+        """For the report of a test that failed: what it says of itself, and its last log lines."""
+        try:
+            status = self.http("GET", "/api/status", timeout=STATUS_TIMEOUT_S)
+            told = f"/api/status: {status.status} {status.text}"
+        except Exception as error:  # whatever it is: the failure itself is what counts
+            told = f"/api/status: {error!r}"
+        return f"{told}\n{self.log_path}:\n{self.log_tail(lines)}"
+
+    def wait_log(self, pattern, timeout=30.0, start=0):
         """Wait for a line that matches; start: the size of log() before."""
-        return wait_until(
-            lambda: re.search(pattern, self.log()[start:]), timeout, f"{self} logs {pattern!r}"
-        )
+
+        def logged():
+            text = self.log()[start:]
+            seen(f"{self} logged last: {text.splitlines()[-1:]}")
+            return re.search(pattern, text)
+
+        return wait_until(logged, timeout, f"{self} logs {pattern!r}")
 
     def expect_log(self, pattern):
         """Lines that match are no fault from now on."""

@@ -62,7 +62,7 @@ def state_of(node):
     return head[8], head[10]
 
 
-def check_same_state(nodes, timeout=20.0):
+def check_same_state(nodes, timeout=30.0):
     """All nodes have the same rows at the same index, for as many indices as it takes to find one
     that all had. For nodes whose load has ended."""
     found = {}

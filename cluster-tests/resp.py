@@ -37,7 +37,7 @@ class RespLoadClient(LoadClient):
         if not self.wait_for_node():
             return
         incarnation = node.incarnation
-        client = connect(node, socket_timeout=15)
+        client = connect(node, socket_timeout=30)
         try:
             self.take_ids(client)
         except (redis.ConnectionError, redis.TimeoutError):

@@ -30,8 +30,8 @@ from client import Connection, ConnectionLost, ProtocolError, parse_ids, tag_pat
 from strict_history import Recorder
 from wait import wait_until
 
-CLIENT_TIMEOUT_S = 15.0
-FINISH_TIMEOUT_S = 25.0
+CLIENT_TIMEOUT_S = 30.0
+FINISH_TIMEOUT_S = 60.0
 AGAIN_S = 0.01
 
 # Errors that say that no ids were allocated. All others of a cluster may come although the command
@@ -54,7 +54,7 @@ def key_header(key):
     return {} if key is None else {"Idempotency-Key": key}
 
 
-def ask(node, tag, count=1, wire_format="range", key=None, timeout_ms=None, timeout=15.0):
+def ask(node, tag, count=1, wire_format="range", key=None, timeout_ms=None, timeout=30.0):
     """The answer to one request, whatever it is, on a connection of its own."""
     return node.http(
         "GET", target(tag, count, wire_format, timeout_ms), headers=key_header(key), timeout=timeout

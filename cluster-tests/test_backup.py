@@ -84,7 +84,7 @@ class Changes(threading.Thread):
 
     def __exit__(self, *_):
         self.stopping.set()
-        self.join(20)
+        self.join(30)
 
 
 def test_backups_while_leaders_are_killed(make_cluster, tag, tmp_path):

@@ -92,7 +92,7 @@ def expect_unborn(*nodes):
         status = node.cluster_status()
         assert status["uid"] is None and status["leader_id"] is None, status
         assert status["term"] == 1, f"{node} stood for election: {status}"
-        answer = node.get("/api/segment/get/anything?timeout_ms=100", timeout=5)
+        answer = node.get("/api/segment/get/anything?timeout_ms=100", timeout=30)
         assert answer.status == 503, answer
         assert "leafd_born 0\n" in node.get("/metrics").body.decode()
 

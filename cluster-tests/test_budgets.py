@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import time
 
+import pytest
+
 from client import Connection, get_bytes, once
 from cluster import FAST
 from node import ROOT
@@ -71,13 +73,14 @@ def test_replies_that_nobody_reads(make_cluster, tag):
         for one in sockets:
             one.sendall(request * 60)
         while refused(node, "reader_slow") < 100:
-            assert node.get(f"/api/segment/get/{tag}.quiet", timeout=5).status == 200
+            assert node.get(f"/api/segment/get/{tag}.quiet", timeout=30).status == 200
             assert metric(node, "leafd_http_output_bytes") <= 96 * MIB
             time.sleep(0.1)
     assert memory(node) - before < 40 * MIB
     wait_until(lambda: metric(node, "leafd_http_output_bytes") < MIB, 10, "all was given back")
 
 
+@pytest.mark.alone
 def test_a_quiet_client_beside_loud_ones(make_cluster, tag):
     """64 connections take all that they can get; a small request does not wait for them all."""
     cluster = make_cluster(3, ONE_LOOP)
@@ -183,7 +186,7 @@ def test_more_connections_than_files_while_a_node_restarts(make_cluster, tag):
         other.wait_ready()
         assert open_files(crowded) < 256 - 64
         # A change that is on all nodes needs the crowded one, with both of its peers.
-        response = other.http("PUT", f"/api/tags/{tag}.new?wait=all", {}, timeout=20)
+        response = other.http("PUT", f"/api/tags/{tag}.new?wait=all", {}, timeout=30)
         assert response.status == 201, response
         assert "cannot accept connections" not in crowded.log()
     finally:
@@ -237,7 +240,7 @@ def test_quotas_are_those_of_a_door(make_cluster):
             return [connection.request("GET", "/version").status for _ in range(200)].count(429)
 
     def ping():
-        with socket.create_connection(resp, timeout=15) as sock:
+        with socket.create_connection(resp, timeout=30) as sock:
             sock.sendall(b"PING\r\n")
             return sock.recv(1000)
 

@@ -58,7 +58,7 @@ class Program:
     def run(self, code, directory=None):
         process = self.start(code, directory)
         try:
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=120)
         finally:
             process.kill()
         return process.returncode, out.strip(), err
@@ -292,7 +292,7 @@ def one_link():
     cluster = FakeCluster()
     links.attach(cluster)
     port = int(cluster.members[1].partition(":")[2])
-    near = socket.create_connection(("127.0.0.1", port), timeout=10)
+    near = socket.create_connection(("127.0.0.1", port), timeout=30)
     server.settimeout(10)
     far, _ = server.accept()
     far.settimeout(10)

@@ -23,7 +23,7 @@ def plant(node, tag, by):
     path = os.path.join(os.path.dirname(leafd_path()), "plant-row")
     if not os.access(path, os.X_OK):
         pytest.fail(f"no {path}: build it with make next-level")
-    subprocess.run([path, node.data_dir, tag, str(by)], check=True, timeout=20)
+    subprocess.run([path, node.data_dir, tag, str(by)], check=True, timeout=30)
 
 
 def ends_by(cluster, node, tag):

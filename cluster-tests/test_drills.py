@@ -17,7 +17,7 @@ import pytest
 from leafctl import environment, leafctl_path
 from node import ROOT, leafd_path
 from test_run_cluster import Runner
-from wait import wait_until
+from wait import within
 
 PAGES = ["drills.md", "leafctl.md"]
 LOOKS = re.compile(r"leafctl (--server \S+ )?(status|check|members|events|level)|grep ")
@@ -108,7 +108,7 @@ class Drill:
         if command.startswith("make run"):
             return self.make_run(command)
         try:
-            wait_until(came, WAIT_S if LOOKS.match(command) else 0, command)
+            within(came, WAIT_S if LOOKS.match(command) else 0, command)
         except AssertionError:
             lack = missing(wanted, said[-1])
             pytest.fail(f"$ {command}\n{said[-1]}\nlacks: {lack}\nas: {plain(lack or '')}",

@@ -288,6 +288,7 @@ def impatient(make_cluster):
     return cluster.nodes[0]
 
 
+@pytest.mark.alone
 def test_too_slow(impatient):
     halves = [
         b"GET /livez HT",
@@ -307,6 +308,7 @@ def test_too_slow(impatient):
     assert 0.5 < time.monotonic() - start < 5
 
 
+@pytest.mark.alone
 def test_dripping_head(impatient):
     """A byte now and then does not keep a request alive beyond its limit."""
     with impatient.connect() as connection:

@@ -132,7 +132,7 @@ def test_plain_http_is_told(start):
         assert (answer.status, answer.code) == (400, "tls_required")
         assert answer.headers["connection"] == "close"
         assert connection.at_end()
-    with socket.create_connection(node.address, timeout=10) as other:
+    with socket.create_connection(node.address, timeout=30) as other:
         other.sendall(b"\x00\x01\x02")
         assert other.recv(100) == b""
     assert node.get("/livez").status == 200
@@ -301,6 +301,7 @@ def resident(node):
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
 
 
+@pytest.mark.alone
 def test_what_an_idle_connection_costs(start):
     """Beyond those whose buffers are kept, and while all of them are there: one that was closed
     meanwhile costs nothing."""
@@ -337,7 +338,7 @@ def test_half_hellos(start, authority):
     stalled = []
     try:
         for _ in range(2000):
-            stalled.append(socket.create_connection(node.address, timeout=10))
+            stalled.append(socket.create_connection(node.address, timeout=30))
             stalled[-1].sendall(hello[: len(hello) // 2])
         for _ in range(20):
             assert node.get("/livez").status == 200
@@ -378,13 +379,13 @@ def test_sslscan_finds_nothing(start, authority):
         assert "CBC" not in cipher[4] and ("GCM" in cipher[4] or "CHACHA20" in cipher[4]), told
 
 
-@pytest.mark.bound(400)
+@pytest.mark.bound(900)
 def test_testssl_finds_nothing(start, authority, tmp_path):
     """Protocols, forward secrecy and known holes; what is above "INFO" would be a finding."""
     node = start().nodes[0]
     found = tmp_path / "found.csv"
     run("testssl", "--color", "0", "--warnings", "off", "--add-ca", authority.pem, "-p", "-f", "-U",
-        "--csvfile", found, f"localhost:{node.http_port}", timeout=380)
+        "--csvfile", found, f"localhost:{node.http_port}", timeout=900)
     lines = [line.split('","') for line in found.read_text("utf-8").splitlines()[1:]]
     assert len(lines) > 20, lines
     # What it says of itself: that its own openssl lacks what it would try next.

@@ -59,7 +59,7 @@ def run_print(data, form=None, source="leaf", *options):
     named = ["--format", form] if form else []
     done = subprocess.run([leafctl_path(), "import", source, "-", "--print", *named, *options],
                           input=data.encode() if isinstance(data, str) else data,
-                          capture_output=True, env=environment("/nowhere"), timeout=20, check=False)
+                          capture_output=True, env=environment("/nowhere"), timeout=30, check=False)
     tags = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, tags, done.stderr.decode().splitlines()
 

@@ -77,7 +77,7 @@ class Pod(Node):
             self.binary, "--config", CONF, *(f"--{name}={text}" for name, text in settings.items()),
         ]
 
-    def http(self, method, target, body=None, headers=None, timeout=15.0):
+    def http(self, method, target, body=None, headers=None, timeout=30.0):
         bearer = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         return super().http(method, target, body, bearer, timeout)
 

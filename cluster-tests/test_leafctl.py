@@ -245,11 +245,13 @@ def test_tags(shared, ctl, tag):
     assert "leafctl tags put" in ctl("next", tag, code=4).err
 
 
-def test_tags_are_listed_in_pages(shared, ctl, tag):
+def test_tags_are_listed_in_pages(make_cluster, tmp_path, tag):
+    cluster = make_cluster()
+    ctl = leafctl.of(cluster, tmp_path)
     names = [f"{tag}/{n:04}" for n in range(1203)]
     rows = [{"tag": name, "mode": "strict" if n % 400 == 0 else "trend", "description": f'{n},"x"'}
             for n, name in enumerate(names)]
-    assert shared.nodes[0].http("POST", "/api/tags", rows).status == 200
+    assert cluster.nodes[0].http("POST", "/api/tags", rows).status == 200
     listed = ctl("tags", "list", f"{tag}/").out.splitlines()
     assert listed[0].split() == ["tag", "next", "id", "step", "max", "mode", "updated",
                                  "description"]
@@ -264,7 +266,7 @@ def test_tags_are_listed_in_pages(shared, ctl, tag):
     # The pages are what another cluster takes.
     pages = ctl("tags", "list", f"{tag}/", "--json").out
     assert len(pages.splitlines()) == 2
-    again = shared.nodes[1].http("POST", "/api/tags", pages)
+    again = cluster.nodes[1].http("POST", "/api/tags", pages)
     assert again.status == 200 and again.json() == {"made": 0, "changed": 1203}, again
 
 
@@ -658,7 +660,7 @@ def test_tls(make_cluster, tmp_path):
 def test_output_that_cannot_be_written(shared, ctl):
     with open("/dev/full", "wb") as full:
         taking = ctl.popen("status", stdout=full, stderr=subprocess.PIPE)
-        assert b"cannot be written" in taking.communicate(timeout=20)[1]
+        assert b"cannot be written" in taking.communicate(timeout=30)[1]
     assert taking.returncode == 74
     assert signal.SIGPIPE  # a reader that goes away is the same: it ends, without a signal
     reader, writer = os.pipe()
@@ -708,7 +710,7 @@ def test_audit(doors, tmp_path):
     ctl("tags", "put", "third")
     assert "PUT /api/tags/third" in follow.stdout.readline()
     follow.terminate()
-    follow.communicate(timeout=10)
+    follow.communicate(timeout=30)
 
 
 def test_events_are_merged(liar, tmp_path):

@@ -25,7 +25,7 @@ from liar import (
     vote_request,
 )
 from upgrade import wait_level
-from wait import WaitTimeout, wait_until
+from wait import WaitTimeout, wait_until, within
 
 JUMP = 2**32
 EXIT_DATA = 65
@@ -112,7 +112,7 @@ def lie_until_told(victim, lie, field):
     def is_told_after_a_lie():
         lie()
         with contextlib.suppress(WaitTimeout):
-            wait_until(is_told, 1.5, "it is told")
+            within(is_told, 1.5, "it is told")
         return is_told()
 
     wait_until(is_told_after_a_lie, 40, f"an alarm of {field}, last of all:\n{victim.log()[-500:]}")

@@ -64,7 +64,7 @@ def complete(line):
         COMP_WORDS=({' '.join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
         _leafctl; printf '%s\\n' "${{COMPREPLY[@]}}" """
     done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, cwd=ROOT,
-                          timeout=20, check=False)
+                          timeout=30, check=False)
     assert done.returncode == 0 and done.stderr == "", done
     return done.stdout.split()
 
@@ -93,7 +93,7 @@ def test_completion_by_the_tab_key(tmp_path):
     env = {"PATH": f"{os.path.dirname(leafctl_path())}:/usr/bin:/bin", "TERM": "dumb",
            "XDG_DATA_DIRS": str(tmp_path), "BASH_COMPLETION_USER_DIR": str(tmp_path), "PS1": "$ ",
            "HOME": str(tmp_path)}
-    shell = pexpect.spawn("bash", ["--norc", "--noprofile"], env=env, encoding="utf-8", timeout=20)
+    shell = pexpect.spawn("bash", ["--norc", "--noprofile"], env=env, encoding="utf-8", timeout=30)
     try:
         shell.sendline("source /usr/share/bash-completion/bash_completion; echo rea''dy")
         shell.expect("ready")

@@ -57,7 +57,9 @@ def told(node, tag, timeout_ms, key=None):
     while True:
         began = time.monotonic()
         answer = ask(node, tag, key=key, timeout_ms=timeout_ms)
-        assert answer.status == 503 and answer.code in ("mode_changing", "timeout"), answer
+        # An election, as on a busy machine, is no answer to this.
+        assert (answer.status, answer.code in ("mode_changing", "timeout", "no_leader")) == (
+            503, True), answer
         assert int(answer.headers["retry-after"]) >= 1
         assert time.monotonic() - began >= timeout_ms / 1000 - 0.1
         if answer.code == "mode_changing":

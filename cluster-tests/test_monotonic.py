@@ -89,7 +89,7 @@ class Climbers:
     def __exit__(self, *_):
         self.stop.set()
         for thread in self.threads:
-            thread.join(20)
+            thread.join(30)
             assert not thread.is_alive()
 
     def count(self):

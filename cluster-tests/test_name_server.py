@@ -1,10 +1,13 @@
 """Peers given by name, and a name server that answers nothing, as when a network is cut."""
 
 import os
+import re
 import subprocess
 import time
 
 import pytest
+
+from wait import within
 
 DEAF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deaf_name_server.py")
 IN_NAMESPACES = ["unshare", "--net", "--mount", DEAF]
@@ -42,6 +45,7 @@ def test_stop_does_not_wait_for_a_deaf_name_server(node_of_names):
 
 def test_the_next_lookup_is_soon(node_of_names):
     """A lookup is given up so soon that the next one finds a peer that is back in time."""
-    node_of_names.wait_log("no link to peer.* peer=2 ", timeout=STOP_BOUND_S)
+    within(lambda: re.search("no link to peer.* peer=2 ", node_of_names.log()), STOP_BOUND_S,
+           f"the next lookup:\n{node_of_names.log_tail()}")
     node_of_names.wait_log("no link to peer.* peer=3 ", timeout=STOP_BOUND_S)
     node_of_names.stop()

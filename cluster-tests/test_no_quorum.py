@@ -36,6 +36,7 @@ def check_refused(answer):
     assert int(answer.headers["retry-after"]) >= 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("survivor_leads", [True, False])
 def test_survivor(make_cluster, tag, survivor_leads):
     cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})
@@ -81,7 +82,7 @@ def test_survivor(make_cluster, tag, survivor_leads):
     )
     waiter.start()
     gone[0].start()
-    waiter.join(12)
+    waiter.join(30)
     assert waited and waited[0].status == 200, waited
     track.add(int(waited[0].body), int(waited[0].body), waited[0])
     gone[0].wait_ready()
@@ -94,6 +95,7 @@ def test_survivor(make_cluster, tag, survivor_leads):
     history.check()
 
 
+@pytest.mark.alone
 def test_default_timeout_is_three_seconds(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag, step=1)

@@ -14,6 +14,7 @@ from node import ROOT, leafd_path
 
 sys.path.insert(0, os.path.join(ROOT, "scripts", "compose"))
 
+import engine  # noqa: E402
 import sbom  # noqa: E402
 
 DPKG = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"]
@@ -110,3 +111,12 @@ def test_a_wrong_list_is_noticed(tmp_path):
     del document["packages"][0]["licenseDeclared"]
     with pytest.raises(AssertionError):
         sbom.check(json.dumps(document), installed, ["libc6"])
+
+
+def test_a_firewall_of_another_docker_is_named():
+    """Else `make compose-test` would only say that no node becomes ready."""
+    left = "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n"
+    assert "iptables -P FORWARD ACCEPT" in engine.firewall_in_the_way(left, True)
+    assert engine.firewall_in_the_way(left, False) is None
+    assert engine.firewall_in_the_way("-P FORWARD ACCEPT\n", True) is None
+    assert engine.firewall_in_the_way("-P FORWARD ACCEPT\n" + left, True)

@@ -6,6 +6,8 @@ import re
 import socket
 import struct
 
+import pytest
+
 from checker import History
 from load import mixed_load, wait_taken
 
@@ -35,6 +37,7 @@ def hostile(source):
     yield b""
 
 
+@pytest.mark.alone
 def test_garbage_under_load(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)

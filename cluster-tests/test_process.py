@@ -74,6 +74,7 @@ def test_lock_that_leads_elsewhere(lone, tmp_path):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
 def test_data_directory_that_is_gone_is_noticed(make_cluster, tag, how):
     """Within a second, with a line and an exit code after which no supervisor starts it again; the
@@ -173,7 +174,7 @@ def test_check_config_knows_the_users(lone, user, said):
     """Before the node is started, and whoever asks: the answer is the start's, as root."""
     lone.settings["user"] = user
     told = subprocess.run([*lone.command_line(), "--check-config"], capture_output=True, text=True,
-                          check=False, timeout=10)
+                          check=False, timeout=30)
     assert told.returncode == EXIT_CONFIG and said in told.stderr, told
 
 
@@ -226,7 +227,7 @@ def test_fifo_as_config_is_refused_at_once(binary, tmp_path):
     for arguments in (["--config", fifo],
                       ["--node-id=1", "--cluster-members=1=127.0.0.1:7081",
                        "--cluster-secret-file", fifo]):  # fmt: skip
-        done = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=5,
+        done = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=30,
                               check=False)  # fmt: skip
         assert done.returncode == EXIT_CONFIG
         assert "fifo: is not a regular file" in done.stderr

@@ -44,14 +44,14 @@ def start(make_cluster):
 def cli(node, *words, text=None, options=()):
     """What redis-cli prints; of commands on its standard input, if text is given."""
     run = subprocess.run(["redis-cli", "-p", str(node.resp_port), *options, *map(str, words)],
-                         input=text, capture_output=True, text=True, timeout=20, check=False)
+                         input=text, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 0, run
     return run.stdout.rstrip("\n")
 
 
 def raw(node, data):
     """All that comes back until the node ends the connection."""
-    with socket.create_connection(("127.0.0.1", node.resp_port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", node.resp_port), timeout=30) as connection:
         connection.sendall(data)
         chunks = []
         while chunk := connection.recv(65536):
@@ -89,7 +89,7 @@ def test_redis_cli_with_a_person(start, tag):
     pexpect = pytest.importorskip("pexpect", reason="python3-pexpect is not installed")
     cluster = start()
     cluster.create_tag(tag)
-    person = pexpect.spawn(f"redis-cli -p {cluster.nodes[0].resp_port}", timeout=15,
+    person = pexpect.spawn(f"redis-cli -p {cluster.nodes[0].resp_port}", timeout=30,
                            use_poll=True)  # there may be many open files here
     person.expect("> ")
     person.send(f"INCR {tag}\r")
@@ -175,7 +175,7 @@ def test_hiredis(start, tag, tmp_path):
     source = os.path.join(ROOT, "cluster-tests", "clients", "resp_hiredis.c")
     subprocess.run(["gcc", "-Wall", "-o", program, source, "-lhiredis"], check=True)
     run = subprocess.run([program, str(cluster.nodes[0].resp_port), tag], capture_output=True,
-                         text=True, timeout=20, check=False)
+                         text=True, timeout=30, check=False)
     lines = run.stdout.splitlines()
     assert run.returncode == 0, run
     assert lines[:3] == ["integer 1", "integer 11", "array 5, last 16"]
@@ -323,7 +323,7 @@ def test_settings_that_do_not_fit(tmp_path):
                  "cluster-bootstrap-single": "true", "allow-root": "true", **settings}
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         run = subprocess.run([leafd_path(), *arguments], capture_output=True, text=True,
-                             timeout=20, check=False)
+                             timeout=30, check=False)
         assert run.returncode != 0
         assert wanted in run.stderr + run.stdout, run
 
@@ -415,7 +415,7 @@ class Asker(threading.Thread):
 
     def __init__(self, nodes, tag, stopping):
         super().__init__(daemon=True)
-        self.clients = [connect(node, socket_timeout=15) for node in nodes]
+        self.clients = [connect(node, socket_timeout=30) for node in nodes]
         self.tag = tag
         self.stopping = stopping
         self.asked = 0
@@ -452,7 +452,7 @@ def test_no_request_is_cut(start, tag):
                "load on the new ones")
     stopping.set()
     for asker in askers:
-        asker.join(20)
+        asker.join(30)
     assert [asker.cut for asker in askers] == [[]] * len(askers)
 
 

@@ -39,6 +39,7 @@ def took(node, tag):
     return min(times)
 
 
+@pytest.mark.alone
 def test_three_sites(sites, tag):
     """A strict id costs round trips, a segment's none; and nobody calls an election for that."""
     sites.create_tag(tag)

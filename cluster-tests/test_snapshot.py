@@ -16,7 +16,7 @@ INSTALLED = r"(?i)snapshot.*install|install.*snapshot"
 
 
 def bulk_put(node, tags):
-    answer = node.http("POST", "/api/tags?timeout_ms=10000", tags, timeout=20)
+    answer = node.http("POST", "/api/tags?timeout_ms=10000", tags, timeout=30)
     assert answer.status == 200, answer
     return answer.json()
 

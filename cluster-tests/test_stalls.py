@@ -3,6 +3,8 @@
 import re
 import threading
 
+import pytest
+
 from test_snapshot import bulk_put
 
 BULKS = 6
@@ -57,6 +59,7 @@ def test_strict_requests_pass_between_bulk_changes(make_cluster, tag):
     assert stalls(leader, "leafd_loop_longest_stall_seconds")["raft"] > 0
 
 
+@pytest.mark.alone
 def test_no_turn_works_long(make_cluster, tag):
     """Bulks of new tags, of changes by way of a follower, all at once; pages of tags, backups; a
     node that catches up: none of it keeps a raft loop busy for long."""

@@ -82,6 +82,7 @@ def test_nodes_that_start_late(make_cluster, tag):
     assert take(three, tag)
 
 
+@pytest.mark.alone
 def test_no_time_to_wait(make_cluster, tag):
     """http.timeout-ms = 0 is not the default of 3 s: a request without timeout_ms does not wait."""
     cluster = make_cluster(start=False)
@@ -345,7 +346,7 @@ def test_wrong_secret(make_cluster, tag):
         10,
         "a node of the cluster logs the wrong secret",
     )
-    assert odd.get("/readyz").status == 503
+    wait_until(lambda: odd.get("/readyz").status == 503, 30, "it is up, and not ready")
     assert odd.get(f"/api/segment/get/{tag}?timeout_ms=300").status == 503
     status = cluster.nodes[0].cluster_status()
     assert [m["reachable"] for m in sorted(status["members"], key=lambda m: m["id"])] == [
@@ -413,7 +414,7 @@ def test_wiped_node_is_refused(make_cluster, tag):
 def test_bad_settings(binary, arguments, said):
     """An exit code of its own, and a text that names the setting."""
     done = subprocess.run(
-        [binary, *arguments], capture_output=True, text=True, timeout=10, check=False
+        [binary, *arguments], capture_output=True, text=True, timeout=30, check=False
     )
     assert done.returncode == EXIT_CONFIG, done
     assert said in done.stderr

@@ -254,6 +254,7 @@ def take_pictures(viewers, count):
     return time.monotonic() - start
 
 
+@pytest.mark.alone
 def test_fifty_viewers_cost_little(make_cluster):
     """At most a hundredth of a core, with TCP and all: the same bytes go to all of them."""
     cluster = make_cluster(1, FAST)

@@ -263,13 +263,14 @@ def test_bulk_of_lines(shared, tag):
         assert node.get_json(path(f"{tag}.19"))["step"] == 20
 
 
-def test_bulk_at_its_limit_and_beyond(shared, tag):
+def test_bulk_at_its_limit_and_beyond(make_cluster, tag):
+    cluster = make_cluster()
     rows = [{"tag": f"{tag}.{n}"} for n in range(10_001)]
-    refused = shared.nodes[0].http("POST", "/api/tags", rows)
+    refused = cluster.nodes[0].http("POST", "/api/tags", rows)
     assert refused.status in (400, 413), refused
-    answer = shared.nodes[0].http("POST", "/api/tags", rows[:10_000])
+    answer = cluster.nodes[0].http("POST", "/api/tags", rows[:10_000])
     assert answer.status == 200, answer
-    for node in shared.nodes:
+    for node in cluster.nodes:
         assert get_id(node, f"{tag}.9999").status == 200
         page = node.get_json(f"/api/tags?prefix={tag_path(tag)}&limit=1000")
         assert len(page["tags"]) == 1000 and page["next"]
@@ -284,7 +285,7 @@ def test_concurrent_changes_are_all_kept(make_cluster, tag):
         if number == 20:
             cluster.leader().kill9()
         node = cluster.running()[number % len(cluster.running())]
-        answer = node.http("PUT", path(f"{tag}.{number}"), {"max_id": 1000 + number}, timeout=20)
+        answer = node.http("PUT", path(f"{tag}.{number}"), {"max_id": 1000 + number}, timeout=30)
         # An unknown outcome is told as such; only acknowledged writes must be found.
         if answer.status in (200, 201):
             acknowledged.append(number)

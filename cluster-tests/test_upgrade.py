@@ -53,7 +53,7 @@ def built(level):
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def previous():
     """The leafd of the level before."""
     return built(PREVIOUS)

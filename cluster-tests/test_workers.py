@@ -404,7 +404,7 @@ def test_repeated_through_an_election(make_cluster, name):
     finally:
         stop.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(30)
     assert not faults, faults
     check_windows(grants)
 

@@ -8,7 +8,10 @@ import pytest
 
 from wait import wait_until
 
-pytestmark = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+pytestmark = [
+    pytest.mark.alone,  # it takes all of the machine that it gets, and measures it
+    pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed"),
+]
 
 
 def start_wrk(node, tag, seconds):

@@ -31,9 +31,13 @@ _spec = importlib.util.spec_from_file_location(
 _base = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_base)
 binary = _base.binary
+pytest_addoption = _base.pytest_addoption
+pytest_configure = _base.pytest_configure
+pytest_collection_modifyitems = _base.pytest_collection_modifyitems
 pytest_runtest_protocol = _base.pytest_runtest_protocol
 pytest_runtest_makereport = _base.pytest_runtest_makereport
 shared_cluster = _base.shared_cluster
+shared = _base.shared
 look_over = _base.look_over
 
 from certificates import Authority  # noqa: E402
@@ -44,10 +48,6 @@ from gate import Gate, Loop  # noqa: E402
 from test_doors import Tokens  # noqa: E402
 
 serial = itertools.count(1)
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
 
 
 def pytest_generate_tests(metafunc):
@@ -80,14 +80,6 @@ def start_any(tmp_path):
 @pytest.fixture
 def start(start_any, language):
     return lambda **how: start_any(language, **how)
-
-
-@pytest.fixture
-def shared(request, shared_cluster):
-    for node in shared_cluster.nodes:
-        node.check_running()
-    yield shared_cluster
-    look_over(request, [shared_cluster])
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from chaos.report import write_report  # noqa: E402
 from clockfile import LIBRARY, ClockFile, find_libraries, remove_leftovers  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from node import ROOT, Node, leafd_path  # noqa: E402
-from wait import WaitTimeout, wait_until  # noqa: E402
+from wait import WaitTimeout, wait_until, within  # noqa: E402
 
 IN_NAMESPACE = "LEAFD_CHAOS_NAMESPACE"
 PROGRESS_S = 10
@@ -252,7 +252,7 @@ class Run:
         self.mend()
         self.texts += [("clients", text) for text in self.load.stop()]
         try:
-            wait_until(self.agree, AGREE_S, "all nodes have the same")
+            within(self.agree, AGREE_S, "all nodes have the same")
         except (WaitTimeout, RuntimeError) as error:
             self.texts.append(("tables", f"at the end: {error}"))
         try:

@@ -15,7 +15,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "cluster-tests"))
 
-from wait import WaitTimeout, wait_until  # noqa: E402
+from wait import WaitTimeout, within  # noqa: E402
 
 STOP_LIMIT_S = 20
 LOG_LINES = 15
@@ -82,14 +82,14 @@ def tail(path, lines=LOG_LINES):
 
 
 def wait_for(condition, limit_s, what, processes=()):
-    """As wait_until(), as long as these processes run."""
+    """As within(), as long as these processes run."""
     def condition_of_living():
         for process in processes:
             process.check()
         return condition()
 
     try:
-        return wait_until(condition_of_living, limit_s, what)
+        return within(condition_of_living, limit_s, what)
     except WaitTimeout as error:
         raise BenchError(str(error)) from None
 

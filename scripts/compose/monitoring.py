@@ -14,7 +14,7 @@ import subprocess
 
 from checking import CommandError
 
-PROMTOOL_LIMIT_S = 60
+PROMTOOL_LIMIT_S = 300
 DOWNLOAD_LIMIT_S = 180
 RULES_TESTS = ("rules-test.yml", "rules-test-days.yml")
 

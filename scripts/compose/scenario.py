@@ -19,8 +19,10 @@ from containers import ContainerCluster
 from load import Load, LoadClient, wait_all_serve, wait_taken
 from monitoring import check_metrics
 from snowflakes import SPACE, SnowLoad, target
+import wait
 from wait import wait_until
 
+wait.LEAST_S = 0.0  # the machine is this test's: bounds are leafd's promises
 METRICS_LIMIT_S = 30
 TAG = "compose/test"
 RECOVERY_S = 10  # from the end of a fault
