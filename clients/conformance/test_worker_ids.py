@@ -59,6 +59,7 @@ def times(ids):
     return [decode(number).ms for number in ids.each()]
 
 
+@pytest.mark.alone
 def test_windows_and_renewals(start, gates):
     """Renewed at a third of the window, with the last time used, which is true."""
     client = start().open(endpoints=joined(gates), window_ms=WINDOW_MS)
