@@ -361,6 +361,10 @@ static void test_renew_compares_and_sets(void **state)
     four_ids_refused(a, result, ERR_CONFLICT);
     assert_true(result.has_row);
     assert_true(result.row.granted_until_ms == T + 1 + WINDOW);
+    renew.expected_until_ms = T + 2 + WINDOW; /* the log has lost what it granted */
+    result = id_apply_renew(a, renew);
+    four_ids_refused(a, result, ERR_CONFLICT);
+    assert_true(result.row.granted_until_ms == T + 1 + WINDOW);
     renew.expected_until_ms = 0;
     four_ids_granted(id_apply_renew(a, renew), 0, 1, 0, T + 1 + WINDOW);
 }

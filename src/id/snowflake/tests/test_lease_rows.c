@@ -267,25 +267,46 @@ static void test_row_recorded_after_its_window(void **state)
 
 /* --- a log that was restored from a backup, behind what the node holds --- */
 
-static void restored(size_t entries, bool all_of_it)
+/* So many entries are the log up to the first acquire, with it. */
+static size_t acquired_at(const struct lease_world *world)
+{
+    struct command command;
+    size_t i = 0;
+
+    do {
+        assert_true(i < world->entry_count);
+        assert_int_equal(command_read(world->entries[i].data, world->entries[i].len, &command), 0);
+        i++;
+    } while (command.type != COMMAND_WORKER_ACQUIRE);
+    return i;
+}
+
+enum lost { LOST_ROW, LOST_END, LOST_EPOCH };
+
+static void restored(enum lost lost)
 {
     struct lease_world *world = served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before;
     struct snowflake_parts after;
+    size_t entries = acquired_at(world) - (lost == LOST_ROW);
+    const struct worker_row *row;
 
     world->clock_mute = true;
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     before = lease_world_id(node);
-    if (all_of_it) { /* it holds the next epoch */
+    if (lost == LOST_EPOCH) { /* it holds the next one */
         entries = world->entry_count;
         lease_world_release(world, (uint16_t)before.worker, before.unix_ms);
         lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
         before = lease_world_id(node);
     }
     lease_world_restore(world, entries);
+    row = fsm_worker(world->log, 0);
+    assert_int_equal(row != NULL, lost != LOST_ROW);
+    assert_int_equal(lost == LOST_END && row->granted_until_ms > before.unix_ms, lost == LOST_END);
     lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
-    assert_int_equal(node->snowflake.slot_count, all_of_it ? 3 : 2);
+    assert_int_equal(node->snowflake.slot_count, lost == LOST_EPOCH ? 3 : 2);
     /* What was granted before begins anew: above all that this node stamped itself. */
     lease_world_step_clock(node, (int64_t)(before.unix_ms - lease_world_wall(node)));
     assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_WINDOW_MS, &after), 0);
@@ -296,19 +317,49 @@ static void restored(size_t entries, bool all_of_it)
 static void test_log_restored_without_the_row(void **state)
 {
     (void)state;
-    restored(2, false); /* layout and time */
+    restored(LOST_ROW);
 }
 
 static void test_log_restored_with_an_earlier_end(void **state)
 {
     (void)state;
-    restored(3, false); /* and the acquire */
+    restored(LOST_END);
 }
 
 static void test_log_restored_with_an_earlier_epoch(void **state)
 {
     (void)state;
-    restored(0, true);
+    restored(LOST_EPOCH);
+}
+
+/* The same, and the node starts anew: it goes on by its own record, which reaches further than what
+ * the log knows, and the log may give the rest to another. */
+static void test_log_restored_before_a_restart(void **state)
+{
+    struct lease_world *world = served(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts before;
+    struct snowflake_parts after;
+    struct lease_record record;
+
+    (void)state;
+    world->clock_mute = true;
+    lease_world_run(world, LEASE_WORLD_WINDOW_MS); /* the end of its window is written down */
+    before = lease_world_id(node);
+    lease_world_restore(world, acquired_at(world));
+    record = lease_world_record(node, 0);
+    assert_true(record.until_ms > fsm_worker(world->log, record.worker_id)->granted_until_ms);
+    lease_world_crash(node, true, false); /* before it has heard anything of that */
+    lease_world_start(node);
+    node->lagging = false; /* it reads what the log has now, which has an earlier end */
+    world->clock_mute = false;
+    lease_world_run(world, 3 * LEASE_WORLD_RENEW_MS);
+    assert_int_equal(node->snowflake.slot_count, 2); /* the first was fenced */
+    assert_true(fsm_worker(world->log, record.worker_id)->epoch > record.epoch ||
+                lease_world_record(node, 0).worker_id != record.worker_id);
+    assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_WINDOW_MS, &after), 0);
+    assert_true(after.unix_ms > before.unix_ms);
+    over(world);
 }
 
 /* No time in the log yet: an acquire is repeated soon. */
@@ -345,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_log_restored_without_the_row),
         cmocka_unit_test(test_log_restored_with_an_earlier_end),
         cmocka_unit_test(test_log_restored_with_an_earlier_epoch),
+        cmocka_unit_test(test_log_restored_before_a_restart),
         cmocka_unit_test(test_log_without_time),
     };
 
