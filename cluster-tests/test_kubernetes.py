@@ -2,6 +2,8 @@
 own, a volume of root's that a group may write to, secrets behind links, the id in the environment.
 (The objects themselves are judged by scripts/check-kubernetes.)"""
 
+import importlib.machinery
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -148,3 +150,19 @@ def test_a_pod_whose_volume_is_lost_comes_back(pods):
     victim.stop()
     victim.start().wait_ready()
     wait_voters(pods, {pod.id for pod in pods.nodes})
+
+
+def test_the_map_fits_the_claim():
+    path = os.path.join(ROOT, "scripts", "check-kubernetes")
+    loader = importlib.machinery.SourceFileLoader("check_kubernetes", path)
+    check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_kubernetes", loader))
+    loader.exec_module(check)
+    text = ""
+    for name in ("leafd.conf", "statefulset.yaml"):
+        with open(os.path.join(ROOT, "kubernetes", "base", name), encoding="utf-8") as file:
+            text += file.read()
+    assert check.map_fault(text) is None
+    assert check.map_fault(text.replace("10Gi", "10240Mi")) is None
+    assert "four fifths" in check.map_fault(text.replace("10Gi", "10239Mi"))
+    assert "four fifths" in check.map_fault(text.replace("8GiB", "16GiB"))
+    assert "must both be said" in check.map_fault(text.replace("data.map-bytes = 8GiB", ""))

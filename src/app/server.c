@@ -262,6 +262,7 @@ static enum exit_code open_store(struct server *server)
     struct store_lmdb_config store = {
         .dir = config->data.dir,
         .map_bytes = (config->data.map_bytes + page_bytes - 1) / page_bytes * page_bytes,
+        .map_by_disk = config->data.map_by_disk,
         .identity = {.node_id = config->node.node_id, .store_id = prng_entropy()},
         .loose_mode = config->data.loose_mode,
     };

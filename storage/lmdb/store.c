@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -28,6 +29,7 @@
 #include "storage/lmdb/meta.h"
 #include "storage/lmdb/record.h"
 
+#define MAP_STEP_BYTES (UINT64_C(1) << 20) /* whole pages, of whatever size */
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
 
 /* A fixed view of the rows: a read transaction whose cursor stands on the next row to be read.
@@ -53,6 +55,7 @@ struct store_lmdb {
     struct lmdb_dir dir;
     struct lmdb_env env;
     uint64_t map_bytes;
+    bool map_by_disk;
     bool loose_mode;
     struct store_identity identity;
     struct store_meta now;   /* as of the last commit */
@@ -474,6 +477,21 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
 
 /* --- making a store --- */
 
+/* The directory is there. A file that is larger already keeps what it has. */
+static uint64_t map_bytes(const struct store_lmdb *lmdb)
+{
+    struct statvfs fs;
+    uint64_t disk_bytes;
+
+    if (!lmdb->map_by_disk || statvfs(lmdb->dir.path, &fs) != 0) {
+        return lmdb->map_bytes;
+    }
+    disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize / 100 * STORE_LMDB_MAP_PERCENT;
+    disk_bytes = disk_bytes / MAP_STEP_BYTES * MAP_STEP_BYTES;
+    return disk_bytes < MAP_STEP_BYTES || disk_bytes > lmdb->map_bytes ? lmdb->map_bytes
+                                                                       : disk_bytes;
+}
+
 /* Fill `db.new`: one transaction makes identity and meta, the next moves LMDB to its other meta
  * page, and carries out what a fresh one is to begin with. */
 static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
@@ -481,7 +499,7 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
     struct lmdb_txn txn;
-    int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, MDB_CREATE, ret_error);
+    int err = lmdb_env_open(&lmdb->env, path, map_bytes(lmdb), MDB_CREATE, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
     if (err == 0) {
@@ -647,7 +665,7 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
                         struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
-    int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, 0, ret_error);
+    int err = lmdb_env_open(&lmdb->env, path, map_bytes(lmdb), 0, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
     if (err == 0) {
@@ -698,6 +716,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb->first = config->first;
     lmdb_dir_init(&lmdb->dir, config->dir);
     lmdb->map_bytes = config->map_bytes;
+    lmdb->map_by_disk = config->map_by_disk;
     lmdb->identity = config->identity;
     lmdb->loose_mode = config->loose_mode;
 

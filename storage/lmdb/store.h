@@ -22,6 +22,9 @@
 
 #include "storage/store.h"
 
+/* Of the file system, for a map that follows it. */
+#define STORE_LMDB_MAP_PERCENT 80
+
 /* What a directory is opened for. */
 enum store_lmdb_use {
     STORE_LMDB_NODE,  /* to run a node on it: made when there is none */
@@ -32,8 +35,9 @@ enum store_lmdb_use {
 
 struct store_lmdb_config {
     enum store_lmdb_use use;
-    const char *dir;                /* made (mode 0700) if missing, but to look */
-    uint64_t map_bytes;             /* address space reserved, the bound of the data; >= 1 MiB */
+    const char *dir;    /* made (mode 0700) if missing, but to look */
+    uint64_t map_bytes; /* address space reserved, the bound of the data; >= 1 MiB */
+    bool map_by_disk;   /* no more than STORE_LMDB_MAP_PERCENT of the file system of dir */
     struct store_identity identity; /* used when the store is made; cluster_id and node_id are
                                        checked when it exists (store_id is read from it) */
     bool loose_mode;                /* group and others may have rights on dir, or own it */

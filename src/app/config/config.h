@@ -59,6 +59,7 @@ struct config {
         char chosen[LIMIT_PATH_BYTES + sizeof "/65535"];
         int next_fd; /* with root: see lost.h */
         uint64_t map_bytes;
+        bool map_by_disk; /* not set: and no more than the disk of dir suits */
         bool create;
         bool loose_mode;
     } data;

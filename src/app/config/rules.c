@@ -132,6 +132,8 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     set_default(config, "resp.tls", config->tls.certificate[0] != '\0' ? "on" : "off");
     default_admin(config);
     default_anonymous(config);
+    config->data.map_by_disk =
+        config->origins[setting_row("data.map-bytes")].source == CONFIG_FROM_DEFAULT;
     if (config->http.loops == 0) {
         config->http.loops = rules_http_loops(uv_available_parallelism());
     }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,6 +364,45 @@ static void test_room_that_is_low_lends_a_view(void **state)
     gen_release(&gen);
 }
 
+/* --- the map --- */
+
+static uint64_t map_of(struct fixture *fixture, uint64_t map_bytes, bool map_by_disk)
+{
+    const struct store_lmdb_config config = {
+        .dir = fixture->path,
+        .map_bytes = map_bytes,
+        .map_by_disk = map_by_disk,
+        .identity = {.cluster_id = "one", .node_id = 2, .store_id = 7}};
+    struct store_space space;
+    bool made;
+
+    assert_int_equal(store_lmdb_open(&config, &fixture->store, &made, &fixture->error), 0);
+    fixture->store->ops->space(fixture->store, &space);
+    fixture->store->ops->close(fixture->store);
+    fixture->store = NULL;
+    return space.map_bytes;
+}
+
+/* Made and opened so: what is said counts, and where nothing is said the disk does. */
+static void test_room_of_the_map_fits_the_disk(void **state)
+{
+    struct fixture *fixture = *state;
+    struct statvfs fs;
+    uint64_t disk_bytes;
+
+    assert_int_equal(map_of(fixture, 1ULL << 44, false), 1ULL << 44);
+    assert_int_equal(statvfs(fixture->path, &fs), 0);
+    disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_in_range(map_of(fixture, 1ULL << 44, true), disk_bytes / 100 * 80 - (1 << 20),
+                        disk_bytes / 100 * 80);
+        assert_int_equal(map_of(fixture, MAP_BYTES, true), MAP_BYTES);
+        tmp_dir_remove(&fixture->dir);
+        tmp_dir_make(&fixture->dir);
+        (void)tmp_dir_path(&fixture->dir, "data", fixture->path);
+    }
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -372,6 +412,7 @@ int main(void)
         TEST(test_room_ends_the_oldest_view_first),
         TEST(test_room_is_made_for_a_commit),
         TEST(test_room_that_is_low_lends_a_view),
+        TEST(test_room_of_the_map_fits_the_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,7 @@ static void test_bytes(void **state)
     assert_int_equal(f->config.data.map_bytes, 512ULL << 20);
     expect_flag_ok(f, "--data-map-bytes", "16TiB");
     assert_int_equal(f->config.data.map_bytes, 16ULL << 40);
+    assert_false(f->config.data.map_by_disk);
 }
 
 static void test_bool_level(void **state)
