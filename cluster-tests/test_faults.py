@@ -32,6 +32,7 @@ def test_paused_leader(make_cluster, tag):
     cluster.wait_applied()
 
 
+@pytest.mark.alone
 def test_paused_follower(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -130,6 +131,7 @@ def exhaust(node, tag, track):
     assert (answer.status, answer.code) == (503, "no_leader")
 
 
+@pytest.mark.alone
 def test_one_link_cut(make_cluster, proxies, tag):
     """Two followers that cannot see each other change nothing."""
     cluster = make_cluster(start=False)
@@ -149,6 +151,7 @@ def test_one_link_cut(make_cluster, proxies, tag):
     assert leader.cluster_status()["term"] == term
 
 
+@pytest.mark.alone
 def test_follower_that_is_not_heard(make_cluster, proxies, tag):
     """One-way cut: a follower hears everything and is not heard. Its clients are told the truth."""
     cluster = make_cluster(start=False)

@@ -32,6 +32,7 @@ def dist(directory, **env):
     return (directory / "build" / name).read_bytes()
 
 
+@pytest.mark.bound(180)
 @pytest.mark.skipif(not os.path.exists(os.path.join(ROOT, ".git")), reason="no history")
 def test_the_tarball_of_a_commit_is_the_same_everywhere(tmp_path):
     old = os.umask(0o077)

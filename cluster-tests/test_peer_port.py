@@ -60,6 +60,7 @@ def test_garbage_under_load(make_cluster, tag):
         assert "remote=unknown" not in node.log()
 
 
+@pytest.mark.alone
 def test_connections_that_say_nothing(make_cluster, tag):
     """More silent connections than the limit (64): the real peers keep theirs and can come back."""
     cluster = make_cluster()

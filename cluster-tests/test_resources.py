@@ -5,6 +5,8 @@ import resource
 import threading
 import time
 
+import pytest
+
 from checker import History
 from client import Connection, get_bytes
 from cluster import FAST
@@ -16,6 +18,7 @@ def open_files(node):
     return len(os.listdir(f"/proc/{node.process.pid}/fd"))
 
 
+@pytest.mark.alone
 def test_no_more_files(make_cluster, tag):
     """A node that may open no more files keeps its peers and its clients, and recovers."""
     cluster = make_cluster()

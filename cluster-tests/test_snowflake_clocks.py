@@ -256,6 +256,7 @@ def no_row_of_the_future(node):
         assert row["until_ms"] < now_ms() + DAY_MS, row
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("leads", [True, False])
 def test_fifty_years_ahead(make_world, leads):
     world = make_world().start()
