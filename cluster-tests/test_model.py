@@ -6,6 +6,7 @@ A failure prints a sequence for `cluster-tests/model/run.py --replay FILE`. MODE
 MODEL_SEED say how long and from which seed; make model-test sets them.
 """
 
+import contextlib
 import io
 import os
 import random
@@ -15,6 +16,7 @@ import pytest
 from model import run as driver
 from model.known import KNOWN
 from model.operations import NOT_DRAWN, OPERATIONS
+from model.reference import Model, Violation, text_of
 
 MINUTES = float(os.environ.get("MODEL_MINUTES") or 2)
 
@@ -54,6 +56,55 @@ def test_every_operation_is_drawn_now_and_then():
     assert drawn == set(OPERATIONS)
     covered = [what for operation in OPERATIONS.values() for what in operation.covers]
     assert not set(covered) & set(NOT_DRAWN)
+
+
+def broken(mode, *answers, shape=None, at=(0, 0)):
+    """The kind of what the model finds in these answers to requests of two nodes."""
+    model = Model(3)
+    tag = model.tag("a/0", shape)
+    tag.mode, tag.alive = mode, True
+    try:
+        for node, numbers in zip((*at, 0, 0), answers):
+            texts = None if shape is None else [text_of(shape, number) for number in numbers]
+            model.took(tag, node, numbers, texts, "here")
+    except Violation as violation:
+        return violation.kind
+    return None
+
+
+def test_the_model_finds_what_is_planted():
+    assert broken("trend", [1, 2], [3]) is None and broken("trend", [9], [3], at=(0, 1)) is None
+    assert broken("trend", [1, 2], [2, 3]) == "again"
+    assert broken("trend", [5], [4]) == "falls-on-node"
+    assert broken("trend", [2, 1]) == "not-rising"
+    assert broken("strict", [1, 2], [3, 4], at=(0, 1)) is None
+    assert broken("strict", [1, 2], [4], at=(0, 1)) == "strict-gap"
+    assert broken("strict", [1, 3]) == "strict-gap"
+    assert broken("monotonic", [5], [8], at=(0, 1)) is None
+    assert broken("monotonic", [5], [4], at=(0, 1)) == "not-monotonic"
+    days = [2026112801, 2026112802], [2026112901], [2026112802]
+    assert broken("strict", *days[:2], shape="short-day") is None
+    assert broken("strict", *days, shape="short-day") == "again-dated"
+
+
+def test_the_model_knows_what_a_raise_covers():
+    for raise_ids, kind in [(100, "again-restored"), (3, None)]:
+        model = Model(1)
+        tag = model.tag("a/0", None)
+        model.took(tag, 0, [1, 2], None, "before")
+        snapshot = model.snapshot()
+        model.took(tag, 0, [3, 4, 5, 6], None, "after")
+        model.restored(snapshot, raise_ids, False, False, 0)
+        with pytest.raises(Violation) if kind else contextlib.nullcontext() as found:
+            model.took(model.tag("a/0"), 0, [5], None, "restored")
+        assert not kind or found.value.kind == kind
+
+
+def test_texts_of_the_model():
+    """As docs/shapes.md shows them."""
+    assert [text_of("luhn", n) for n in (1, 123456)] == ["N0000018", "N1234566"]
+    assert text_of("plain", 7) == "INV-007" and text_of("base62", 61) == "zx"
+    assert text_of("day", 20261128000042) == "D20261128-000042"
 
 
 def planted(steps, seconds=10):

@@ -277,13 +277,16 @@ class Model:
     def snapshot(self):
         return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts})
 
-    def restored(self, snapshot, raise_ids, drop_keys, at_end):
+    def restored(self, snapshot, raise_ids, drop_keys, at_end, now_ms):
         """The state is that of the snapshot. What was handed out since, of tags that it knows, does
         not come again, if it was less than the raise."""
         now = self.tags
         self.tags = copy.deepcopy(snapshot["tags"])
         self.layouts = copy.deepcopy(snapshot["layouts"])
-        self.workers = {}  # all are released, and their names are others
+        # All worker ids are released, and the names of holders are others. Those were stopped, as
+        # the documents demand: no time up to the restore comes again, of what lies ahead any may.
+        self.workers = {}
+        self.stamped = {number: min(until_ms, now_ms) for number, until_ms in self.stamped.items()}
         self.keys = {} if drop_keys else copy.deepcopy(snapshot["keys"])
         self.lost.update((name, tag) for name, tag in now.items() if name not in self.tags)
         for name, tag in self.tags.items():

@@ -274,40 +274,62 @@ def replay(text):
     return play(steps, plan, careful=False)[0]
 
 
+class Campaign:
+    """Sequence after sequence of one seed."""
+
+    def __init__(self, seed, sizes, stream):
+        self.seed, self.sizes, self.stream = seed, sizes, stream
+        self.rng = random.Random(seed)
+        self.found = set()
+        self.sequences = self.operations = self.ids = self.left_out = self.cut_short = 0
+        self.began = time.monotonic()
+
+    def say(self, text):
+        print(text, file=self.stream, flush=True)
+
+    def draw(self):
+        """The next sequence's own seed, its plan, and a cluster that is being born."""
+        own = self.rng.getrandbits(48)
+        plan = Plan(own, random.Random(own).choice(self.sizes))
+        return own, plan, open_world(plan)
+
+    def run(self, minutes, find_all):
+        coming = self.draw()
+        try:
+            while time.monotonic() < self.began + minutes * 60 and (find_all or not self.found):
+                (own, plan, world), coming = coming, self.draw()
+                self.sequence(own, plan, world)
+        finally:
+            coming[2].end()
+        seconds = time.monotonic() - self.began
+        self.say(f"model-test: seed {self.seed}: {self.sequences} sequences, {self.operations} "
+                 f"operations ({self.operations / seconds:.0f} a second), {self.ids} ids; known "
+                 f"faults: {self.left_out} operations left out, {self.cut_short} sequences cut "
+                 f"short; found: {', '.join(sorted(self.found)) or 'nothing'}")
+
+    def sequence(self, own, plan, world):
+        steps = plan.draw()
+        violation, done, run = play(steps, plan, world=world)
+        self.sequences, self.operations = self.sequences + 1, self.operations + done
+        self.ids, self.left_out = self.ids + run.taken, self.left_out + run.left_out
+        if violation is None:
+            return
+        if violation.kind in {known.kind for known in KNOWN.values()} or (
+                violation.kind in self.found):
+            self.cut_short += 1
+            self.say(f"sequence {own} of seed {self.seed} met what is known: {violation.kind}")
+            return
+        self.found.add(violation.kind)
+        self.say(f"sequence {own} of seed {self.seed}: {violation}\nshrinking {done} operations")
+        least = shrink(steps[:done], plan, violation)
+        self.say(f"{violation}\nthe sequence for --replay:\n{printed(least, plan)}")
+
+
 def campaign(seed, minutes, sizes, find_all=False, stream=sys.stdout):
     """The kinds of what was found; the first ends it, unless all are to be found."""
-    found = set()
-    until = time.monotonic() + minutes * 60
-    rng = random.Random(seed)
-    sequences = operations = ids = left_out = again = 0
-    began = time.monotonic()
-    while time.monotonic() < until:
-        own = rng.getrandbits(48)
-        size = random.Random(own).choice(sizes)
-        plan = Plan(own, size)
-        steps = plan.draw()
-        violation, done, run = play(steps, plan)
-        sequences, operations, ids = sequences + 1, operations + done, ids + run.taken
-        left_out += run.left_out
-        if violation is None:
-            continue
-        if violation.kind in found or violation.kind in {k.kind for k in KNOWN.values()}:
-            again += 1
-            continue
-        found.add(violation.kind)
-        print(f"sequence {own} of seed {seed}: {violation}\nshrinking {done} operations ...",
-              file=stream, flush=True)
-        least = shrink(steps[:done], plan, violation)
-        print(f"{violation}\nthe sequence for --replay:\n{printed(least, plan)}", file=stream)
-        stream.flush()
-        if not find_all:
-            break
-    seconds = time.monotonic() - began
-    print(f"model-test: seed {seed}: {sequences} sequences, {operations} operations "
-          f"({operations / seconds:.0f} a second), {ids} ids; for known faults {left_out} were "
-          f"left out and {again} sequences ended; found: {', '.join(sorted(found)) or 'none'}",
-          file=stream)
-    return found
+    of = Campaign(seed, sizes, stream)
+    of.run(minutes, find_all)
+    return of.found
 
 
 def main():

@@ -22,7 +22,6 @@ from leafctl import Leafctl
 from node import leafd_path
 from ports import take_port
 from recovery import join_the_rest, place, tool
-from upgrade import wait_registered
 from wait import wait_until
 
 WAIT_S = 60  # for what must come true; a loaded machine is no fault
@@ -188,7 +187,8 @@ class World:
 
     def leafctl(self, number, token, *words, stdin=None):
         node = self.node(number)
-        run = Leafctl(self.directory, node.http_address, TOKEN=self.secrets[token])(
+        run = Leafctl(self.directory, node.http_address, TOKEN=self.secrets[token],
+                      TIMEOUT=WAIT_S)(
             *words, code=None, timeout=2 * WAIT_S, stdin=stdin)
         if run.code == 0:
             return Answer("ok", run.out)
@@ -248,7 +248,8 @@ class World:
     def restart_all(self):
         self.drop_connections()
         self.cluster.kill_all()
-        self.cluster.start()
+        self.start()
+        self.cluster.wait_ready(WAIT_S)
         self.settle()
 
     def upgrade(self):
@@ -259,7 +260,6 @@ class World:
             node.stop(WAIT_S)
             node.binary = leafd_path() + "-next-level"
             node.start().wait_ready(WAIT_S)
-            wait_registered(self.cluster, node)
         self.next_level = True
         self.settle()
         level = self.nodes[0].cluster_status()["level"]["number"] + 1
@@ -305,7 +305,8 @@ class World:
         else:  # then they are not lost
             shutil.rmtree(first.data_dir, ignore_errors=True)
             os.rename(first.data_dir + ".old", first.data_dir)
-            self.cluster.start()
+            self.start()
+            self.cluster.wait_ready(WAIT_S)
             self.settle()
         return answer
 
@@ -324,7 +325,8 @@ class World:
             os.rename(out, node.data_dir)
             self.begin_anew(node)
         else:  # then they are not lost
-            self.cluster.start()
+            self.start()
+            self.cluster.wait_ready(WAIT_S)
             self.settle()
         return answer
 
@@ -337,6 +339,8 @@ class World:
                 node.members = None
                 node.settings.update({"join": first.peer_address, "peer-listen": node.peer_address})
                 node.start().wait_ready(WAIT_S)
+        wait_until(lambda: set(self.cluster.members().values()) == {"voter"} and
+                   len(self.cluster.members()) == self.size, WAIT_S, "all nodes are voters")
         self.settle()
         wait_until(self.has_time, WAIT_S, "the log has a time")
 
@@ -353,6 +357,10 @@ class World:
             wait_until(lambda at=number: self.http(at, name, "GET", "/livez").status in (200, 403),
                        WAIT_S, f"node {number + 1} knows the new token of {name}")
         return old
+
+    def now_ms(self):
+        """By the nodes' clocks, long enough ago for a restore that just ended to have begun."""
+        return int((time.time() + self.shift_s) * 1000) - 300_000
 
     def set_clocks(self, shift_s):
         self.shift_s = shift_s
