@@ -125,6 +125,30 @@ static void test_all_answer(void **state)
     expect_idle(&ring);
 }
 
+static void test_a_standby_answers_too(void **state)
+{
+    RING ring = {0};
+    struct looked looked;
+    uint64_t standby;
+    uint64_t leader;
+
+    (void)state;
+    begin(&ring, LEVEL);
+    leader = ring_elect(&ring);
+    standby = ring_follower(&ring);
+    assert_int_equal(
+        driver_change(&ring_node(&ring, leader)->replica.driver, standby, NULL, ROLE_STANDBY), 0);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(ring_role(&ring, leader, standby), ROLE_STANDBY);
+    begin_look(&ring, leader, &looked);
+    ring_settle(&ring);
+    expect_done(&looked, 0);
+    assert_int_equal(looked.out.count, 3);
+    assert_true(node_of(&looked, standby)->answered);
+    end_look(&looked);
+    expect_idle(&ring);
+}
+
 /* An older leafd would close the link for a frame that it does not know. */
 static void test_below_the_level_nobody_is_asked(void **state)
 {
@@ -288,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_answer),
+        cmocka_unit_test(test_a_standby_answers_too),
         cmocka_unit_test(test_below_the_level_nobody_is_asked),
         cmocka_unit_test(test_one_without_a_link),
         cmocka_unit_test(test_silence_ends_at_the_deadline),

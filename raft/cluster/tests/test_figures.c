@@ -115,6 +115,43 @@ static void test_links_and_clocks(void **state)
     end(w);
 }
 
+/* It has no vote; in everything else it is a member as the voters are, to each of them. */
+static void test_a_standby_is_a_member_as_any_other(void **state)
+{
+    struct world *w = begin();
+    uint64_t standby = ring_follower(&w->ring);
+    uint64_t match;
+
+    (void)state;
+    assert_int_equal(
+        driver_change(&ring_node(&w->ring, w->leader)->replica.driver, standby, NULL, ROLE_STANDBY),
+        0);
+    ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS); /* what was known before is old */
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct replica *replica = &ring_node(&w->ring, id)->replica;
+        struct id_figures figures = figures_of(w, id);
+        struct id_cluster_status status = {0};
+
+        assert_int_equal(figures.member_count, 3);
+        assert_int_equal(replica->peers.count, 2); /* with whom it keeps links */
+        health_status(&replica->health, &status);
+        assert_int_equal(status.member_count, 3);
+        for (uint64_t other = 1; other <= 3; other++) {
+            const struct id_member_figures *seen = member(&figures, other);
+
+            assert_int_equal(seen->voter, other != standby);
+            assert_true(seen->reachable);
+            assert_int_equal(seen->has_rtt && seen->has_clock, other != id);
+            assert_int_equal(seen->has_match, id == w->leader);
+            assert_string_equal(status.members[other - 1].role,
+                                other == standby ? "standby" : "voter");
+        }
+    }
+    assert_true(driver_match(&ring_node(&w->ring, w->leader)->replica.driver, standby, &match));
+    assert_int_equal(match, driver_last_index(&ring_node(&w->ring, w->leader)->replica.driver));
+    end(w);
+}
+
 /* A peer that says it was asked at another time, or never, or twice, tells nothing. */
 static void test_answers_to_no_question_tell_nothing(void **state)
 {
@@ -174,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roles_terms_and_indexes),
         cmocka_unit_test(test_links_and_clocks),
+        cmocka_unit_test(test_a_standby_is_a_member_as_any_other),
         cmocka_unit_test(test_answers_to_no_question_tell_nothing),
         cmocka_unit_test(test_tags_that_all_nodes_use),
     };
