@@ -72,7 +72,9 @@ static void test_a_member_is_told_to_move(void **state)
     ring_run_ms(&ring, 200);
     assert_string_equal(address_seen(&ring, leader, other), "moved:1");
     assert_string_equal(address_seen(&ring, follower, other), "moved:1");
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
+    for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) { /* none that is over counts */
+        assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
+    }
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:1"),
                      MEMBER_ADDRESS_IN_USE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 9, "moved:1"),
