@@ -399,6 +399,35 @@ static void test_no_quorum(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, leader, ""), MEMBER_LAST_VOTER);
 }
 
+/* A standby that can be reached does not stand for a voter that cannot. */
+static void test_a_standby_is_no_part_of_a_quorum(void **state)
+{
+    RING ring = {0};
+    uint64_t followers[3];
+    uint64_t leader;
+    unsigned count = 0;
+
+    (void)state;
+    ring_start(&ring, 4);
+    leader = ring_elect(&ring);
+    for (uint64_t id = 1; id <= 4; id++) {
+        if (id != leader) {
+            followers[count++] = id;
+        }
+    }
+    assert_int_equal(
+        driver_change(&ring_node(&ring, leader)->replica.driver, followers[0], NULL, ROLE_STANDBY),
+        0);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(voters_of(&ring, leader), 3);
+    ring_crash(&ring, followers[1]);
+    ring_run_ms(&ring, 50);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, followers[2], ""),
+                     MEMBER_NO_QUORUM);
+    assert_int_equal(voters_of(&ring, leader), 3);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, followers[0], ""), MEMBER_DONE);
+}
+
 static void test_leader_without_room_gives_way(void **state)
 {
     RING ring = {0};
@@ -443,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),
         cmocka_unit_test(test_no_quorum),
+        cmocka_unit_test(test_a_standby_is_no_part_of_a_quorum),
         cmocka_unit_test(test_requests_wait_while_leadership_moves),
         cmocka_unit_test(test_change_outlives_its_leader),
     };

@@ -299,7 +299,8 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     w->now_ms++;
     id_world_turn(w);
     assert_int_equal(w->request_count, 2);
-    id_world_reply(w, 0, &late); /* now it comes */
+    assert_int_equal(allocator_counts(w->allocator)->in_flight, 1); /* not the abandoned one */
+    id_world_reply(w, 0, &late);                                    /* now it comes */
     assert_int_equal(segment_left(&tag->buffer), 0);
     assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     assert_int_equal(w->wakes, 0);

@@ -368,6 +368,7 @@ static void heal_and_drain(struct id_world *w, struct life *life)
         assert_int_equal(life[i].tag->demand, 0);
         assert_false(life[i].tag->refill_wanted);
     }
+    assert_int_equal(allocator_counts(w->allocator)->in_flight, 0);
 }
 
 /* The ids of a generation rise from claim to claim, through deletions, lost answers and retries;
