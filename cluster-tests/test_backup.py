@@ -551,17 +551,16 @@ def make_many_tags(node, count=40_000):
         assert answer.status in (200, 201), answer
 
 
-def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
-    """On all nodes at once, with a small map: each ends to have the room that it keeps, no change is
-    refused, no node ends, and the file stays below the map."""
-    cluster = make_cluster(settings={**FAST, "data-map-bytes": "64MiB"})
+def expect_backups_to_end(cluster, tag):
+    """Backups on all nodes at once: each ends to have the room that it keeps, no change is refused,
+    no node ends."""
+    failed = 'leafd_backups_total{result="failed"}'
     cluster.create_tag(tag, mode="strict")
     make_many_tags(cluster.leader())
     cluster.wait_applied()
     sips = [Sip(node) for node in cluster.nodes]
     with Writers(cluster, tag) as writers:
         for node in cluster.nodes:
-            failed = 'leafd_backups_total{result="failed"}'
             wait_until(lambda: writers.faults or figure(node, failed) == 1, 30, "it is given up")
             assert not writers.faults, writers.faults
             assert "changes need the room" in node.log()
@@ -573,8 +572,36 @@ def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
         assert figure(node, "leafd_disk_low") == 0
         sip.end()
         assert not sip.whole
-        assert os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb")) < 60 << 20
     assert len(cluster.nodes[0].get("/api/backup", timeout=60).body) > 2 << 20
+
+
+def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
+    """With a small map: the file stays below it."""
+    cluster = make_cluster(settings={**FAST, "data-map-bytes": "64MiB"})
+    expect_backups_to_end(cluster, tag)
+    for node in cluster.nodes:
+        assert os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb")) < 60 << 20
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a volume")
+def test_backups_that_nobody_takes_on_a_small_volume(make_cluster, tag):
+    """With a map of more than there is disk."""
+    cluster = make_cluster(settings={**FAST, "data-map-bytes": "16GiB"}, start=False)
+    volumes = [os.path.join(node.directory, "volume") for node in cluster.nodes]
+    try:
+        for node, volume in zip(cluster.nodes, volumes):
+            os.mkdir(volume)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=112m", "leafd-test", volume],
+                           check=True)
+            node.data_dir = os.path.join(volume, "data")
+        expect_backups_to_end(cluster.start(), tag)
+        for volume in volumes:
+            space = os.statvfs(volume)
+            assert space.f_bavail * space.f_frsize > 32 << 20
+    finally:
+        cluster.end()
+        for volume in filter(os.path.ismount, volumes):
+            subprocess.run(["umount", volume], check=True)
 
 
 def test_a_directory_of_a_running_node_is_not_recovered(make_cluster, tmp_path):
