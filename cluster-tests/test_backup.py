@@ -540,7 +540,8 @@ class Writers:
 
 
 def figure(node, name):
-    return float(re.search(rf"^{re.escape(name)} (\S+)$", node.get("/metrics").text, re.MULTILINE)[1])
+    text = node.get("/metrics").text
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)[1])
 
 
 def make_many_tags(node, count=40_000):

@@ -155,7 +155,8 @@ def test_a_pod_whose_volume_is_lost_comes_back(pods):
 def test_the_map_fits_the_claim():
     path = os.path.join(ROOT, "scripts", "check-kubernetes")
     loader = importlib.machinery.SourceFileLoader("check_kubernetes", path)
-    check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_kubernetes", loader))
+    spec = importlib.util.spec_from_loader("check_kubernetes", loader)
+    check = importlib.util.module_from_spec(spec)
     loader.exec_module(check)
     text = ""
     for name in ("leafd.conf", "statefulset.yaml"):
