@@ -2,13 +2,16 @@
 builds it from the commit that src/id/tests/recorded/level-N.commit names (docs/testing.md); where
 there is no history these tests are skipped."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
+from attacker import ask_from
 from cluster import FAST
 from every_kind import EveryKind
 from node import ROOT, leafd_path
@@ -30,7 +33,7 @@ from upgrade import (
     wait_level,
 )
 from wait import wait_until
-from workers import acquired, release
+from workers import acquired, release, renew
 
 RECORDED = os.path.join(ROOT, "src", "id", "tests", "recorded")
 BUILD_S = 240  # for the test that is the first to need one
@@ -96,45 +99,29 @@ def at_the_old_level(cluster):
         assert level_of(node) == PREVIOUS, f"{node}: the level rose by itself"
 
 
-def ask_for_keys(cluster):
-    """For a shape whose key can be changed, and for a key of one that is there ("card"). All refuse
-    it: an old leafd does not know the words, a new one knows why not."""
+def owners_count(cluster, do):
+    """Below level 6 any client renews any worker id; from it on, its owner alone. By each node, of
+    either age: the level in force decides."""
     for node in cluster.running():
-        early = f"/api/tags/early{node.id}"
-        for method, target, body in (
-            ("PUT", early, {"shape": "{key}{secret:6}"}),
-            ("PUT", early, {"shape": "{secret:6}", "key": 0}),
-            ("PUT", "/api/tags/card", {"key": 1}),
-            ("POST", "/api/tags", [{"tag": "bulk"}, {"tag": "x", "shape": "{key}{secret:6}"}]),
-        ):
-            answer = node.http(method, target, body)
-            if node.binary == leafd_path():
-                assert (answer.status, answer.code) == (409, "level_too_low"), answer
-                message = answer.json()["message"]
-                assert f"level {PREVIOUS + 1}" in message, message
-                assert f"level {PREVIOUS}:" in message, message
-            else:
-                assert (answer.status, answer.code) == (400, "bad_request"), answer
-        assert node.get(early).status == node.get("/api/tags/bulk").status == 404
-
-
-def appends_nothing(cluster, act):
-    """The log gets entries by itself now and then, but not each time."""
-    leader = cluster.leader()
-    for _ in range(20):
-        before = leader.cluster_status()["commit_index"]
-        act()
-        if leader.cluster_status()["commit_index"] == before:
-            return
-    raise AssertionError("the log has a further entry each time")
+        grant = acquired(node, f"owned{node.id}/{time.monotonic_ns()}", 1000)
+        body = json.dumps({"epoch": grant["epoch"], "window_ms": 1000}).encode()
+        other = ask_from("127.0.0.2", node, "PUT", f"/api/workers/{grant['worker_id']}", body,
+                         {"Content-Type": "application/json"})
+        assert (other.status, other.code if do else None) == (
+            (409, "fenced") if do else (200, None)), other
+        assert renew(node, grant).status == 200
+        assert release(node, grant, last_timestamp_ms=1).status == 204
+        row = node.get_json("/api/workers?limit=1024")["workers"]
+        row = next(r for r in row if r["worker_id"] == grant["worker_id"])
+        assert (row["until_ms"] >= grant["until_ms"]) == do, row
 
 
 def nothing_of_the_next_level(cluster):
-    """All links are up, and no key of a shape can be changed by anybody."""
+    """All links are up, and no worker id has an owner."""
     for node in cluster.running():
         members = node.cluster_status()["members"]
         assert all(m["reachable"] for m in members), members
-    ask_for_keys(cluster)
+    owners_count(cluster, False)
 
 
 def text_of(node, tag):
@@ -167,7 +154,8 @@ def change_keys(cluster):
 
 
 def what_the_next_level_brings(cluster):
-    """Keys that change; and what the levels before brought still holds."""
+    """Owners of worker ids; and what the levels before brought still holds."""
+    owners_count(cluster, True)
     change_keys(cluster)
     first, second, *_ = cluster.running()
     made = first.http("PUT", "/api/tags/tickets", {"mode": "monotonic", "step": 2, "max_step": 3})
@@ -257,9 +245,9 @@ def test_a_recording_is_as_the_last_commit_of_its_level_had_it():
 
 
 @pytest.mark.bound(60 + BUILD_S)
-def test_what_a_later_level_brings_is_not_appended_before(old_cluster, previous):
-    """In each mixture, under a leader of either age: refused, and nothing of it gets into the log,
-    which an old leafd could not apply, or would apply as something else."""
+def test_what_a_later_level_brings_is_not_in_force_before(old_cluster, previous):
+    """In each mixture, under a leader of either age: nothing of it gets into the log, which an old
+    leafd could not apply, or would apply as something else."""
     cluster = old_cluster(BY_HAND)
     first, second, third = cluster.nodes
     made = third.http("PUT", "/api/tags/card", {"shape": "{secret:9}"})
@@ -268,18 +256,19 @@ def test_what_a_later_level_brings_is_not_appended_before(old_cluster, previous)
     exchange(cluster, first, leafd_path())
     for leader in (first, second):
         lead(leader)
-        appends_nothing(cluster, lambda: ask_for_keys(cluster))
+        owners_count(cluster, False)
     exchange(cluster, second, leafd_path())
     assert third.binary == previous
     for leader in (third, second):
         lead(leader)
-        appends_nothing(cluster, lambda: ask_for_keys(cluster))
+        owners_count(cluster, False)
     check_same_state(cluster.nodes)
     exchange(cluster, third, leafd_path())
-    appends_nothing(cluster, lambda: ask_for_keys(cluster))
+    owners_count(cluster, False)
     wait_can_rise(first)
     assert raise_level(first, PREVIOUS + 1).status == 200
     wait_level(cluster, PREVIOUS + 1)
+    owners_count(cluster, True)
     change_keys(cluster)
     for node in cluster.nodes:
         check_text(node, "card", text)

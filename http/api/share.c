@@ -23,7 +23,7 @@ static const struct {
     [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys", "quota.keys-percent",
                     "each is forgotten a day after its first use"},
     [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers", "quota.workers-percent",
-                       "each counts until it is released or its window is over"},
+                       "each counts until its window is over, also once released"},
 };
 
 /* The one with a line in the tokens file; NULL: none, an address is counted. */

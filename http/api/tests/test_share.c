@@ -69,10 +69,11 @@ static void test_worker_ids_of_an_address(void **state)
     }
     acquire(f, "", "w", SHARE, 429, "\"code\":\"share\"");
     acquire(f, "", "w", SHARE, 429, "\"held\":16,\"share\":16");
-    acquire(f, "", "w", SHARE, 429,
-            "the address 127.0.0.1 holds 16 worker ids, and may hold 16: each counts until it is "
-            "released or its window is over; quota.workers-percent, or workers= in the line of a "
-            "token, allows more");
+    acquire(
+        f, "", "w", SHARE, 429,
+        "the address 127.0.0.1 holds 16 worker ids, and may hold 16: each counts until its "
+        "window is over, also once released; quota.workers-percent, or workers= in the line of a "
+        "token, allows more");
     guarded_audit_has(f, "\"outcome\":\"refused\",\"who\":\"anonymous\",\"by\":\"nothing\"");
     guarded_audit_has(f, "\"what\":\"POST /api/workers\"");
     guarded_audit_has(f, "\"status\":429");

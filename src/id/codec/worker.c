@@ -47,7 +47,7 @@ static bool row_is_sound(const void *data)
            tag_name_check(row->name, row->name_len, NULL) == 0 &&
            row->address_len <= LIMIT_ADDRESS_BYTES &&
            tag_text_check(row->address, row->address_len, false) == 0 &&
-           (row->client == 0 || (row->kind == WORKER_CLIENT && row->state == WORKER_HELD));
+           (row->client == 0 || row->kind == WORKER_CLIENT);
 }
 
 static const struct row_format PLAIN =

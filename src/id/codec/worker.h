@@ -44,7 +44,7 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
-    uint64_t client;            /* its owner, for whom it counts, while it is held; 0: nobody */
+    uint64_t client;            /* its owner, for whom it counts; 0: nobody */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
@@ -84,7 +84,8 @@ static inline bool client_is_named(uint64_t client)
  * also where they would. Nodes keep the rules above, but that the lowest free id is granted.
  *
  * For a client (WORKER_ACQUIRE_FOR) the id counts for it from then on, whoever renews it, until it
- * is released or another takes it. A client may hold as many as `most` says, or that percentage of
+ * is released or another takes it; from level 6 on also when released, until its window is over,
+ * since nobody else gets it before. A client may hold as many as `most` says, or that percentage of
  * the layout's worker ids (at least one). One that has so many, and asks for one more, loses those
  * first whose windows are over: the one that ended first is released, since its old epoch could
  * still renew it. ERR_SHARE: there is none; the result's held and most. An id that it holds already

@@ -243,7 +243,7 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
     tell(workers, &workers->rows[row->id]);
 }
 
-/* Nobody's epoch renews it any more, and it counts for nobody. */
+/* No epoch renews it any more, and it counts for nobody. */
 static void give_up(const struct fsm_workers *workers, struct worker_row *row)
 {
     row->state = WORKER_RELEASED;
@@ -284,8 +284,8 @@ static struct holding look_at(const struct fsm_workers *workers, uint64_t client
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL || row->state != WORKER_HELD || id == but ||
-            !is_same_client(workers, row->client, client)) {
+        if (row == NULL || id == but || !is_same_client(workers, row->client, client) ||
+            (row->state == WORKER_RELEASED && is_free(workers, row))) {
             continue;
         }
         holding.count++;
@@ -449,6 +449,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     }
     row = *old;
     give_up(workers, &row);
+    row.client = are_owned(workers) ? old->client : 0; /* nobody else gets it before it is over */
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = fsm_later(old->last_timestamp_ms, release->last_timestamp_ms);
 

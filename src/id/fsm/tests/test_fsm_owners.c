@@ -189,6 +189,28 @@ static void test_no_release_pulls_the_window_back(void **state)
     four_ids_granted(acquire(a, "b", BOB), 0, 2, T + WINDOW, T + 2 * WINDOW);
 }
 
+/* Else one that acquires and releases in a loop, with long windows, would leave none to others. */
+static void test_a_released_one_counts_until_it_is_over(void **state)
+{
+    struct id_apply *a = *state;
+    struct worker_acquire ask = asking("a", ALICE);
+    struct worker_result result;
+
+    ask.most = 2;
+    for (uint16_t id = 0; id < 2; id++) {
+        four_ids_granted(id_apply_acquire(a, ask), id, 1, 0, T + WINDOW);
+        assert_int_equal(release(a, ALICE, id, 1, 1, false).status, 0);
+    }
+    result = id_apply_acquire(a, ask);
+    four_ids_refused(a, result, ERR_SHARE);
+    assert_true(result.held == 2 && result.most == 2);
+    four_ids_granted(acquire(a, "b", BOB), 2, 1, 0, T + WINDOW);
+    assert_int_equal(id_apply_clock(a, T + WINDOW + 1), 0);
+    assert_int_equal(id_apply_acquire(a, ask).status, 0);
+    assert_int_equal(id_apply_acquire(a, ask).status, 0);
+    assert_int_equal(id_apply_acquire(a, ask).status, ERR_SHARE);
+}
+
 /* Each process has a worker id of its own under the name, and loses it to none of the others. */
 static void test_one_name_in_many_processes(void **state)
 {
@@ -378,6 +400,7 @@ int main(void)
         TEST(test_force_moves_no_node),
         TEST(test_a_node_finds_its_name_among_nodes),
         TEST(test_no_release_pulls_the_window_back),
+        TEST(test_a_released_one_counts_until_it_is_over),
         TEST(test_one_name_in_many_processes),
         TEST(test_windows_do_not_pile_up),
         TEST(test_no_clock_is_wrong),
