@@ -104,10 +104,12 @@ uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s
 static void new_zone(const struct fsm *fsm, const struct tag_put *put,
                      char ret_zone[SHAPE_ZONE_BYTES_MAX + 1])
 {
+    const struct tag_row shaped = {.shape = put->shape, .shape_len = put->shape_len};
     struct shape shape;
 
     ret_zone[0] = '\0';
-    if ((put->fields & TAG_FIELD_SHAPE) != 0 && fsm_tag(fsm, put->name, put->name_len) == NULL &&
+    if ((put->fields & TAG_FIELD_SHAPE) != 0 && tag_is_dated(&shaped) &&
+        fsm_tag(fsm, put->name, put->name_len) == NULL &&
         tag_shape(put->shape, put->shape_len, &shape, NULL) == 0) {
         memcpy(ret_zone, shape.date.zone, sizeof shape.date.zone);
     }
