@@ -314,7 +314,7 @@ def test_an_id_that_is_given_twice(make_cluster, tag):
     three.settings["peer-listen"] = three.peer_address  # as its machine would
     for node in cluster.nodes:
         node.start()
-    wait_waits(one, "node 3 is not at its address, where another node.id answers: is one given twice")
+    wait_waits(one, "node 3 is not at its address, where another node.id answers")
     expect_unborn(one)
     three.stop()
     wipe(three)

@@ -146,7 +146,8 @@ def test_two_processes_on_one_port(make_cluster, tag):
 def test_an_address_that_is_not_there_yet(make_cluster, setting, address, said):
     """DHCP, a VIP, a name: said in the system's words, with the code after which a service manager
     starts leafd again."""
-    node = make_cluster(1, {**FAST, setting: address, "insecure-open": "true"}, start=False).nodes[0]
+    settings = {**FAST, setting: address, "insecure-open": "true"}
+    node = make_cluster(1, settings, start=False).nodes[0]
     node.expect_log("level=error")
     assert run_to_end(node) == EXIT_ADDRESS, node.log()
     assert said in node.log(), node.log()

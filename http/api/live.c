@@ -181,7 +181,7 @@ int handle_live(struct conn *conn)
     }
     viewer = MUST_HAVE(calloc(1, sizeof *viewer));
     viewer->loop = loop;
-    viewer->client = conn->client; /* the connection may get another one: its token's name changes */
+    viewer->client = conn->client; /* the connection's may be another, once tokens are reloaded */
     clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     viewer->wait = (struct http_wait){.cancel = cancel,

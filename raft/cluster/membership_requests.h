@@ -35,8 +35,8 @@ void membership_requests_init(struct membership_requests *all, const struct grou
 /* Take a request of kind ID_REQUEST_MEMBER. */
 void membership_requests_submit(struct membership_requests *all, struct id_request *request);
 
-/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any more:
- * those who asked for that hear so. */
+/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any
+ * more: those who asked for that hear so. */
 void membership_requests_removed(struct membership_requests *all);
 
 /* Answer all that wait; those that are asked are answered by the requests' own stop. */

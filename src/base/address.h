@@ -37,8 +37,8 @@ bool address_literal(const struct address *address, struct sockaddr_storage *ret
 /* What to ask the resolver for. */
 struct addrinfo address_hints(void);
 
-/* The socket address of "host:port"; a name is resolved here and now. 0; ERR_INVALID: the text is no
- * address; ERR_NOT_FOUND: the name has no address now, and errno is 0. */
+/* The socket address of "host:port"; a name is resolved here and now. 0; ERR_INVALID: the text is
+ * no address; ERR_NOT_FOUND: the name has no address now, and errno is 0. */
 int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUST_CHECK;
 
 /* Is it an address that only this machine can reach; one that nobody can dial? The text may be none
@@ -50,8 +50,8 @@ uint16_t address_port(const struct sockaddr_storage *sockaddr);
 
 /* A bound, listening socket. Port 0 becomes the one that was picked, in *sockaddr. share: others of
  * this process may have the same port (SO_REUSEPORT). 0; ERR_EXISTS: another process has it;
- * ERR_NOT_FOUND: it cannot be had, for now or for ever; ERR_NOMEM: the system gives no socket. errno
- * says why. */
+ * ERR_NOT_FOUND: it cannot be had, for now or for ever; ERR_NOMEM: the system gives no socket.
+ * errno says why. */
 int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share,
                    int *ret_fd) MUST_CHECK;
 
