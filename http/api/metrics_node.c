@@ -12,6 +12,7 @@
 #include "http/api/refusal.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 #define MEMBER_BYTES 32 /* of a label with a member's id */
 
@@ -70,6 +71,24 @@ static void put_health(struct exposition *to, const struct id_health *health)
                id_count_of(&health->implausible));
 }
 
+/* By name, in the family of the cluster's own. */
+static void put_named_layouts(struct exposition *to, const struct snowflake *snowflake,
+                              uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < atomic_load(&snowflake->named.count); i++) {
+        const struct layout_words *named = snowflake->named.items[i];
+        uint64_t last_ms = named_layout_last_ms(&named->row.layout);
+        BUF_LOCAL(labels);
+
+        if (!snowflake_named_is_deleted(named)) {
+            expose_label(&labels, "layout", named->row.name, named->row.name_len);
+            buf_put(&labels, "", 1);
+            expose_sample(to, (const char *)labels.data,
+                          last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
+        }
+    }
+}
+
 static void put_snowflake(struct exposition *to, const struct id_backend *backend)
 {
     static const int codes[] = REFUSAL_CODES;
@@ -91,6 +110,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
         expose_one(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
                    "Time until the layout of snowflake ids is used up.",
                    last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
+        put_named_layouts(to, snowflake, now_ms);
     }
 }
 

@@ -3,6 +3,7 @@
  */
 #include "http/api/watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "http/api/call.h"
@@ -13,6 +14,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 /* --- the picture --- */
 
@@ -93,17 +95,35 @@ void status_json_put(struct api *api, const struct id_cluster_status *status, st
 
 /* --- a look --- */
 
-static uint64_t layout_left_s(const struct id_backend *backend)
+static uint64_t left_s(uint64_t last_ms, uint64_t now_ms)
+{
+    return last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0;
+}
+
+/* Of the layout that ends first: the cluster's own, or one by name, which *ret_name is then. */
+static uint64_t layout_left_s(const struct id_backend *backend,
+                              char ret_name[LIMIT_LAYOUT_NAME_BYTES + 1])
 {
     const struct snowflake *snowflake = backend->snowflake;
     uint64_t now_ms = clock_wall_ms(backend->clock);
-    uint64_t last_ms;
+    uint64_t least_s;
 
+    ret_name[0] = '\0';
     if (snowflake == NULL || !atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         return ID_UNKNOWN;
     }
-    last_ms = snowflake_last_ms(&snowflake->layout);
-    return last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0;
+    least_s = left_s(snowflake_last_ms(&snowflake->layout), now_ms);
+    for (uint32_t i = 0; i < atomic_load(&snowflake->named.count); i++) {
+        const struct layout_words *named = snowflake->named.items[i];
+        uint64_t own_s = left_s(named_layout_last_ms(&named->row.layout), now_ms);
+
+        if (!snowflake_named_is_deleted(named) && own_s < least_s) {
+            least_s = own_s;
+            (void)snprintf(ret_name, LIMIT_LAYOUT_NAME_BYTES + 1, "%.*s", (int)named->row.name_len,
+                           named->row.name);
+        }
+    }
+    return least_s;
 }
 
 /* Probes are none: that a node is not ready is no error of a request. */
@@ -127,6 +147,7 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
     struct api *api = watch->loop->api;
     const struct id_backend *backend = api->backend;
     char refusal_text_[REFUSAL_TEXT_BYTES] = "";
+    char layout_name[LIMIT_LAYOUT_NAME_BYTES + 1];
     struct alarm_facts facts = {
         .now_ms = clock_now_ms(backend->clock),
         .wall_ms = clock_wall_ms(backend->clock),
@@ -134,7 +155,8 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
         .health = backend->health,
         .refusal = refusal_now(backend),
         .refusal_text = refusal_text_,
-        .layout_left_s = layout_left_s(backend),
+        .layout_left_s = layout_left_s(backend, layout_name),
+        .layout_name = layout_name,
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
     };
     struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),

@@ -270,8 +270,10 @@ static bool clock_off(const struct alarm_facts *facts, char *text)
 
 static bool layout_ends(const struct alarm_facts *facts, char *text)
 {
-    SAY(text, "the layout of snowflake ids is used up in %llu days",
-        ull(facts->layout_left_s / 86400));
+    bool is_named = facts->layout_name != NULL && facts->layout_name[0] != '\0';
+
+    SAY(text, "the layout%s%s of snowflake ids is used up in %llu days", is_named ? " " : "",
+        is_named ? facts->layout_name : "", ull(facts->layout_left_s / 86400));
     return facts->layout_left_s < LAYOUT_ENDS_S;
 }
 

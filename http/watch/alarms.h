@@ -54,7 +54,8 @@ struct alarm_facts {
     uint64_t waiting;  /* requests that wait for ids, now */
     int refusal;       /* of snowflake ids: 0 or an ERR_* */
     const char *refusal_text;
-    uint64_t layout_left_s;      /* of snowflake ids; ID_UNKNOWN: not known */
+    uint64_t layout_left_s;      /* of snowflake ids, that ends first; ID_UNKNOWN: not known */
+    const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
     int64_t certificate_until_s; /* wall time; 0: there is none */
     uint64_t map_bytes;          /* what the database may take; 0: not known */
     uint64_t map_used_bytes;

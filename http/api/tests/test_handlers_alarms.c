@@ -14,6 +14,7 @@
 
 #include "http/api/tests/snowflake_fixture.h"
 #include "src/base/assert.h"
+#include "src/id/snowflake/snowflake_named.h"
 
 /* --- a strict reader of the text format --- */
 
@@ -278,6 +279,28 @@ static void test_gauges(void **state)
     assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 0);
 }
 
+/* Layouts by name end, too; those that are deleted are told of no more. */
+static void test_named_layouts_end(void **state)
+{
+    struct layout_row row = {.name = "baidu", .name_len = 5};
+    struct fixture *f = *state;
+    struct snowflake *snowflake = &f->fake.snowflake;
+    size_t families;
+    char *body;
+
+    assert_true(named_layout_preset("baidu", 5, &row.layout));
+    snowflake_learn(snowflake, &row);
+    fake_set_wall(&f->fake, named_layout_last_ms(&row.layout) - 1999);
+    assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left{layout=\"baidu\"}"), 1);
+    fake_set_wall(&f->fake, named_layout_last_ms(&row.layout) + 1);
+    assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left{layout=\"baidu\"}"), 0);
+    row.deleted = true;
+    snowflake_learn(snowflake, &row);
+    body = metrics(f, &families);
+    assert_null(strstr(body, "baidu"));
+    free(body);
+}
+
 static void test_clock_off(void **state)
 {
     static const struct {
@@ -491,6 +514,7 @@ int main(void)
         TEST(test_metrics_without_snowflake, fixture_setup),
         TEST(test_counters, snowflake_setup),
         TEST(test_gauges, snowflake_setup),
+        TEST(test_named_layouts_end, snowflake_setup),
         TEST(test_clock_off, snowflake_setup),
         TEST(test_what_the_node_gathered, fixture_setup),
         cmocka_unit_test(test_of_the_process),

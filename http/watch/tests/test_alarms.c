@@ -235,6 +235,11 @@ static void test_snowflake(void **state)
     assert_false(world->alarms.items[ALARM_LAYOUT_ENDS].begun);
     world->facts.layout_left_s = 180 * 86400 - 1;
     holds(world, ALARM_LAYOUT_ENDS, 0, "the layout of snowflake ids is used up in 179 days");
+    world->facts.layout_name = "baidu";
+    world->facts.layout_left_s = 0;
+    look_for(world, 0); /* another one, which ends before it */
+    assert_string_equal(text_of(world, ALARM_LAYOUT_ENDS),
+                        "the layout baidu of snowflake ids is used up in 0 days");
 }
 
 static void test_lag_and_level(void **state)
