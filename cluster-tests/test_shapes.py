@@ -145,6 +145,11 @@ def test_the_year_begins_anew(make_cluster):
     assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"
 
 
+def next_day():
+    day = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    return day.strftime("%Y-%m-%d")
+
+
 def test_a_date_that_may_not_be(make_cluster):
     cluster = make_cluster(1)
     wait_level(cluster, 4)
@@ -166,12 +171,19 @@ def test_a_date_that_may_not_be(make_cluster):
     make(node, "inv", mode="strict", shape="{year}-{month}-{day}/{id:2}")
     wait_until(lambda: log_time_is_known(node), 20, "the log has a time")
     days = {datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")}
-    taken = texts(node, "inv", 99)
+    taken = texts(node, "inv", 89)
+    assert "warning" not in node.get_json("/api/tags/inv")
+    taken += texts(node, "inv", 10)
     days.add(datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
     assert {text.split("/")[0] for text in taken} <= days
     answer = node.get("/api/segment/get/inv")
     if len(days) == 1:  # not over midnight
         assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+        today, tomorrow = taken[-1].split("/")[0].replace("-", ""), next_day()
+        assert f"0 numbers of {today} left" in answer.json()["message"], answer
+        assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
+        warning = node.get_json("/api/tags/inv")["warning"]
+        assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 

@@ -189,6 +189,7 @@ static void *loop_begin(void *data, unsigned index, struct conns *conns, struct 
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);
     prng_seed(&loop->prng, prng_entropy());
     loop->ff1 = ff1_new();
+    loop->zones = zones_new();
     api->loops[index] = loop;
     api->loop_count++;
     return loop;
@@ -205,6 +206,7 @@ static void loop_end(void *loop_data)
     call_free_kept(loop);
     gate_end(loop);
     ff1_free(loop->ff1);
+    zones_free(loop->zones);
     free(loop);
 }
 

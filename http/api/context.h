@@ -13,6 +13,7 @@
 #include "http/server/port.h"
 #include "src/base/entropy.h"
 #include "src/base/ff1.h"
+#include "src/base/zone.h"
 #include "src/base/prng.h"
 #include "src/id/backend/id_backend.h"
 
@@ -70,6 +71,7 @@ struct api_loop {
     struct timer snowflake_retry; /* armed while some wait for the clock */
     struct prng prng;
     struct entropy entropy;     /* for ids that have random bits */
+    struct zones *zones;        /* for dates in shapes */
     struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (id_text.h) */
     unsigned doors;             /* bits of enum door: what is served here */
     struct token_table *tokens; /* NULL: the api has no auth */

@@ -34,6 +34,7 @@
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/share.h"
+#include "http/api/tag_json.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
@@ -155,6 +156,28 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
 }
 
 /* A refusal of which the state machine told the details. */
+static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uint64_t left,
+                            const char *shown)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct id_tag *tag = id_table_find(loop->backend->table, claim->name, claim->name_len);
+    const struct shape *shape =
+        tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
+    struct tag_period period;
+
+    if (shape != NULL &&
+        tag_period_now(shape, 0, loop->zones, clock_wall_ms(loop->backend->clock), &period)) {
+        return reply_error(conn, 409, "exhausted",
+                           "tag %s has %llu numbers of %u left, which is less than count=%u; it "
+                           "counts from 1 again %s",
+                           shown, ull(left), period.number, claim->count, period.next);
+    }
+    return reply_error(
+        conn, 409, "exhausted",
+        "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u", shown,
+        ull(left), claim->count);
+}
+
 static int answer_result(struct conn *conn, struct call *call, const struct strict_result *result)
 {
     const struct id_claim *claim = &call->claim;
@@ -169,10 +192,7 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_WRONG_MODE:
         return answer_trend(conn, call, shown);
     case ERR_EXHAUSTED:
-        return reply_error(
-            conn, 409, "exhausted",
-            "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u", shown,
-            detail, claim->count);
+        return answer_exhausted(conn, claim, result->detail, shown);
     case ERR_KEY_CONFLICT:
         return answer_key_conflict(conn, claim, result, shown);
     case ERR_KEYS_FULL:

@@ -27,6 +27,13 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
+static void show_tag(struct conn *conn, const struct tag_row *row, struct buf *json)
+{
+    const struct api_loop *loop = api_loop(conn);
+
+    tag_json_put(row, loop->zones, clock_wall_ms(loop->backend->clock), json);
+}
+
 /* --- get --- */
 
 static int get_cb(struct conn *conn, struct call *call)
@@ -37,7 +44,7 @@ static int get_cb(struct conn *conn, struct call *call)
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
         return ERR_BAD_MESSAGE;
     }
-    tag_json_put(&rows.rows[0], reply_begin(conn));
+    show_tag(conn, &rows.rows[0], reply_begin(conn));
     return 200;
 }
 
@@ -229,7 +236,7 @@ static int show_put(struct conn *conn, const struct put_result *result, bool bul
         buf_printf(json, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
         return 200;
     }
-    tag_json_put(&result->first, json);
+    show_tag(conn, &result->first, json);
     return result->made > 0 ? 201 : 200;
 }
 
@@ -504,7 +511,7 @@ static int list_cb(struct conn *conn, struct call *call)
     buf_printf(json, "{\"tags\":[");
     for (size_t i = 0; i < rows.count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
-        tag_json_put(&rows.rows[i], json);
+        show_tag(conn, &rows.rows[i], json);
     }
     text_put_field_of(json, "],\"next\":", rows.next_len > 0 ? rows.next : NULL, rows.next_len);
     buf_printf(json, "}");

@@ -3,6 +3,7 @@
  */
 #include "http/api/tag_json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "http/proto/text.h"
@@ -199,7 +200,50 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
     return rv;
 }
 
-void tag_json_put(const struct tag_row *row, struct buf *buf)
+bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+                    uint64_t wall_ms, struct tag_period *ret_period)
+{
+    enum date_part unit = (enum date_part)shape->date.unit;
+    char time[TEXT_TIME_BYTES];
+    uint64_t local_ms;
+    uint64_t elapsed_ms;
+    uint64_t length_ms;
+    uint64_t first;
+    uint64_t end;
+
+    if (shape->date.count == 0 || !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
+        return false;
+    }
+    ret_period->number = shape_period(unit, local_ms);
+    shape_period_ids(shape, max_id, ret_period->number, &first, &end);
+    ret_period->left = first < end ? end - first : 0;
+    shape_period_times(unit, local_ms, &elapsed_ms, &length_ms);
+    (void)snprintf(ret_period->next, sizeof ret_period->next, "on %.10s (%s)",
+                   text_time_rfc3339(local_ms - elapsed_ms + length_ms, time),
+                   shape->date.zone[0] != '\0' ? shape->date.zone : "UTC");
+    return true;
+}
+
+/* A warning, if less than a tenth is left: of the ids below its max, or of this period's. */
+static void put_warning(const struct tag_row *row, struct zones *zones, uint64_t wall_ms,
+                        struct buf *buf)
+{
+    struct tag_period period;
+    struct shape shape;
+
+    if (tag_is_nearly_exhausted(row)) {
+        buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");
+    } else if (tag_is_dated(row) && tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 &&
+               tag_period_now(&shape, row->max_id, zones, wall_ms, &period) &&
+               period.left < (shape.numbers + 9) / 10) {
+        buf_printf(buf,
+                   ",\"warning\":\"less than 10 %% of the numbers of %u are left; the tag counts "
+                   "from 1 again %s\"",
+                   period.number, period.next);
+    }
+}
+
+void tag_json_put(const struct tag_row *row, struct zones *zones, uint64_t wall_ms, struct buf *buf)
 {
     char time[TEXT_TIME_BYTES];
 
@@ -216,9 +260,7 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     if (tag_is_rekeyable(row)) {
         buf_printf(buf, ",\"key\":%u", tag_key_number(row));
     }
-    if (tag_is_nearly_exhausted(row)) {
-        buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");
-    }
+    put_warning(row, zones, wall_ms, buf);
     if (row->mode != TAG_MODE_TREND) {
         buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }

@@ -16,6 +16,7 @@
 #define LEAFD_HTTP_API_TAG_JSON_H
 
 #include "http/api/body.h"
+#include "src/base/zone.h"
 #include "src/id/codec/command.h"
 
 /* Read one object of fields for the tag into the command, whose head is given. An empty body is an
@@ -41,7 +42,19 @@ void tag_json_begin(struct buf *command, enum command_type type, const struct co
 int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
                  struct body_fault *ret_fault) MUST_CHECK;
 
-/* Append a row as a JSON object. */
-void tag_json_put(const struct tag_row *row, struct buf *buf);
+/* Of a tag with a date, the period that it is now by this node's clock. */
+struct tag_period {
+    uint32_t number; /* yyyy, yyyymm or yyyymmdd */
+    uint64_t left;   /* numbers that it has */
+    char next[64];   /* "on 2027-01-01 (Europe/Berlin)": when the next begins */
+};
+
+/* max_id: of the tag. False: the shape has no date, or this system does not know its zone. */
+bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+                    uint64_t wall_ms, struct tag_period *ret_period);
+
+/* Append a row as a JSON object. zones, wall_ms: for a warning of a tag with a date. */
+void tag_json_put(const struct tag_row *row, struct zones *zones, uint64_t wall_ms,
+                  struct buf *buf);
 
 #endif

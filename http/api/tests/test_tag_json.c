@@ -156,7 +156,7 @@ static void test_put_row(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    tag_json_put(&row, &buf);
+    tag_json_put(&row, NULL, 0, &buf);
     buf_put_u8(&buf, 0);
     assert_string_equal((char *)buf.data,
                         "{\"tag\":\"a\\\"b\",\"max_id\":\"9223372036854775807\",\"step\":5,"
@@ -166,13 +166,64 @@ static void test_put_row(void **state)
     buf_free(&buf);
 }
 
+/* By the period that it is, whatever period the tag was last used in. */
+static void test_a_dated_tag_warns(void **state)
+{
+    static const struct {
+        const char *shape;
+        uint64_t max_id;
+        const char *warning; /* NULL: none */
+    } cases[] = {
+        /* it is 2026-11-20T11:03:58Z */
+        {"{year}{id:3}", 2026900, NULL},
+        {"{year}{id:3}", 2026901,
+         "numbers of 2026 are left; the tag counts from 1 again on "
+         "2027-01-01 (UTC)"},
+        {"{year}{id:3}", 2027000, "numbers of 2026 are left"},
+        {"{year}{id:3}", 2025999, NULL},
+        {"{year}{month}{id:3}", 202611950,
+         "numbers of 202611 are left; the tag counts from 1 "
+         "again on 2026-12-01 (UTC)"},
+        {"{year@Pacific/Auckland}{month}{day}{id:2}", 2026112099, NULL},
+        {"{year@Pacific/Auckland}{month}{day}{id:2}", 2026112199,
+         "numbers of 20261121 are left; the tag counts from 1 again on 2026-11-22 "
+         "(Pacific/Auckland)"},
+        {"{year@No/Zone}{id:3}", 2026999, NULL},
+        {"{id:3}", 999, NULL},
+    };
+    struct zones *zones = zones_new();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tag_row row = {.name = "a",
+                                    .name_len = 1,
+                                    .step = 5,
+                                    .max_step = 6,
+                                    .mode = TAG_MODE_STRICT,
+                                    .shape = cases[i].shape,
+                                    .shape_len = (uint16_t)strlen(cases[i].shape),
+                                    .max_id = cases[i].max_id};
+        struct buf buf = BUF_INIT;
+        const char *warning;
+
+        tag_json_put(&row, zones, 1795172638123 + 43200000 * (i == 5 || i == 6), &buf);
+        buf_put_u8(&buf, 0);
+        warning = strstr((char *)buf.data, "warning");
+        if ((warning != NULL) != (cases[i].warning != NULL) ||
+            (warning != NULL && strstr(warning, cases[i].warning) == NULL)) {
+            fail_msg("case %zu: %s", i, (char *)buf.data);
+        }
+        buf_free(&buf);
+    }
+    zones_free(zones);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_bodies),
-        cmocka_unit_test(test_bad_bodies),
-        cmocka_unit_test(test_description_bound),
-        cmocka_unit_test(test_put_row),
+        cmocka_unit_test(test_good_bodies),       cmocka_unit_test(test_bad_bodies),
+        cmocka_unit_test(test_description_bound), cmocka_unit_test(test_put_row),
+        cmocka_unit_test(test_a_dated_tag_warns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
