@@ -21,6 +21,9 @@ from node import ROOT
 
 DUMP = os.path.join(ROOT, "cluster-tests", "fixtures", "leaf_alloc.sql")
 
+# Most files here name no columns.
+ORDER = ["--columns", "biz_tag,max_id,step,description,update_time"]
+
 HAND_MADE = {
     "leaf-segment-test": (1, 2000, "Test leaf Segment Mode Get Id"),
     "o'brien": (4001, 2000, 'it\'s a "quoted" name'),
@@ -57,6 +60,7 @@ def dump():
 def run_print(data, form=None, source="leaf", *options):
     """leafctl import --print of a file's bytes: (exit code, tags, lines of stderr)."""
     named = ["--format", form] if form else []
+    named += ORDER if source == "leaf" and "--columns" not in options else []
     done = subprocess.run([leafctl_path(), "import", source, "-", "--print", *named, *options],
                           input=data.encode() if isinstance(data, str) else data,
                           capture_output=True, env=environment("/nowhere"), timeout=30, check=False)
@@ -205,6 +209,64 @@ def test_files_that_make_no_sense(data, why):
     assert why in refused(data)
 
 
+@pytest.mark.parametrize("data, why", [
+    (b"\x1f\x8b\x08\0\0", "compressed by gzip"),
+    (b"PK\x03\x04\x14\0", "zip archive"),
+    (b"\x28\xb5\x2f\xfd\x24", "zstd"),
+    (b"\xfd7zXZ\0", "by xz"),
+    (b"sep=;\nbiz_tag;max_id;step\na;1;2\n", "sep= line"),
+    (b"biz_tag;max_id;step\na;1;2\n", "separated by semicolons"),
+    (b'[{"biz_tag":"a","max_id":1,"step":2}]', "is JSON"),
+    (b'{"biz_tag":"a"}\n', "is JSON"),
+    (b"--\n-- PostgreSQL database dump\n--\nCOPY leaf_alloc FROM stdin;\na\\c\t1\t2\n",
+     "a dump of PostgreSQL"),
+    (b"INSERT INTO \"leaf_alloc\" VALUES ('a\\c',1,2,NULL,NULL);\n", "a name in double quotes"),
+    (b"USE `a`;\nINSERT INTO leaf_alloc VALUES ('x',1,2,'',NULL);\n"
+     b"USE `b`;\nINSERT INTO leaf_alloc VALUES ('x',9,2,'',NULL);\n", "second database"),
+    (b"INSERT INTO a.leaf_alloc VALUES ('x',1,2,'',NULL);\n"
+     b"INSERT INTO b.leaf_alloc VALUES ('y',9,2,'',NULL);\n", "second database"),
+])
+def test_files_of_other_tools(data, why):
+    assert why in refused(data)
+
+
+def test_one_of_two_databases_has_the_table():
+    text = ("USE `a`;\nINSERT INTO other VALUES (1);\nUSE `b`;\n"
+            "INSERT INTO leaf_alloc VALUES ('x',9,2,'',NULL);\n")
+    assert read(text)[1] == {"x": (9, 2, "")}
+
+
+def test_names_that_a_dump_has_lost():
+    errors = errors_of("a?,1,2\n??,1,2\n")
+    assert len(errors) == 1 and "line 2" in errors[0] and "utf8mb4" in errors[0]
+
+
+UNNAMED = ["order,2000,5001,orders\n", "order\t2000\t5001\torders\t2026-11-20 12:00:00\n",
+           "INSERT INTO leaf_alloc VALUES ('order',2000,5001,'orders',NULL);\n"]
+
+
+@pytest.mark.parametrize("data", UNNAMED)
+def test_columns_that_nobody_names(data):
+    """A step that is taken for max_id repeats ids: only names, or the user's word, tell."""
+    run = subprocess.run([leafctl_path(), "import", "leaf", "-", "--print"], input=data.encode(),
+                         capture_output=True, env=environment("/nowhere"), timeout=20, check=False)
+    assert run.returncode == 65 and run.stdout == b"" and b"--columns" in run.stderr, run
+    given = ("--columns", "biz_tag,step,max_id,description,update_time")
+    code, tags, lines = run_print(data, None, "leaf", *given)
+    assert code == 0 and (tags[0]["max_id"], tags[0]["step"]) == ("5001", 2000), lines
+    # No step is that large.
+    certain = data.replace("2000", "20000000001").encode()
+    run = subprocess.run([leafctl_path(), "import", "leaf", "-", "--print"], input=certain,
+                         capture_output=True, env=environment("/nowhere"), timeout=20, check=False)
+    assert run.returncode == 0 and json.loads(run.stdout)["max_id"] == "20000000001", run
+
+
+@pytest.mark.parametrize("columns", ["", "biz_tag,max_id", "a,b,c", ",".join("abcdefghijklmno")])
+def test_columns_that_are_none(columns):
+    code, _, lines = run_print("a,1,2\n", None, "leaf", "--columns", columns)
+    assert code == 64 and "lacks a column" in lines[0], lines
+
+
 def sql_row(name="'a'", max_id="1", step="1"):
     return f"INSERT INTO leaf_alloc VALUES\n('x',1,1,NULL,NULL),\n({name},{max_id},{step},'',NULL);"
 
@@ -338,7 +400,8 @@ def run_import(cluster, tmp_path, data, *options, source="leaf"):
     path = tmp_path / "file"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     url = cluster if isinstance(cluster, str) else cluster.url()
-    done = Leafctl(tmp_path, url)("import", source, path, *options, code=None)
+    named = ORDER if source == "leaf" else []
+    done = Leafctl(tmp_path, url)("import", source, path, *named, *options, code=None)
     return done.code, done.out + done.err
 
 

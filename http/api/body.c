@@ -229,8 +229,8 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
     return value;
 }
 
-/* A number that JSON has with a fraction or an exponent, as some programs write every number: how to
- * write it instead, if it is a whole one that the field takes. */
+/* A number that JSON has with a fraction or an exponent, as some programs write every number: how
+ * to write it instead, if it is a whole one that the field takes. */
 static bool is_whole(const json_t *value, const struct param *field, uint64_t *ret_number)
 {
     double real = json_is_real(value) ? json_real_value(value) : -1;

@@ -143,6 +143,7 @@ static bool may_use_tag(const struct conn *conn, const struct route *route)
 static enum gate judge_client(struct conn *conn, const struct route *route)
 {
     enum gate gate = identify(conn);
+    unsigned roles;
 
     if (gate != GATE_OPEN) {
         return gate;
@@ -150,7 +151,11 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
     if (route->role == ROLE_NONE) {
         return GATE_OPEN;
     }
-    if ((conn->identity->roles & (unsigned)route->role) == 0) {
+    roles = conn->identity->roles;
+    if (route->role == ROLE_HEALTH) { /* whoever may ask without a token may with one */
+        roles |= tokens_anonymous(api_loop(conn)->tokens)->roles;
+    }
+    if ((roles & (unsigned)route->role) == 0) {
         return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL
                    ? GATE_NO_TOKEN
                    : GATE_ROLE;

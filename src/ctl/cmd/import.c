@@ -18,6 +18,7 @@
 
 #include "src/base/address.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/ctl/cmd/takeover.h"
 #include "src/ctl/import/database.h"
 #include "src/ctl/import/file.h"
@@ -334,10 +335,33 @@ static enum ctl_exit print(struct importing *importing)
     return CTL_DONE;
 }
 
-static enum ctl_exit run(struct ctl *ctl, const struct source *source)
+/* The order of the columns, as --columns has it: names between commas, put into list. False: it
+ * lacks one that is needed, or has too many. */
+static bool take_columns(struct source *source, char *list)
+{
+    const size_t most = COUNT_OF(source->order) - 1;
+    struct columns columns = {.count = 0};
+    size_t count = 0;
+    char *rest = list;
+    char *name;
+
+    while ((name = strsep(&rest, ",")) != NULL && count < most) {
+        source->order[count++] = name;
+    }
+    source->order[count] = NULL;
+    source->has_order = true;
+    columns_in_order(&columns, source);
+    return name == NULL && columns_lack(source, &columns) == NULL;
+}
+
+static enum ctl_exit run(struct ctl *ctl, const struct source *known)
 {
     const char *path = ctl->args.operands[0];
     const char *table = ctl_option(ctl, "table");
+    const char *named = ctl_option(ctl, "columns");
+    struct source ordered = *known;
+    char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
+    const struct source *source = &ordered;
     struct importing importing = {.ctl = ctl,
                                   .source = source,
                                   .table = table != NULL ? table : source->table,
@@ -345,16 +369,20 @@ static enum ctl_exit run(struct ctl *ctl, const struct source *source)
     enum ctl_exit code;
 
     if ((path != NULL) == is_database(ctl)) {
+        free(list);
         return ctl_fail(CTL_USAGE,
                         "name a FILE (- is standard input), or --mysql, or --mysql-socket");
     }
-    code = prepare(&importing);
+    code = list == NULL || take_columns(&ordered, list)
+               ? prepare(&importing)
+               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
     if (code == CTL_DONE) {
         code = ctl_option(ctl, "print") != NULL ? print(&importing) : take_over(&importing);
     }
     tags_free(&importing.tags);
     rows_free(&importing.rows);
     buf_free(&importing.data);
+    free(list);
     return code;
 }
 
@@ -375,6 +403,7 @@ static const struct option_about OPTIONS[] = {
     {"force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"},
     {"format", 0, "FORM",
      "sql, tsv, outfile, csv, csv-doubled or csv-backslash (default: found out)"},
+    {"columns", 0, "NAMES", "the order of columns that the file does not name, between commas"},
     {"table", 0, "NAME", "the table's name"},
     {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
     {"mysql", 0, "HOST:PORT", "read the table from MariaDB or MySQL, instead of a file"},

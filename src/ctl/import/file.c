@@ -116,21 +116,61 @@ static int refuse(struct buf *why, const char *text)
     return ERR_INVALID;
 }
 
-int file_read(const struct source *source, const char *table, const char *data, size_t len,
-              enum form *form, struct rows *rows, struct buf *why)
+/* Other programs' files, by what they begin with, and what to give instead. */
+static const char *other_file(const char *data, size_t len)
 {
-    if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) {
-        data += 3;
-        len -= 3;
+    static const struct {
+        const char *begins;
+        size_t len;
+        const char *text;
+    } others[] = {
+        {"\x1f\x8b", 2, "the file is compressed by gzip: zcat FILE | leafctl import ... -"},
+        {"PK\x03\x04", 4, "the file is a zip archive, or a spreadsheet: give it as CSV"},
+        {"\x28\xb5\x2f\xfd", 4, "the file is compressed by zstd: zstdcat FILE | leafctl ... -"},
+        {"\xfd"
+         "7zXZ",
+         5, "the file is compressed by xz: xzcat FILE | leafctl import ... -"},
+        {"BZh", 3, "the file is compressed by bzip2: bzcat FILE | leafctl import ... -"},
+        {"sep=", 4, "the file has a sep= line: give it without, separated by commas"},
+        {"[", 1, "the file is JSON: POST it to /api/tags, or give the table as CSV"},
+        {"{", 1, "the file is JSON: POST it to /api/tags, or give the table as CSV"},
+    };
+    size_t head = len < HEAD_BYTES ? len : HEAD_BYTES;
+    const char *end = memchr(data, '\n', len);
+    size_t line = end != NULL ? (size_t)(end - data) : len;
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (len >= others[i].len && memcmp(data, others[i].begins, others[i].len) == 0) {
+            return others[i].text;
+        }
     }
-    if (len >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
-        return refuse(why, "the file is in UTF-16; it must be in UTF-8");
+    if (memmem(data, head, "PostgreSQL database dump", 24) != NULL) {
+        return "a dump of PostgreSQL, whose quotes and backslashes are others: give the table as "
+               "CSV, by psql -c '\\copy leaf_alloc to FILE csv header'";
     }
-    if (is_empty(data, len)) {
-        return refuse(why, "the file is empty");
+    return memchr(data, ';', line) != NULL && memchr(data, ',', line) == NULL &&
+                   memchr(data, '\t', line) == NULL && !begins_sql(data, len)
+               ? "the columns are separated by semicolons: give them separated by commas"
+               : NULL;
+}
+
+/* May the step have been taken for the max_id? Not where every max_id is larger than any step. */
+static bool order_is_certain(const struct source *source, const struct rows *rows)
+{
+    bool certain = rows->count > 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct row_value *max_id = &rows->list[i].values[COLUMN_MAX_ID];
+
+        certain &= max_id->len > sizeof "1000000000" - 1 && rows->text.data[max_id->at] != '0';
     }
-    *form = *form == FORM_UNKNOWN ? detect(source, data, len) : *form;
-    switch (*form) {
+    return certain || !rows->guessed || source->has_order || rows->errors.count > 0;
+}
+
+static int read_form(const struct source *source, const char *table, const char *data, size_t len,
+                     enum form form, struct rows *rows, struct buf *why)
+{
+    switch (form) {
     case FORM_SQL:
         return sql_read(source, table, data, len, rows, why);
     case FORM_TSV:
@@ -149,6 +189,36 @@ int file_read(const struct source *source, const char *table, const char *data, 
     }
     return refuse(why,
                   "this is neither a dump, nor columns separated by tabs or commas; see --help");
+}
+
+int file_read(const struct source *source, const char *table, const char *data, size_t len,
+              enum form *form, struct rows *rows, struct buf *why)
+{
+    const char *other;
+    int err;
+
+    if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) {
+        data += 3;
+        len -= 3;
+    }
+    if (len >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
+        return refuse(why, "the file is in UTF-16; it must be in UTF-8");
+    }
+    if (is_empty(data, len)) {
+        return refuse(why, "the file is empty");
+    }
+    other = *form == FORM_UNKNOWN ? other_file(data, len) : NULL;
+    if (other != NULL) {
+        return refuse(why, other);
+    }
+    *form = *form == FORM_UNKNOWN ? detect(source, data, len) : *form;
+    err = read_form(source, table, data, len, *form, rows, why);
+    if (err == 0 && !order_is_certain(source, rows)) {
+        return refuse(why, "nothing in the file names the columns, and a step that is taken for "
+                           "max_id repeats ids: say their order, as in --columns "
+                           "biz_tag,max_id,step,description,update_time");
+    }
+    return err;
 }
 
 bool file_may_be_cut_off(const char *data, size_t len)

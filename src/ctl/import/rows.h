@@ -33,6 +33,7 @@ struct source {
     const char *columns[COLUMNS]; /* what each is called there; NULL: there is none */
     bool needed[COLUMNS];
     const char *order[12]; /* all columns of the table, in their order; ends with NULL */
+    bool has_order;        /* somebody has said so; else it is how the table is commonly made */
 };
 
 extern const struct source SOURCE_LEAF;
@@ -85,6 +86,7 @@ struct rows {
     size_t count;
     size_t capacity;
     struct messages errors;
+    bool guessed; /* nothing in the file names the columns of these rows */
 };
 
 void rows_free(struct rows *rows);

@@ -192,6 +192,7 @@ static void take_order(struct reading *reading)
     const struct columns *columns = &reading->columns;
 
     columns_in_order(&reading->columns, reading->source);
+    reading->rows->guessed = true;
     for (size_t i = 0; i < columns->count; i++) {
         if (columns->meaning[i] != NO_COLUMN && reading->source->needed[columns->meaning[i]]) {
             reading->least = i + 1;

@@ -17,6 +17,9 @@ struct reading {
     const char *table;
     struct sql_text text;
     struct columns columns; /* of INSERTs that name none */
+    bool has_created;       /* by its CREATE TABLE */
+    struct buf database;    /* of the last USE */
+    struct buf rows_of;     /* the one whose rows were read */
     struct rows *rows;
     struct buf *why;   /* not empty: the file makes no sense */
     struct buf tables; /* with rows, but not the one that is wanted */
@@ -85,6 +88,8 @@ static struct token read_table(struct reading *reading, struct token token, stru
     token = next(reading);
     while (token_is_char(&token, '.')) {
         token = next(reading);
+        reading->database.len = 0;
+        buf_put(&reading->database, name->data, name->len);
         name->len = 0;
         if (token.kind != TOKEN_END) {
             token_name(&token, name);
@@ -156,6 +161,7 @@ static void read_create(struct reading *reading)
             }
         }
         reading->columns = columns;
+        reading->has_created = true;
     }
     skip_statement(reading, token);
 }
@@ -391,6 +397,8 @@ static void read_wanted(struct reading *reading, struct token token)
         columns = (struct columns){.count = 0};
         read_names(reading, &columns);
         token = next(reading);
+    } else if (!reading->has_created) {
+        reading->rows->guessed = true;
     }
     missing = columns_lack(reading->source, &columns);
     if (missing != NULL || columns.too_many ||
@@ -406,6 +414,31 @@ static void read_wanted(struct reading *reading, struct token token)
     read_rows(reading, &columns);
 }
 
+/* Were rows read of another database than the one in use? Their tags would be taken for one. */
+static bool is_other_database(struct reading *reading)
+{
+    const struct buf *now = &reading->database;
+    struct buf *before = &reading->rows_of;
+
+    if (reading->rows->count == 0) {
+        before->len = 0;
+        buf_put(before, now->data, now->len);
+    }
+    return before->len != now->len ||
+           (now->len > 0 && memcmp(before->data, now->data, now->len) != 0);
+}
+
+static void read_use(struct reading *reading)
+{
+    struct token token = next(reading);
+
+    reading->database.len = 0;
+    if (token.kind != TOKEN_END) {
+        token_name(&token, &reading->database);
+    }
+    skip_statement(reading, token);
+}
+
 static void read_insert(struct reading *reading)
 {
     static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
@@ -416,10 +449,19 @@ static void read_insert(struct reading *reading)
     while (is_one_of(&token, words)) {
         token = next(reading);
     }
+    if (token.kind == TOKEN_STRING) {
+        give_up(reading, token.line,
+                "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
+                "give the table as CSV with a line of names");
+        return;
+    }
     if (token.kind != TOKEN_END) {
         token = read_table(reading, token, &name);
     }
-    if (is_wanted(reading, &name)) {
+    if (is_wanted(reading, &name) && is_other_database(reading)) {
+        give_up(reading, token.line,
+                "the table of a second database: give each database a file of its own");
+    } else if (is_wanted(reading, &name)) {
         read_wanted(reading, token);
     } else {
         if (name.len > 0 && reading->tables.len < TABLES_TOLD_BYTES &&
@@ -512,6 +554,8 @@ int sql_read(const struct source *source, const char *table, const char *data, s
             read_insert(&reading);
         } else if (token_is_word(&token, "CREATE")) {
             read_create(&reading);
+        } else if (token_is_word(&token, "USE")) {
+            read_use(&reading);
         } else if (token_is_word(&token, "DELIMITER")) {
             sql_skip_delimited(&reading.text);
         } else {
@@ -524,5 +568,7 @@ int sql_read(const struct source *source, const char *table, const char *data, s
                    reading.tables.len > 0 ? (char *)reading.tables.data : "none");
     }
     buf_free(&reading.tables);
+    buf_free(&reading.database);
+    buf_free(&reading.rows_of);
     return why->len > 0 ? ERR_INVALID : 0;
 }

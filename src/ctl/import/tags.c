@@ -73,6 +73,13 @@ static void check_name(const struct checking *checking, const struct row *row, c
         i += utf8_step(name + i, len - i, &code);
         control |= code < 0x20 || (code >= 0x7f && code < 0xa0);
     }
+    if (memmem(name, len, "??", 2) != NULL) {
+        /* What mysqldump writes for letters that its character set does not have. */
+        add_why(why,
+                "%s %s has lost its letters: dump it with --default-character-set=utf8mb4, or, if "
+                "that is its name, make the tag by hand",
+                column, shown);
+    }
     if (control) {
         add_why(why, "%s %s has a control character", column, shown);
     }
@@ -176,7 +183,7 @@ static void warn(struct checking *checking, const struct row *row, const struct 
 
 static void check_row(struct checking *checking, const struct row *row)
 {
-    bool tinyid = checking->source == &SOURCE_TINYID;
+    bool tinyid = checking->source->columns[COLUMN_DELTA] != NULL;
     struct import_tag *tag = &checking->tags->list[checking->tags->count];
     char why[WHY_BYTES] = "";
     char place[ROW_PLACE_BYTES];
