@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -132,6 +133,26 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.*)$", read(path), re.M)
             slugs = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, f"{page} links to {target}: {sorted(slugs)}"
+
+
+def test_links_of_what_is_installed_lead_somewhere():
+    """`make install` takes along what its pages link to."""
+    places = {**os.environ, "prefix": "/usr", "docdir": "/docs"}
+    listed = subprocess.run(["scripts/install-files", "list"], cwd=ROOT, env=places, check=True,
+                            capture_output=True, text=True).stdout.split()
+    files = {path[len("/docs/"):] for path in listed if path.startswith("/docs/")}
+    assert "README.md" in files and "docs/operations.md" in files
+    folders = set()
+    for path in files:
+        while path := os.path.dirname(path):
+            folders.add(path)
+    for page in sorted(file for file in files if file.endswith(".md")):
+        text = re.sub(r"^```.*?^```", "", read(os.path.join(ROOT, page)), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if re.match(r"[a-z]+:|#", target):
+                continue
+            path = os.path.normpath(os.path.join(os.path.dirname(page), target.split("#")[0]))
+            assert path in files | folders, f"{page} links to {target}, which is not installed"
 
 
 def files_of_tree():

@@ -75,6 +75,8 @@ static void test_what_needs_no_token(void **state)
     struct fixture *f = *state;
 
     guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
+    guarded_expect(f, "GET /livez", GUARDED_TOKEN("reader"), NULL, 200, NULL); /* nor with one */
+    guarded_expect(f, "GET /metrics", GUARDED_TOKEN("reader"), NULL, 403, NULL);
     guarded_expect(f, "GET /api/segment/get/c", "", NULL, 200, NULL);
     denied(f, TAGS, "", NULL, 401, "this needs a token: Authorization: Bearer TOKEN", "no token");
     guarded_audit_has(f, "\"who\":\"anonymous\",\"by\":\"nothing\"");
