@@ -185,7 +185,7 @@ static void test_ids_are_for_clients_that_are_there(void **state)
 /* While its replies are on their way a connection is not idle, and then it has all of the time. */
 static void test_idle_time_begins_when_all_is_sent(void **state)
 {
-    enum { COUNT = 9, READ_BYTES = 64 << 10 };
+    enum { COUNT = 22, READ_BYTES = 256 << 10 };
     struct conn_world *world = *state;
     char *buffer = malloc(READ_BYTES);
 
