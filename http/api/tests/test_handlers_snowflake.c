@@ -150,7 +150,6 @@ static void test_bad_requests_claim_nothing(void **state)
         {GET "k?format=xml", "bad_request"},
         {GET "k?contiguous=2", "bad_request"},
         {GET "k?timeout_ms=10001", "bad_request"},
-        {GET "k?step=1", "bad_request"},
         {GET "k?as=guid", "bad_request"},
         {GET "k?as=uuid&format=json", "bad_request"},
         {GET "k?as=ulid&format=range&count=2", "bad_request"},
