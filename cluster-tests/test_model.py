@@ -24,6 +24,7 @@ MINUTES = float(os.environ.get("MODEL_MINUTES") or 2)
 @pytest.mark.bound(MINUTES * 60 + 600)
 def test_random_sequences(binary):
     seed = int(os.environ.get("MODEL_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"MODEL_SEED={seed}")
     said = io.StringIO()
     found = driver.campaign(seed, MINUTES, [1, 1, 3], stream=said)
     print(said.getvalue())

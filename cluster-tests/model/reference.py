@@ -291,7 +291,7 @@ class Model:
         self.lost.update((name, tag) for name, tag in now.items() if name not in self.tags)
         for name, tag in self.tags.items():
             later = now[name]
-            tag.grew = tag.given != later.given or tag.key != later.key
+            tag.grew = later.grew or tag.given != later.given or tag.key != later.key
             covered = at_end or within(tag, later, raise_ids)
             tag.given = set(later.given) if covered else set()
             tag.texts = set(later.texts) if covered else set()
