@@ -133,8 +133,6 @@ static void test_ids_whose_worker_is_last(void **state)
     client_expect_error(f->client, "GET", GET "k?layout=s10&format=range", NULL, 400,
                         "bad_request");
     client_expect_error(f->client, "GET", GET "k?layout=s10&as=ulid", NULL, 400, "bad_request");
-    client_expect_error(f->client, "GET", "/api/segment/get/k?layout=s10", NULL, 400,
-                        "bad_request");
 }
 
 /* More than are made at once. */

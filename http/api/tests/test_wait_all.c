@@ -215,7 +215,6 @@ static void test_strange_values(void **state)
         {"DELETE", "/api/tags/a?timeout_ms=1e3", "from 0 to 10000"},
         {"GET", "/api/tags/a?wait=all", "wait"},
         {"GET", "/api/tags?wait=all", "wait"},
-        {"GET", "/api/segment/get/a?wait=all", "wait"},
     };
     struct fixture *f = *state;
     uint64_t submitted = fake_submitted(&f->fake);
