@@ -744,6 +744,7 @@ static void moved(struct fsm *fsm)
     fsm->level.journal = journal;
     fsm->workers.journal = journal;
     fsm->workers.settings = &fsm->settings;
+    fsm->workers.level = &fsm->level;
     fsm->sessions.journal = journal;
     fsm->members.journal = journal;
     fsm->addresses.journal = journal;
