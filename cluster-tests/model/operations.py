@@ -535,8 +535,7 @@ def acquire(run, name, as_="alice", node=0, door="http"):
          f"{as_} got the worker id {number} of {own and own['owner']}: {answer}")
     run.model.granted(number, grant, rows.get(number), f"{as_} acquires {name}")
     if own is None:
-        free = [n for n in range(1024) if n not in rows or rows[n]["state"] == "released" or
-                rows[n]["until_ms"] < log_ms]
+        free = [n for n in range(1024) if n not in rows or rows[n]["until_ms"] < log_ms]
         # Nodes acquire theirs when they like, and windows end.
         near = any(abs(row["until_ms"] - log_ms) < 60_000 for row in rows.values()) or any(
             row["worker_id"] != number and row["epoch"] != rows.get(row["worker_id"], row)["epoch"]

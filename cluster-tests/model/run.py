@@ -40,7 +40,7 @@ class Plan:
         self.counts = rng.choice([[1], [1, 2, 5], [1, 3, 40], [1, 10, 1000], [1000]])
         self.keys = rng.choice([0, 0.1, 0.5])
         self.strangers = rng.choice([0, 0.1, 0.3])
-        self.map = rng.choice([None, "16MiB", "64MiB"])  # of the data
+        self.map = rng.choice([None, "64MiB"])  # of the data
         self.length = rng.choice([20, 60, 150])
         # Some kinds of operations are left out of each sequence, so that others come more often.
         self.weights = {name: operation.weight * rng.choice([0, 1, 1, 3])

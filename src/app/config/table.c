@@ -539,7 +539,7 @@ const struct setting settings[] = {
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
      "Directory of the node's data; made if it is missing. One that has other files in it is "
      "refused."},
-    {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44),
+    {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 64 << 20, 1ULL << 44),
      DEFAULT_SHOWN("16GiB",
                    "16GiB, or four fifths of the file system of `data.dir` if that is less"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "

@@ -119,12 +119,13 @@ static void test_bytes(void **state)
     struct config_fixture *f = *state;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        expect_flag_error(f, "--data-map-bytes", bad[i], "must be 1MiB..16TiB");
+        expect_flag_error(f, "--data-map-bytes", bad[i], "must be 64MiB..16TiB");
     }
-    expect_flag_ok(f, "--data-map-bytes", "1048576");
-    assert_int_equal(f->config.data.map_bytes, 1 << 20);
-    expect_flag_ok(f, "--data-map-bytes", "1024KiB");
-    assert_int_equal(f->config.data.map_bytes, 1 << 20);
+    expect_flag_error(f, "--data-map-bytes", "67108863", "must be 64MiB..16TiB");
+    expect_flag_ok(f, "--data-map-bytes", "67108864");
+    assert_int_equal(f->config.data.map_bytes, 64 << 20);
+    expect_flag_ok(f, "--data-map-bytes", "65536KiB");
+    assert_int_equal(f->config.data.map_bytes, 64 << 20);
     expect_flag_ok(f, "--data-map-bytes", "512MiB");
     assert_int_equal(f->config.data.map_bytes, 512ULL << 20);
     expect_flag_ok(f, "--data-map-bytes", "16TiB");
