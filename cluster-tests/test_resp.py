@@ -285,6 +285,21 @@ def test_tokens(start, tokens):
         shop.incr("other")
     with pytest.raises(redis.exceptions.NoPermissionError, match="needs the role read"):
         shop.get("shop/order")
+    # The numbers behind the texts of a secret shape are for the role read, however they are asked
+    # for; what was refused took none.
+    for mode in ("trend", "strict"):
+        put = ("PUT", f"/api/tags/shop%2F{mode}", {"shape": "{secret:6}", "mode": mode},
+               tokens.bearer("root"))
+        wait_until(lambda put=put: node.http(*put).status == 201, 30, "level 3")
+        with pytest.raises(redis.exceptions.NoPermissionError, match="need the role read"):
+            shop.execute_command("INCRBY", f"shop/{mode}", 2)
+        for form in ("as=number", "as=number&format=range", "as=number&format=json&count=3"):
+            target = f"/api/segment/get/shop%2F{mode}?{form}"
+            refused = node.http("GET", target, None, tokens.bearer("shop"))
+            assert (refused.status, refused.code) == (403, "forbidden"), refused
+        assert len(shop.execute_command("LEAFD.NEXT", f"shop/{mode}", "COUNT", 2)) == 2
+        target = f"/api/segment/get/shop%2F{mode}?as=number"
+        assert node.http("GET", target, None, tokens.bearer("root")).text.strip() == "3"
     entries = node.http("GET", "/api/audit", None, tokens.bearer("root")).json()["entries"]
     # redis-py's incr() is INCRBY.
     refused = [(entry["who"], entry["what"], entry["status"]) for entry in entries

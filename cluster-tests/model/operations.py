@@ -87,6 +87,9 @@ def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number
         return None
     if row.murky and answer.code == "unknown_tag":
         return None
+    numbers = number or (door == "incrby" and count > 1)
+    if row.shape in SECRET and as_ == "shop" and numbers and not row.murky:
+        return expect(answer, {"forbidden", "NOPERM"}, what)
     if key is not None:
         return keyed(run, row, node, as_, key, count, answer, what)
     codes = {"ok"}

@@ -31,6 +31,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/gate.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/share.h"
@@ -61,14 +62,21 @@ enum claim_result {
 static int ids_open(struct conn *conn, const struct id_claim *claim);
 
 /* The ids of a tag with a shape are texts, unless numbers were asked for. False: answered, since
- * the request wants what a text is not. */
+ * the request wants what a text is not, or the number that a secret shape hides. */
 static bool shape_ok(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     const struct shape *shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
     char shown[SHOWN_BYTES];
 
-    if (shape == NULL || claim->number) {
+    if (shape == NULL || (claim->number && !shape->secret)) {
         return true;
+    }
+    if (claim->number) {
+        return gate_may(conn, ROLE_READ) ||
+               reply_error(conn, 403, "forbidden",
+                           "tag %s has a secret shape: the numbers behind its texts need the role "
+                           "read; ask for texts, without as=number and INCRBY",
+                           text_show(claim->name, claim->name_len, shown, sizeof shown));
     }
     claim->text.shape = shape;
     return claim->format == ID_FORMAT_TEXT || claim->format == ID_FORMAT_OTHER ||

@@ -133,7 +133,7 @@ static void fuzz_web(const uint8_t *data, size_t len)
     parser_init(&parser);
     if (web_is_hosts(hosts, &item) && web_is_origins(origins, &item) &&
         parser_head(&parser, head, head_len) == PARSER_DONE) {
-        struct web_request request = {&parser.head, head, true, true};
+        struct web_request request = {&parser.head, head, true, true, true};
 
         /* What is allowed by no list is allowed by any. */
         ASSERT(web_check(&none, &request) != WEB_FINE || web_check(&rules, &request) == WEB_FINE);
