@@ -13,8 +13,6 @@
  */
 #include "http/resp/api/handlers.h"
 
-#include <sys/resource.h>
-
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
@@ -24,6 +22,7 @@
 #include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 #include "src/base/assert.h"
+#include "src/base/process.h"
 #include "src/id/codec/tag.h"
 #include "src/id/snowflake/snowflake_named.h"
 
@@ -138,7 +137,7 @@ static void put_activity(struct buf *text, const struct api *api)
     uint64_t conns = 0;
     uint64_t begun = 0;
     uint64_t replies = 0;
-    struct rusage usage;
+    struct process_figures process;
 
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct conn_counts *counts = &api->loops[i]->conns->counts;
@@ -149,13 +148,13 @@ static void put_activity(struct buf *text, const struct api *api)
             replies += id_count_of(&counts->resp_replies[k]);
         }
     }
-    ASSERT(getrusage(RUSAGE_SELF, &usage) == 0);
+    process_look(&process);
     buf_printf(text,
                "\r\n# Clients\r\nconnected_clients:%llu\r\nblocked_clients:0\r\n"
                "\r\n# Memory\r\nused_memory:%llu\r\n"
                "\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
                "total_commands_processed:%llu\r\n",
-               ull(conns), (unsigned long long)usage.ru_maxrss * 1024, ull(begun), ull(replies));
+               ull(conns), ull(process.resident_bytes), ull(begun), ull(replies));
 }
 
 int handle_info(struct conn *conn)

@@ -247,7 +247,7 @@ static void test_wrong_node_at_the_address(void **state)
     net_node_set_peers(&pair->b, &pair->a, NULL);
     RUN_UNTIL(&pair->world, pair->a.refusals == 1);
     assert_int_equal(pair->a.refused_by, 3);
-    assert_int_equal(pair->a.refused_err, ERR_REFUSED);
+    assert_int_equal(pair->a.refused_err, ERR_CONFLICT);
     assert_false(pair->a.up[3]);
 }
 
@@ -260,7 +260,7 @@ static void test_same_id_twice(void **state)
     net_node_open(&pair->b);
     net_node_set_peer(&pair->a, 3, pair->b.listen_address);
     RUN_UNTIL(&pair->world, pair->a.refusals == 1);
-    assert_int_equal(pair->a.refused_err, ERR_REFUSED);
+    assert_int_equal(pair->a.refused_err, ERR_CONFLICT);
 }
 
 static struct net_presence presence(struct net_node *node, uint64_t peer)
@@ -440,7 +440,7 @@ static void test_open_errors(void **state)
     /* a documentation address (RFC 5737) that is nobody's */
     pair->a.config.listen_address = "192.0.2.1:0";
     assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &pair->a.receiver, &net),
-                     ERR_INVALID);
+                     ERR_NOT_FOUND);
     assert_null(net);
 }
 
