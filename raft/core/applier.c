@@ -268,6 +268,8 @@ void applier_written(struct applier *applier, const struct write *write)
 
 /* --- compaction --- */
 
+#define FIRST_LIST_INDEX 1
+
 /* How many entries up to `upto` stay for followers that are a little late. */
 static uint32_t trailing_entries(const struct applier *applier, const struct entry_log *log,
                                  uint64_t upto)
@@ -296,7 +298,9 @@ static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint6
     return needed < upto && log->bytes < LIMIT_LOG_BYTES ? (uint32_t)(upto + 1 - first) : 0;
 }
 
-/* Enough entries, or, where they are large, enough bytes: the log is held in memory. */
+/* Enough entries, or, where they are large, enough bytes: the log is held in memory. The first list
+ * of members stays while there is nothing else: by it a node knows that it is unborn, and does not
+ * stand for election alone (birth_watch.h). */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
                             bool is_disk_low, uint32_t *ret_trailing)
 {
@@ -304,7 +308,8 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
     uint32_t trailing;
     uint32_t more;
 
-    if (applier->installing || upto <= applier->compacted || entry_log_get(log, upto) == NULL ||
+    if (applier->installing || upto <= FIRST_LIST_INDEX || upto <= applier->compacted ||
+        entry_log_get(log, upto) == NULL ||
         (upto - applier->compacted < applier->config.snapshot_entries &&
          log->bytes < LIMIT_LOG_BYTES && !is_disk_low)) {
         return 0;

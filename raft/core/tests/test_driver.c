@@ -535,6 +535,25 @@ static void test_a_low_disk_gets_back_what_the_log_holds(void **state)
     bench_close(&bench);
 }
 
+/* It is all that an unborn node has, and knows that it is unborn by. */
+static void test_a_low_disk_leaves_the_first_list(void **state)
+{
+    struct bench bench = {.snapshot_entries = 100000};
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench.driver.applier.config.trailing_entries = 0;
+    bench_run(&bench);
+    assert_int_equal(bench.driver.applier.durable.index, 1);
+    assert_int_equal(bench.driver.applier.compacted, 0);
+    bench.disk.low = true;
+    driver_tick(&bench.driver);
+    bench_run(&bench);
+    assert_int_equal(bench.driver.log.first, 1);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_COMPACT), 0);
+    bench_close(&bench);
+}
+
 /* Few entries, but large ones: the log in memory has a bound in bytes as well. */
 static void test_a_log_of_large_entries_is_compacted_by_its_bytes(void **state)
 {
@@ -694,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
         cmocka_unit_test(test_a_low_disk_gets_back_what_the_log_holds),
+        cmocka_unit_test(test_a_low_disk_leaves_the_first_list),
         cmocka_unit_test(test_a_log_of_large_entries_is_compacted_by_its_bytes),
         cmocka_unit_test(test_a_short_log_is_kept_whole),
         cmocka_unit_test(test_transfer_waits_until_the_successor_has_everything),
