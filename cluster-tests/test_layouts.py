@@ -218,8 +218,6 @@ def test_unknown_names_and_what_a_layout_cannot_give(cluster, tag):
     for options in ["format=range", "format=json&count=2", "contiguous=1&count=2", "as=uuid"]:
         answer = node.get(f"/api/snowflake/get/k?layout={tag}&{options}")
         assert (answer.status, answer.code) == (400, "bad_request"), answer
-    answer = node.get(f"/api/segment/get/{tag}?layout={tag}")
-    assert (answer.status, answer.code) == (400, "bad_request"), answer
     make(cluster, f"{tag}n", **{**SECONDS, "sequence_bits": 1})
     answer = node.get(f"/api/snowflake/get/k?layout={tag}n&count=129")
     assert (answer.status, answer.code) == (400, "bad_count"), answer

@@ -14,7 +14,7 @@ from upgrade import can_rise, ends_too_old, exchange, exchange_all, level_of, ra
 from upgrade import wait_can_rise, wait_level
 from wait import wait_until
 
-OWN = 5  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
+OWN = 6  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
 NEXT = OWN + 1  # and of the other one
 
 

@@ -111,7 +111,6 @@ def test_single_id_as_leaf_answers(shared):
         ("count=x", 400, "bad_count"),
         ("format=xml", 400, "bad_request"),
         ("timeout_ms=10001", 400, "bad_request"),
-        ("size=1", 400, "bad_request"),
         ("count=4097&contiguous=1", 409, "not_contiguous"),
     ],
 )

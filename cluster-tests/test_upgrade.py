@@ -2,6 +2,7 @@
 builds it from the commit that src/id/tests/recorded/level-N.commit names (docs/testing.md); where
 there is no history these tests are skipped."""
 
+import hashlib
 import json
 import os
 import re
@@ -60,6 +61,18 @@ def built(level):
 def previous():
     """The leafd of the level before."""
     return built(PREVIOUS)
+
+
+def files_of(directory):
+    """Each file of data with a hash of what is in it; a table of readers holds none."""
+    found = {}
+    for place, _, names in os.walk(directory):
+        for name in names:
+            if "lock" not in name:
+                with open(os.path.join(place, name), "rb") as file:
+                    found[name] = hashlib.sha256(file.read()).hexdigest()
+    assert found
+    return found
 
 
 @pytest.fixture
