@@ -513,7 +513,7 @@ clients-test:
 	@scripts/clients build
 	@scripts/clients test
 	@for those in "not alone" alone; do \
-		workers=$$((4 * $(shell nproc))); [ "$$those" != alone ] || workers=0; \
+		workers=$$(($(shell nproc) + 1)); [ "$$those" != alone ] || workers=0; \
 		LEAFD="$(abspath $(OUT))/leafd" timeout -k 30 $(CONFORMANCE_S) /usr/bin/python3 -m pytest \
 			-q -rs -n $$workers --dist loadgroup -m "$$those" --durations=10 \
 			-p no:cacheprovider clients/conformance $(PYTEST) || { \

@@ -41,6 +41,8 @@ SHAPES = {
 }
 DATED = {"day", "short-day", "berlin"}
 SECRET = {"secret", "keyed"}
+KEYS = 10  # of a keyed one, of which a restore passes over the next
+KEYS_AHEAD = 2
 
 
 def luhn(digits):
@@ -204,7 +206,9 @@ class Model:
             must(numbers[0] >= tag.floor, "below-floor" + kind,
                  f"{where}: {tag.name} gave {numbers[0]}, where all below {tag.floor} is burnt")
         must(numbers[-1] < tag.max or tag.murky, "beyond-max", f"{where}: {numbers[-1]}")
-        if tag.mode == "strict" and node not in tag.behind:
+        # What a node that is behind holds of before the change lies below: the rest is of the log.
+        if tag.mode == "strict" and (node not in tag.behind or
+                                     tag.next is not None and numbers[0] >= tag.next):
             self.took_strict(tag, numbers, where)
         elif tag.mode == "monotonic" and node not in tag.behind:
             must(numbers[0] > tag.highest, "not-monotonic",
@@ -299,6 +303,9 @@ class Model:
             tag.per_node = {}
             tag.behind = set()
             tag.next = tag.left_from = None
+            if tag.shape == "keyed" and tag.key + KEYS_AHEAD < KEYS:
+                tag.key += KEYS_AHEAD
+                tag.max = (tag.key + 1) * 10 ** tag.width()
             tag.floor = tag.top() + 1 if covered and tag.shape not in DATED else 1
             tag.slack = 0
             tag.highest = 0
