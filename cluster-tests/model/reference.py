@@ -228,6 +228,8 @@ class Model:
         if tag.shape in DATED:
             size = 10 ** tag.width()
             must(first // size == last // size, "strict-gap", f"{where}: {numbers}")
+            if tag.next is not None and tag.next % size == 0:  # a period begins with 1
+                tag.next += 1
             if tag.next is not None and first // size > tag.next // size:
                 tag.next, tag.slack = (first // size) * size + 1, 0
         if tag.next is not None:

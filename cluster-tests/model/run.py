@@ -293,10 +293,11 @@ class Campaign:
         plan = Plan(own, random.Random(own).choice(self.sizes))
         return own, plan, open_world(plan)
 
-    def run(self, minutes, find_all):
+    def run(self, minutes, find_all, most):
         coming = self.draw()
         try:
-            while time.monotonic() < self.began + minutes * 60 and (find_all or not self.found):
+            while time.monotonic() < self.began + minutes * 60 and (
+                    find_all or not self.found) and self.sequences < most:
                 (own, plan, world), coming = coming, self.draw()
                 self.sequence(own, plan, world)
         finally:
@@ -325,10 +326,11 @@ class Campaign:
         self.say(f"{violation}\nthe sequence for --replay:\n{printed(least, plan)}")
 
 
-def campaign(seed, minutes, sizes, find_all=False, stream=sys.stdout):
-    """The kinds of what was found; the first ends it, unless all are to be found."""
+def campaign(seed, minutes, sizes, find_all=False, stream=sys.stdout, most=10**9):
+    """The kinds of what was found; the first ends it, unless all are to be found. At most so many
+    sequences."""
     of = Campaign(seed, sizes, stream)
-    of.run(minutes, find_all)
+    of.run(minutes, find_all, most)
     return of.found
 
 
