@@ -552,7 +552,7 @@ check-dashboard:
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
 STAGES  ?= check build unit-asan corpus unit-tsan sim cluster
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster format tidy clean
-## make test                all of the tests below but unit, which unit-asan has, in some 8 minutes
+## make test                all of the tests below but unit, which unit-asan has, in some 18 minutes
 ##                          (STAGES="unit sim")
 test:
 	@scripts/setup test

@@ -45,7 +45,6 @@ tag_serial = itertools.count(1)
 # A shell that starts the tests in the background has them, and so the nodes, ignore it; a node
 # leaves it as it is (src/app/signals.h).
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -18,7 +18,7 @@ from ports import can_bind, take_port
 from wait import wait_until
 
 SCRIPT = os.path.join(ROOT, "scripts", "run-cluster")
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120  # it may have to build first, beside other tests
 STOP_TIMEOUT_S = 30
 
 
