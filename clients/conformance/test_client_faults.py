@@ -211,6 +211,7 @@ def test_nobody_listens(start, line):
     endpoints = ",".join(f"http://127.0.0.1:{port}" for port in ports)
     client = start().open(endpoints=endpoints, deadline_ms=700)
     client.refused(line + last, "unreachable")  # a runtime that loads code has it then
+    before = client.stats()
     failed = client.refused(line + last, "unreachable")
     in_time(client, deadline_ms)
     assert client.took_s > deadline_ms / 1000 - 0.05, "it was given up too early"
@@ -218,7 +219,10 @@ def test_nobody_listens(start, line):
     for port in ports:
         assert f"127.0.0.1:{port}" in failed.message
     # By the rounds of the contract some 2 to 7 rounds of three have their turn.
-    assert 3 <= client.stats()["requests"] + client.stats()["retries"] <= 60
+    # In the second call; one of snowflake may go by what the first one learned.
+    after = client.stats()
+    assert after["requests"] + after["retries"] >= 3
+    assert sum(after[name] - before[name] for name in ("requests", "retries")) <= 60
 
 
 def test_nobody_answers(start, fake):
