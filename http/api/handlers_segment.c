@@ -68,11 +68,11 @@ static bool shape_ok(struct conn *conn, struct id_claim *claim, struct id_tag *t
     const struct shape *shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
     char shown[SHOWN_BYTES];
 
-    if (shape == NULL || (claim->number && !shape->secret)) {
+    if (shape == NULL) {
         return true;
     }
     if (claim->number) {
-        return gate_may(conn, ROLE_READ) ||
+        return !shape->secret || gate_may(conn, ROLE_READ) ||
                reply_error(conn, 403, "forbidden",
                            "tag %s has a secret shape: the numbers behind its texts need the role "
                            "read; ask for texts, without as=number and INCRBY",
@@ -163,7 +163,6 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
         ull(result->detail), claim->count);
 }
 
-/* A refusal of which the state machine told the details. */
 static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uint64_t left,
                             const char *shown)
 {
@@ -186,6 +185,7 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
         ull(left), claim->count);
 }
 
+/* A refusal of which the state machine told the details. */
 static int answer_result(struct conn *conn, struct call *call, const struct strict_result *result)
 {
     const struct id_claim *claim = &call->claim;

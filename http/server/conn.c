@@ -22,8 +22,8 @@
 
 /* A busy connection is idle again after each request. Its timer is moved only when the deadline has
  * become so much too early: by this part of the idle time is it late. */
-#define CONN_KEEPALIVE_S 300 /* as Redis's tcp-keepalive */
 #define IDLE_LATE_PART 64
+#define CONN_KEEPALIVE_S 300 /* as Redis's tcp-keepalive */
 
 /* What serving a request counts for, beside its bytes. */
 #define REQUEST_WORK_BYTES 512
