@@ -156,12 +156,6 @@ $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o \
                   $(foreach layer,raft storage id base,$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
-# The last leafd of the level before, from the history: for the tests of upgrades. Without history
-# there is none, and those tests are skipped.
-.PHONY: previous-level
-previous-level:
-	@scripts/previous-level --build "$(BUILD)"
-
 # Was a run of clients right? See docs/testing.md.
 $(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)

@@ -32,7 +32,6 @@ from cluster import FAST, Cluster  # noqa: E402
 from node import leafd_path, used  # noqa: E402
 from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
-from upgrade import wait_newest  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 DEFAULT_BOUND_S = 60
@@ -236,7 +235,6 @@ def shared_cluster(binary, tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, FAST)
     try:
         cluster.start()
-        wait_newest(cluster)  # while it is new: the first test may kill a node
         yield cluster
     finally:
         cluster.end()

@@ -230,23 +230,11 @@ def wire_of(cluster, proxies):
     return said
 
 
-def wait_newest_level(cluster):
-    """From level 3 on there is TLS alone; a new cluster gets there by itself, at once."""
-
-    def newest(node):
-        status = node.cluster_status()
-        levels = [member["levels"] for member in status["members"]]  # None before it registers
-        return all(levels) and status["level"]["number"] == min(each["max"] for each in levels)
-
-    wait_until(lambda: all(map(newest, cluster.nodes)), 20, "the level is the newest")
-
-
 def test_5_nobody_on_the_wire_can_read_it(make_cluster, proxies, tag):
     cluster = limit_memory(make_cluster(start=False))
     proxies.attach(cluster)
     said = wire_of(cluster, proxies)
     cluster.start()
-    wait_newest_level(cluster)
     with open(cluster.secret_file, "rb") as file:
         secret = file.read().strip()
     for node in cluster.nodes:
@@ -265,7 +253,6 @@ def test_5_nobody_on_the_wire_can_change_it(make_cluster, proxies, tag):
     cluster = limit_memory(make_cluster(start=False))
     proxies.attach(cluster)
     cluster.start()
-    wait_newest_level(cluster)
     assert put_tag(cluster.nodes[0], tag, description="before").status == 201
     for node in cluster.nodes:
         node.expect_log("level=error")
@@ -464,7 +451,6 @@ def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
     """Of 256; another client, here another address, gets one then."""
     cluster = bounded(make_cluster, **{"snowflake-layout": "41+8+12"})
     node = cluster.nodes[0]
-    wait_newest_level(cluster)
     wait_until(lambda: acquire(node, "first").status == 201, 10, "the cluster has a time")
     answers = [acquire(node, f"greedy-{number}", 86_400_000) for number in range(100)]
     refused = [answer for answer in answers if answer.status != 201]
@@ -477,7 +463,6 @@ def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
 def test_11_one_client_cannot_have_all_keys(make_cluster, tag):
     cluster = bounded(make_cluster, **{"strict-keys": 100})
     node = cluster.nodes[0]
-    wait_newest_level(cluster)
     cluster.create_tag(tag, mode="strict")
     target = f"{IDS}/{tag}"
 

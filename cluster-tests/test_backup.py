@@ -15,11 +15,12 @@ from checker import History
 from clockfile import own_clocks
 from cluster import FAST, Cluster
 from load import mixed_load, wait_taken
-from node import leafd_path
+from node import ROOT, leafd_path
 from recovery import done, join_the_rest, place, refused, tags_of, take_backup, tool
 from snowflakes import SPACE, wait_served
 from snowflakes import take as take_snowflakes
-from upgrade import wait_level
+from strict_load import ask
+from upgrade import level_of
 from wait import wait_until
 
 MARGIN = 10_000_000
@@ -193,7 +194,6 @@ def old_cluster_with_shapes(make_cluster, path):
     clocks = own_clocks(cluster)
     clocks[1].set(-26 * 3600)
     cluster.start()
-    wait_level(cluster, 5)
     for name, shape in SHAPES.items():
         mode = "strict" if "year" in shape else "trend"
         answer = node.http("PUT", f"/api/tags/{name}", {"mode": mode, "shape": shape, "step": 10})
@@ -672,12 +672,41 @@ def test_a_file_of_a_newer_version_is_refused(backup):
     path, made, arguments = backup
     data = bytearray(path.read_bytes())
     payload = int.from_bytes(data[20:24], "little")
-    data[32:34] = (2).to_bytes(2, "little")
+    data[32:34] = (3).to_bytes(2, "little")
     data[32 + payload : 36 + payload] = crc32c(data[16 : 32 + payload]).to_bytes(4, "little")
     path.write_bytes(data)
     why = refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
-    assert "written in format 2" in why and "reads format 1" in why
+    assert "written in format 3" in why and "reads format 2" in why
     assert not made.exists()
+
+
+def test_a_backup_of_before_the_levels_began_anew(make_cluster):
+    """As leafd 0.2.0-dev wrote it at its level 6 (fixtures/backup-0.2.0-dev): tags of each mode,
+    with max, date and keys, one of them deleted; a key; a worker id; a layout. Five ids of each
+    were taken."""
+    cluster = make_cluster(1, start=False)
+    node = cluster.nodes[0]
+    shutil.rmtree(node.data_dir, ignore_errors=True)
+    done("restore", os.path.join(ROOT, "cluster-tests", "fixtures", "backup-0.2.0-dev"),
+         "--data-dir", node.data_dir, "--node-id", node.id, "--peer-address", node.peer_address,
+         "--cluster-id", node.settings.get("cluster-id", "leafd"), "--raise-ids", 1000)
+    cluster.start()
+    goes_on = {"plain": "2001", "bounded": "2001", "strict": "1002", "mono": "2001"}
+    for tag, first in goes_on.items():
+        answer = wait_until(lambda t=tag: (a := node.get(f"/api/segment/get/{t}")).status == 200
+                            and a, 30, f"an id of {tag}")
+        assert answer.text.strip() == first, (tag, answer)
+    dated = node.get("/api/segment/get/dated").text
+    assert re.fullmatch(rf"INV-{time.gmtime().tm_year}-\d{{6}}\n?", dated), dated
+    assert dated.strip() > "INV-2026-001005", "an invoice of before again"
+    assert node.get("/api/segment/get/secret").text.startswith("S3")
+    assert node.get("/api/segment/get/gone").status == 404
+    replay = ask(node, "strict", key="k1")
+    assert (replay.status, replay.text.strip()) == (200, "1 1"), replay
+    worker = node.get_json("/api/workers?limit=1024")["workers"][17]
+    assert (worker["name"], worker["state"]) == ("w", "released")
+    assert node.get("/api/layouts/s10").status == 200
+    assert level_of(node) == 1
 
 
 def test_a_restore_without_a_raise_is_refused(backup):
@@ -870,7 +899,6 @@ def test_a_dump_of_all_pages_is_posted_as_it_is(make_cluster, tag, tmp_path):
 def test_a_dump_with_a_date_needs_force(shared, tag):
     """The refusal names the item and the way on, and then the tag goes on where it was."""
     node = shared.nodes[0]
-    wait_level(shared, 4)
     fields = {"mode": "strict", "shape": "X{year}-{id:6}"}
     assert node.http("PUT", f"/api/tags/{tag}", fields).status == 201
     last = take_texts(node, tag, 7)[-1]

@@ -12,7 +12,6 @@ import subprocess
 import pytest
 
 from node import leafd_path
-from upgrade import wait_level
 from wait import wait_until
 
 EXIT_DIVERGED = 79
@@ -54,7 +53,6 @@ def ends_by(cluster, node, tag):
 @pytest.mark.bound(120)
 def test_a_row_that_was_planted_is_named(make_cluster, tag):
     cluster = make_cluster()
-    wait_level(cluster, 3)  # below, nobody else is asked
     first = f"{tag}.a"
     for name in (first, f"{tag}.b"):
         cluster.create_tag(name)

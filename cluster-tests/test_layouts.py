@@ -11,7 +11,6 @@ import redis
 from cluster import FAST
 from resp import connect, open_resp
 from snowflakes import wait_served
-from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
 SONY = {
@@ -173,18 +172,6 @@ def test_a_change_is_audited(cluster, tag):
     assert second["outcome"] == "done" and tag in second["before"], (first, second)
 
 
-def test_no_layout_below_level_four(make_cluster):
-    cluster = make_cluster(settings={**FAST, "upgrade-auto": "false"})
-    answer = put(cluster.nodes[1], "s", preset="sonyflake")
-    assert (answer.status, answer.code) == (409, "level_too_low"), answer
-    assert "needs level 4, and the cluster is at level 1" in answer.json()["message"]
-    for level in [2, 3, 4]:
-        wait_can_rise(cluster.nodes[0])
-        assert raise_level(cluster.nodes[0], level).status == 200
-        wait_level(cluster, level)
-    wait_until(lambda: put(cluster.nodes[1], "s", preset="sonyflake").status == 200, 10, "made")
-
-
 # --- ids ---
 
 
@@ -243,7 +230,6 @@ def test_a_slow_layout_holds_up_no_other(cluster, tag):
 
 def test_the_door_of_redis(make_cluster, tag):
     cluster = open_resp(make_cluster(start=False, size=1)).start()
-    wait_level(cluster, 4)
     wait_served(cluster.nodes)
     make(cluster, tag, preset="sonyflake")
     client = connect(cluster.nodes[0])
@@ -260,7 +246,6 @@ def test_the_door_of_redis(make_cluster, tag):
 @pytest.mark.bound(120)
 def test_no_id_comes_twice_over_restarts_and_a_leader_kill(make_cluster):
     cluster = make_cluster(settings=FAST)
-    wait_level(cluster, 4)
     wait_served(cluster.nodes)
     layouts = {"ten": {"preset": "sonyflake"}, "second": SECONDS, "one": {"preset": "js53"}}
     for name, fields in layouts.items():
@@ -290,7 +275,6 @@ def test_no_id_comes_twice_over_restarts_and_a_leader_kill(make_cluster):
 
 def test_layouts_come_with_a_snapshot_of_a_restart(make_cluster):
     cluster = make_cluster(size=1, settings=FAST)
-    wait_level(cluster, 4)
     before = make(cluster, "s", preset="sonyflake")
     cluster.nodes[0].restart()
     cluster.wait_ready()

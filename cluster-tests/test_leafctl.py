@@ -28,7 +28,6 @@ from leafctl import Leafctl
 from node import ROOT
 from ports import take_port
 from test_doors import Doors, Tokens
-from upgrade import wait_newest
 from wait import wait_until
 
 
@@ -60,7 +59,6 @@ def test_status_is_watched(shared, ctl):
 def test_check_of_a_healthy_cluster(make_cluster, tmp_path):
     cluster = make_cluster()  # of its own: a tag near its max would be a warning
     ctl = leafctl.of(cluster, tmp_path)
-    wait_newest(cluster)
     done = ctl("check", "--all")
     assert "the cluster is healthy" in done.out and "good      quorum" in done.out, done
     assert re.search(r"good      level: level \d+, the newest", done.out), done
@@ -98,7 +96,6 @@ def test_leader_members_level(make_cluster, tmp_path):
     assert ctl("leader", to.id).out == f"node {to.id} leads\n"
     assert ctl("leader", "--json").json == {"leader_id": to.id}
     assert ctl("leader", 9, code=4).err.count("unknown_member") == 1
-    wait_newest(cluster)
     assert re.fullmatch(r"level \d+, the newest that the nodes speak\n", ctl("level").out)
     assert "409" in ctl("level", "raise", code=76).err
 

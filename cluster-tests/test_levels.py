@@ -6,15 +6,17 @@ import os
 
 import pytest
 
-from checker import History
 from cluster import FAST
-from load import mixed_load, wait_taken
+from every_kind import EveryKind
 from node import leafd_path
-from upgrade import can_rise, ends_too_old, exchange, exchange_all, level_of, raise_level
-from upgrade import wait_can_rise, wait_level
+from ports import take_port
+from recovery import check_same_state
+from test_membership import take_out, wait_shown, wait_voters
+from upgrade import can_rise, come_back, ends_too_old, exchange, exchange_all, level_of
+from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
-OWN = 6  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
+OWN = 1  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
 NEXT = OWN + 1  # and of the other one
 
 
@@ -35,12 +37,8 @@ def by_itself(hold_ms):
 
 
 def started(make_cluster, settings):
-    """A cluster at the newest level of this build: by itself, or by hand."""
+    """A cluster at the newest level of this build."""
     cluster = make_cluster(settings=settings)
-    if settings.get("upgrade-auto") == "false":
-        for level in range(2, OWN + 1):
-            wait_can_rise(cluster.nodes[0])
-            assert raise_level(cluster.nodes[0], level).status == 200
     wait_level(cluster, OWN)
     return cluster
 
@@ -53,28 +51,66 @@ def upgrade_all(cluster):
     exchange_all(cluster, next_leafd())
 
 
-@pytest.mark.bound(120)
-def test_up_and_back_and_up_under_load_and_the_level_by_hand(make_cluster, tag):
+def guest(cluster, node_id, binary):
+    """One more member, for a while."""
+    node = cluster.newcomer(node_id, *cluster.nodes)
+    node.binary = binary
+    node.start().wait_ready()
+    wait_voters(cluster, {n.id for n in cluster.nodes})
+    return node
+
+
+def take_leave(cluster, node):
+    take_out(cluster, node, cluster.others(node)[0])
+    wait_voters(cluster, {n.id for n in cluster.nodes})
+
+
+def move(cluster, node, binary):
+    """Exchange it, and have it live at another address."""
+    node.stop()
+    before = node.peer_address
+    node.peer_port = take_port()
+    node.members = node.members.replace(before, node.peer_address)
+    come_back(cluster, node, binary)
+    wait_shown(cluster, node, node.peer_address)
+
+
+@pytest.mark.bound(180)
+def test_up_and_back_and_up_and_the_level_under_load_of_every_kind(make_cluster, recorder):
+    """In each mixture the states of all nodes are the same, to the row."""
     cluster = started(make_cluster, by_hand())
-    old = leafd_path()
-    cluster.create_tag(tag)
-    history = History()
-    with mixed_load(cluster, history, tag) as load:
-        for node in cluster.nodes:
-            exchange(cluster, node, next_leafd())
-            wait_taken(load, 2_000)
+    old, new = leafd_path(), next_leafd()
+    every = EveryKind(cluster, recorder)
+    first, second, third = cluster.nodes
+    with every.load():
+        exchange(cluster, first, new)
+        every.wait_more()
+        visitor = guest(cluster, 4, new)
+        exchange(cluster, second, new)
+        every.wait_more()
+        take_leave(cluster, visitor)
+    check_same_state(cluster.nodes)  # two new ones and an old one
+    with every.load():
+        exchange(cluster, third, new)
+        every.wait_more()
         for node in cluster.nodes:
             exchange(cluster, node, old)
-            wait_taken(load, 2_000)
-        upgrade_all(cluster)
-        wait_can_rise(cluster.nodes[0])
-        assert level_of(cluster.nodes[0]) == OWN
+        every.wait_more()
+        take_leave(cluster, guest(cluster, 5, old))
+    check_same_state(cluster.nodes)
+    with every.load():
+        exchange(cluster, first, new)
+        move(cluster, second, new)
+        exchange(cluster, third, new)
+        every.wait_more()
+        wait_can_rise(first)
+        assert level_of(first) == OWN
         response = raise_level(cluster.followers()[0], NEXT)
-        assert response.status == 200, response
-        assert response.json()["status"] == "done"
+        assert response.status == 200 and response.json()["status"] == "done", response
         wait_level(cluster, NEXT)
-        wait_taken(load, 5_000)
-    cluster.wait_applied()
+        every.wait_more()
+    check_same_state(cluster.nodes)
+    every.check()
     digests_agree(cluster)
 
 

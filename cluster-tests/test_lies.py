@@ -24,7 +24,6 @@ from liar import (
     store_id_of,
     vote_request,
 )
-from upgrade import wait_level
 from wait import WaitTimeout, wait_until, within
 
 JUMP = 2**32
@@ -182,7 +181,6 @@ def test_a_false_member_that_leads(make_cluster, tag):
     """It says a digest that nobody has, and another entry than the committed one: the others ask
     each other, none ends, and both go on."""
     cluster = make_cluster()
-    wait_level(cluster, 3)  # below, nobody else is asked
     cluster.create_tag(tag)
     lost = cluster.followers()[0]
     victims = cluster.others(lost)

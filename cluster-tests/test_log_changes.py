@@ -10,7 +10,6 @@ from client import once
 from wait import wait_until
 from workers import acquired, release
 
-from test_attacks import wait_newest_level
 
 SETTINGS = {**FAST, "snowflake-workers": 1, "raft-catch-up-ms": 1000}
 
@@ -27,7 +26,6 @@ def starts_of(nodes):
 @pytest.fixture(name="trio")
 def trio_fixture(make_cluster):
     cluster = make_cluster(3, SETTINGS)
-    wait_newest_level(cluster)
     return cluster
 
 

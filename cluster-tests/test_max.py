@@ -6,7 +6,6 @@ import pytest
 from checker import History
 from cluster import FAST
 from drain import drain
-from upgrade import wait_level
 from wait import wait_until
 
 JS_MAX = 2**53 - 1
@@ -20,15 +19,8 @@ def shown(node, tag):
     return node.get_json(f"/api/tags/{tag}")
 
 
-def test_a_new_cluster_takes_the_newest_level_at_once(make_cluster):
-    """Nobody could go back to anything: it does not wait for upgrade.hold-ms."""
-    cluster = make_cluster()
-    wait_level(cluster, 2)
-
-
 def test_ids_stay_below_the_max_on_all_nodes(make_cluster, tag):
     cluster = make_cluster()
-    wait_level(cluster, 2)
     made = put(cluster.nodes[0], tag, max=101, step=30)
     assert made.status == 201 and made.json()["max"] == "101", made
     history = History()
@@ -59,7 +51,6 @@ def test_ids_stay_below_the_max_on_all_nodes(make_cluster, tag):
 
 def test_strict_ids_stay_below_the_max(make_cluster, tag):
     cluster = make_cluster()
-    wait_level(cluster, 2)
     node = cluster.nodes[0]
     assert put(node, tag, force=True, max=JS_MAX, max_id=JS_MAX - 3, mode="strict").status == 201
     wait_until(lambda: not shown(node, tag)["changing"], 10, "strict")
@@ -77,7 +68,6 @@ def test_a_max_comes_along_in_a_dump_and_a_snapshot(make_cluster, tag):
     cluster = make_cluster(
         settings={**FAST, "raft-snapshot-entries": 20, "raft-trailing-entries": 0}
     )
-    wait_level(cluster, 2)
     leader = cluster.leader()
     away = cluster.followers()[0]
     away.stop()
@@ -89,23 +79,8 @@ def test_a_max_comes_along_in_a_dump_and_a_snapshot(make_cluster, tag):
     assert shown(away, tag)["max"] == "5000"
     dump = leader.get("/api/tags?limit=1000").body
     other = make_cluster()
-    wait_level(other, 2)
     assert other.nodes[0].http("POST", "/api/tags", dump).status == 200
     assert shown(other.nodes[1], tag)["max"] == "5000"
-
-
-def test_a_max_before_its_level_is_refused(make_cluster, tag):
-    cluster = make_cluster(settings={**FAST, "upgrade-auto": "false"})
-    for node in cluster.nodes:
-        refused = put(node, tag, max=JS_MAX)
-        assert (refused.status, refused.code) == (409, "level_too_low"), refused
-        assert "needs level 2" in refused.json()["message"]
-        assert node.get(f"/api/tags/{tag}").status == 404
-    assert put(cluster.nodes[0], tag).status == 201
-    raised = cluster.nodes[1].http("POST", "/api/cluster/level?timeout_ms=10000", {"level": 2})
-    assert raised.status == 200, raised
-    wait_level(cluster, 2)
-    assert put(cluster.nodes[2], tag, max=JS_MAX).status == 200
 
 
 @pytest.mark.parametrize("value", ["0", 0, -1, "x", 2**63, 1.5, True, None])

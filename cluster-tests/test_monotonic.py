@@ -8,14 +8,12 @@ import pytest
 
 from client import ConnectionLost, ProtocolError, parse_ids
 from strict_load import ask, take, target
-from test_max import wait_level
 from wait import wait_until
 
 CLIENTS = 12
 
 
 def make_monotonic(cluster, tag, **fields):
-    wait_level(cluster, 4)
     cluster.create_tag(tag, mode="monotonic", **fields)
 
 

@@ -14,24 +14,21 @@ from strict_load import Axes, StrictLoad, ask, key_header, take
 from test_give_back import stop
 from test_mode_change import hold_segments, row_of, set_mode
 from test_strict_faults import NO_ANSWER, kill_leader, leader_cut_off
-from upgrade import wait_level
 from wait import wait_until
 
-LEVEL = 4  # that brings them
 SHORT = {"step": 2, "max_step": 3}
 CLIENTS = 36
 
 
 @pytest.fixture
 def make_mono(make_cluster):
-    """A cluster whose level has risen to where there are monotonic tags."""
+    """A cluster, behind proxies if there are any."""
 
     def make(settings=None, proxies=None, size=3):
         cluster = make_cluster(size=size, settings=settings, start=False)
         if proxies is not None:
             proxies.attach(cluster)
         cluster.start()
-        wait_level(cluster, LEVEL)
         return cluster
 
     return make

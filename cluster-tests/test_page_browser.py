@@ -12,7 +12,6 @@ import pytest
 
 from client import Connection, get_bytes, tag_path
 from cluster import FAST, Cluster
-from test_max import wait_level
 from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
 
 if not os.environ.get("LEAFD_PAGE_TEST"):
@@ -68,7 +67,6 @@ def world_fixture(binary, tmp_path_factory):  # pylint: disable=unused-argument
     cluster = Cluster(tmp_path_factory.mktemp("page"), 3, FAST).start()
     takers = None
     try:
-        wait_level(cluster, 5)
         for tag, fields in TAGS.items():
             cluster.create_tag(tag, **fields)
         layout = cluster.leader().http("PUT", "/api/layouts/sony", {"preset": "sonyflake"})

@@ -23,7 +23,6 @@ from node import ROOT, leafd_path, take  # noqa: E402
 from ports import take_port  # noqa: E402
 from resp import add_resp_clients, connect, open_resp  # noqa: E402
 from test_doors import Tokens  # noqa: E402
-from test_max import wait_level  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 needs_cli = pytest.mark.skipif(shutil.which("redis-cli") is None,
@@ -228,7 +227,6 @@ def test_the_leader_is_killed(start, tag):
 def test_ids_rise_over_nodes_and_doors(start, tag, mode):
     """Dense, one after the other, whoever is asked; monotonic ones while one node leads."""
     cluster = start(3)
-    wait_level(cluster, 4)
     cluster.create_tag(tag, mode=mode)
     clients = [connect(node) for node in cluster.nodes]
     for first in range(1, 61, 6):

@@ -10,7 +10,6 @@ import time
 
 from clockfile import own_clocks
 from cluster import FAST
-from test_max import wait_level
 from wait import wait_until
 
 NEW_YEAR_2031_IN_TOKYO = 1924959600
@@ -36,7 +35,6 @@ def decoded(node, tag, text):
 
 def test_every_node_writes_the_same_texts(make_cluster):
     cluster = make_cluster()
-    wait_level(cluster, 3)
     make(cluster.nodes[0], "inv", mode="strict", shape="INV-{id:6}{luhn}")
     make(cluster.nodes[1], "c", shape="{secret36:8}")
     strict, secret, numbers = [], [], []
@@ -59,7 +57,6 @@ def test_every_node_writes_the_same_texts(make_cluster):
 
 def test_a_shape_lives_through_a_restart_and_a_deletion(make_cluster):
     cluster = make_cluster()
-    wait_level(cluster, 3)
     node = cluster.nodes[0]
     make(node, "c", shape="{secret36:8}{mod97}")
     before = texts(node, "c", 5)
@@ -82,7 +79,6 @@ def test_a_node_that_comes_by_a_snapshot_writes_the_same(make_cluster):
     cluster = make_cluster(
         settings={**FAST, "raft-snapshot-entries": 20, "raft-trailing-entries": 0}
     )
-    wait_level(cluster, 3)
     leader = cluster.leader()
     away = cluster.followers()[0]
     away.stop()
@@ -116,7 +112,6 @@ def test_the_year_begins_anew(make_cluster):
 
     set_clocks(3600)
     cluster.start()
-    wait_level(cluster, 4)
     wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
     make(cluster.nodes[0], "inv", mode="strict", shape="INV-{year@Asia/Tokyo}-{id:5}")
     taken = [text for node in cluster.nodes for text in texts(node, "inv", 2)]
@@ -152,7 +147,6 @@ def next_day():
 
 def test_a_date_that_may_not_be(make_cluster):
     cluster = make_cluster(1)
-    wait_level(cluster, 4)
     node = cluster.nodes[0]
     for shape, why in [("{year@Europe/Nowhere}{id:6}", "database (tzdata) has no Europe/Nowhere"),
                        ("{year@posix/UTC}{id:6}", "no zone that is the same on all machines"),
@@ -194,7 +188,6 @@ def test_a_zone_that_one_node_does_not_have(make_cluster):
     cluster = make_cluster(start=False)
     cluster.nodes[2].prefix = ["env", "TZDIR=/nonexistent"]
     cluster.start()
-    wait_level(cluster, 4)
     for number in range(2):
         leader = cluster.leader()
         bare = leader is cluster.nodes[2]
@@ -228,7 +221,6 @@ def test_a_key_is_changed_while_ids_are_taken(make_cluster):
     """By every node, in every mode: no request fails, no text comes twice, each is by the key that
     it names, and ids that rise in their mode go on from key to key."""
     cluster = make_cluster()
-    wait_level(cluster, 5)
     modes = ("trend", "strict", "monotonic")
     for mode in modes:
         made = make(cluster.nodes[0], mode, mode=mode, step=100, shape="A{key}-{secret36:8}")
@@ -269,7 +261,6 @@ def test_a_key_is_changed_while_ids_are_taken(make_cluster):
 
 def test_a_late_repeat_changes_no_key(make_cluster):
     cluster = make_cluster()
-    wait_level(cluster, 5)
     node = cluster.nodes[0]
     make(node, "c", mode="strict", shape="{key}{secret:9}")
     first = texts(node, "c", 3)
@@ -302,7 +293,6 @@ def test_a_list_that_no_entry_of_the_log_holds(make_cluster):
     """10,000 tags with the longest names, descriptions and shapes: a body that is allowed, and a
     command that is not. It is refused, and the node lives."""
     cluster = make_cluster()
-    wait_level(cluster, 5)
     shape = "s" * 32 + "{secret36:11}" + "t" * 32 + "{mod97}" + "u" * 32
     longest = [{"tag": f"{number:0128}", "description": "d" * 256, "shape": shape}
                for number in range(10_000)]

@@ -10,7 +10,7 @@ import pytest
 from attacker import ask_from
 from client import once
 from cluster import FAST
-from test_attacks import JSON, wait_newest_level
+from test_attacks import JSON
 from test_doors import Tokens
 from snowflakes import wait_served
 from test_examples import PROGRAM
@@ -25,7 +25,6 @@ HOUR_MS = 3_600_000
 @pytest.fixture(name="trio")
 def trio_fixture(make_cluster):
     cluster = make_cluster(3, FEW)
-    wait_newest_level(cluster)
     cluster.create_tag("s", mode="strict")
     wait_served(cluster.nodes)
     return cluster
@@ -154,11 +153,7 @@ def test_two_tenants(make_cluster, tmp_path):
         return once(node.address, method, path, body,
                     {"Host": "127.0.0.1", **tokens.bearer(who), **headers})
 
-    def level(node):
-        return ask("root", node, "GET", "/version").json()["level"]
-
     first, second, third = cluster.nodes
-    wait_until(lambda: min(map(level, cluster.nodes)) >= 6, 20, "the newest level")
     for tag, mode in ("strict", "strict"), ("mono", "monotonic"):
         assert ask("root", first, "PUT", f"/api/tags/{tag}", {"mode": mode}).status == 201
     grant = wait_until(lambda: (a := ask("blue", first, "POST", "/api/workers", {

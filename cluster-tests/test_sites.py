@@ -9,7 +9,6 @@ from checker import History
 from client import tag_path
 from drain import drain
 from load import Load, wait_all_serve, wait_taken
-from test_max import wait_level
 
 ONE_WAY_MS = 20
 ROUND_TRIP_S = 2 * ONE_WAY_MS / 1000
@@ -66,7 +65,6 @@ def make_two(make_cluster, size):
     old, new = make_cluster(size), make_cluster(1, start=False)
     new.nodes[0].id = 11
     new.set_members({11: new.nodes[0].peer_address})
-    wait_level(old, 2)  # which knows max
     return old, new.start()
 
 

@@ -11,7 +11,6 @@ from wait import wait_until
 
 MIB = 1 << 20
 BODY_BYTES = 8 * MIB
-LEVEL_OF_FORCE = 3
 
 
 def high_water(node):
@@ -60,9 +59,6 @@ def test_a_large_body_of_json_takes_little_memory(make_cluster, target):
 
 def test_only_force_uses_up_a_tag(shared, tag):
     node = shared.nodes[0]
-    wait_until(
-        lambda: metric(node, "leafd_level") >= LEVEL_OF_FORCE, 15, "the level that brings it"
-    )
     shared.create_tag(tag)
     for max_id, why in ((2**63 - 1, "jump of more than 281474976710656"), (2**48 + 2, "jump")):
         for method, target, body in (

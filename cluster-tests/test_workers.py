@@ -13,7 +13,6 @@ from checker import History
 from client import get_bytes
 from cluster import FAST
 from snowflakes import SPACE, decode, parse, refusal, take, target, wait_served
-from upgrade import wait_newest
 from wait import wait_until
 from workers import GRANT, acquire, acquired, release, renew
 
@@ -344,7 +343,6 @@ def test_too_far_ahead(shared, name):
 def test_survives_kills(make_cluster, name):
     cluster = make_cluster()
     wait_served(cluster.nodes)
-    wait_newest(cluster)
     leader = cluster.leader()
     kept = acquired(leader, name + "/kept", 60_000)
     gone = acquired(leader, name + "/gone", 60_000)
@@ -378,7 +376,6 @@ def test_repeated_through_an_election(make_cluster, name):
     never overlap, whatever was answered."""
     cluster = make_cluster()
     wait_served(cluster.nodes)
-    wait_newest(cluster)
     leader = cluster.leader()
     grants, faults, stop = [], [], threading.Event()
 
@@ -554,7 +551,6 @@ def test_all_worker_ids_are_held(make_cluster, name):
     """1,100 clients for 1,024 worker ids, three of which are the nodes' own."""
     cluster = make_cluster(settings={**FAST, "quota-workers-percent": 100})
     wait_served(cluster.nodes)
-    wait_newest(cluster)
     cluster.leader()
 
     def one(number):

@@ -1,30 +1,11 @@
 """Upgrades as an operator does them: leafds of other ages, node by node, and the level
 (docs/versions.md)."""
 
-import os
-import subprocess
-
-from node import ROOT
 from wait import wait_until
 
 LEVEL = "/api/cluster/level"
 TOO_OLD_EXIT = 65
 TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
-BUILD_S = 300
-
-
-def previous_level(level):
-    """(leafd of that level's last commit, None), or (None, why there is none)."""
-    run = subprocess.run(
-        [os.path.join(ROOT, "scripts", "previous-level"), str(level)],
-        capture_output=True,
-        text=True,
-        timeout=BUILD_S,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    said = run.stdout.splitlines()[-1]
-    return (None, said) if said.startswith("skipped: ") else (said, None)
 
 
 def level_of(node):
@@ -32,17 +13,12 @@ def level_of(node):
 
 
 def wait_level(cluster, level, timeout=20.0):
-    """The level is in force; a new cluster goes on to the newest one by itself."""
+    """The level is in force on all nodes."""
     wait_until(
         lambda: all(level_of(node) >= level for node in cluster.running()),
         timeout,
         f"level {level} on all nodes",
     )
-
-
-def wait_newest(cluster):
-    """The newest level that the nodes speak is in force; for a cluster of one leafd."""
-    wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])
 
 
 def exchange(cluster, node, binary):

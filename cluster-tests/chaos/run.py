@@ -43,12 +43,11 @@ from chaos.report import write_report  # noqa: E402
 from clockfile import LIBRARY, ClockFile, find_libraries, remove_leftovers  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from node import ROOT, Node, leafd_path  # noqa: E402
-from wait import WaitTimeout, wait_until, within  # noqa: E402
+from wait import WaitTimeout, within  # noqa: E402
 
 IN_NAMESPACE = "LEAFD_CHAOS_NAMESPACE"
 PROGRESS_S = 10
 AGREE_S = 10.0
-LEVEL_S = 10.0  # a new cluster raises its level by itself, one after the other
 DEFAULT_ELECTION_MS = 1000
 FAR = 1 << 62
 
@@ -161,26 +160,12 @@ class Run:
         answer = node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "strict"})
         if answer.status == 201:
             found.add("strict")
-        if self.is_monotonic(node):
+        if node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "monotonic"}).status == 200:
             found.add("monotonic")
         answer = node.http("POST", "/api/cluster/leader", {"id": 0})
         if answer.code not in ("no_route", "method_not_allowed"):
             found |= {"transfer", "members"}
         return found
-
-    def is_monotonic(self, node):
-        """Does it know monotonic tags, once the level of a new cluster has risen to its own?"""
-        answers = []
-
-        def knows():
-            answers.append(node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "monotonic"}))
-            return answers[-1].status == 200 or answers[-1].code != "level_too_low"
-
-        try:
-            wait_until(knows, LEVEL_S, "a level that is no longer too low")
-        except WaitTimeout:
-            say("the level is too low for monotonic tags: the run goes without")
-        return answers[-1].status == 200
 
     def make_tags(self):
         node = self.cluster.nodes[0]

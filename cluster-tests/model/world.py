@@ -95,7 +95,6 @@ class World:
 
     def wait(self):
         self.cluster.wait_ready(WAIT_S)
-        self.wait_level()
         wait_until(self.has_time, WAIT_S, "the log has a time")
 
     def wait_level(self):

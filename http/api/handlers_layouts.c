@@ -93,22 +93,6 @@ int handle_layouts_list(struct conn *conn)
 
 /* --- changes --- */
 
-static bool level_is_too_low(struct conn *conn)
-{
-    unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
-    unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
-    unsigned since = command_since(COMMAND_LAYOUT_PUT);
-
-    if (level >= since) {
-        return false;
-    }
-    (void)reply_error(conn, 409, "level_too_low",
-                      "a named layout needs level %u, and the cluster is at level %u: GET "
-                      "/api/cluster/level says who is in the way",
-                      since, level);
-    return true;
-}
-
 static int fail_put(struct conn *conn, const struct layout_row *row, int status)
 {
     switch (status) {
@@ -210,7 +194,7 @@ int handle_layout_put(struct conn *conn)
     if (body == NULL) {
         return ANSWERED;
     }
-    if (read_layout(conn, fields, &row.layout) && !level_is_too_low(conn)) {
+    if (read_layout(conn, fields, &row.layout)) {
         call = call_new(ID_REQUEST_COMMAND, put_cb);
         call->layout = row;
         command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
@@ -241,7 +225,7 @@ int handle_layout_delete(struct conn *conn)
     size_t len;
     const char *name = path_name(conn, &len);
 
-    if (name == NULL || !request_options(conn, NULL, 0) || level_is_too_low(conn)) {
+    if (name == NULL || !request_options(conn, NULL, 0)) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, delete_cb);

@@ -261,106 +261,10 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-/* What a later level brought to forms that earlier ones have. */
-struct news {
-    const char *what; /* NULL: nothing */
-    unsigned since;
-};
-
-/* The latest that the put needs. */
-static struct news new_in_put(const struct tag_put *put)
-{
-    bool has_shape = (put->fields & TAG_FIELD_SHAPE) != 0;
-    const struct tag_row shaped = {.shape = put->shape,
-                                   .shape_len = has_shape ? put->shape_len : 0};
-
-    if (tag_is_rekeyable(&shaped)) {
-        return (struct news){"a shape with {key}", command_since(COMMAND_TAGS_PUT_REKEYED)};
-    }
-    if ((put->fields & TAG_FIELD_MODE) != 0 && put->mode == TAG_MODE_MONOTONIC) {
-        return (struct news){"mode=monotonic", command_since(COMMAND_WINDOW)};
-    }
-    if (tag_is_dated(&shaped)) {
-        return (struct news){"a shape with a date", command_since(COMMAND_STRICT_DATED)};
-    }
-    return (struct news){NULL, LEVEL_FIRST};
-}
-
-/* Of the first item that needs more than this level. */
-static struct news new_in_items(const struct buf *data, unsigned level)
-{
-    struct news found = {NULL, LEVEL_FIRST};
-    struct command command;
-    struct tag_put put;
-
-    if (command_read(data->data, data->len, &command) != 0) {
-        return found;
-    }
-    while (found.since <= level && command_next(&command.list, &put)) {
-        found = new_in_put(&put);
-    }
-    return found;
-}
-
-/* What a later level brought is not proposed before it is in force. True: the reply is made. */
-static bool refuse_above_level(struct conn *conn, const struct buf *command)
-{
-    unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
-    unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
-    unsigned since = command_since(command->data[1]);
-    struct news item = {NULL, LEVEL_FIRST};
-
-    if (since <= level && level < command_since(COMMAND_TAGS_PUT_REKEYED)) {
-        item = new_in_items(command, level);
-    }
-    if (since <= level && item.since <= level) {
-        return false;
-    }
-    (void)reply_error(conn, 409, "level_too_low",
-                      "%s needs level %u, and the cluster is at level %u: GET /api/cluster/level "
-                      "says who is in the way",
-                      item.since > level                             ? item.what
-                      : command->data[1] == COMMAND_TAGS_PUT_REKEYED ? "key"
-                      : command->data[1] == COMMAND_TAGS_PUT_SHAPED  ? "shape"
-                                                                     : "max",
-                      item.since > level ? item.since : since, level);
-    return true;
-}
-
-/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at:
- * that it leaves ids. True: the reply is made. */
-static bool refuse_without_force(struct conn *conn, const struct buf *data)
-{
-    struct command command;
-    struct tag_put put;
-
-    if (atomic_load(&api_loop(conn)->backend->health->level) >= 3 ||
-        command_read(data->data, data->len, &command) != 0 || command.list.force) {
-        return false;
-    }
-    while (command_next(&command.list, &put)) {
-        bool bounded = (put.fields & TAG_FIELD_MAX) != 0 && put.max > 0;
-        uint64_t bound = bounded ? put.max : TAG_MAX_ID_END;
-
-        if ((put.fields & TAG_FIELD_MAX_ID) != 0 && put.max_id > TAG_DEFAULT_MAX_ID &&
-            put.max_id <= bound && bound - put.max_id < LIMIT_MAX_ID_LEFT) {
-            (void)reply_error(conn, 409, "needs_force",
-                              "max_id=%llu leaves %llu ids below %llu, less than %d (force=1 does "
-                              "it)",
-                              ull(put.max_id), ull(bound - put.max_id), ull(bound),
-                              LIMIT_MAX_ID_LEFT);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The command is whole: propose it. */
 static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
-    if (refuse_above_level(conn, &call->request.payload) ||
-        !may_put(conn, &call->request.payload) ||
-        refuse_without_force(conn, &call->request.payload)) {
+    if (!may_put(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
     }

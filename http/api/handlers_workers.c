@@ -226,15 +226,6 @@ static bool force_ok(struct conn *conn, const struct param *force)
     return true;
 }
 
-static enum command_type acquire_type(const struct api_loop *loop)
-{
-    if (share_counts(loop, COMMAND_WORKER_ACQUIRE_BY)) {
-        return COMMAND_WORKER_ACQUIRE_BY;
-    }
-    return share_counts(loop, COMMAND_WORKER_ACQUIRE_FOR) ? COMMAND_WORKER_ACQUIRE_FOR
-                                                          : COMMAND_WORKER_ACQUIRE;
-}
-
 int handle_worker_acquire(struct conn *conn)
 {
     struct param force = OPTION_FLAG("force");
@@ -276,7 +267,7 @@ int handle_worker_acquire(struct conn *conn)
         call = change_new(201);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
-        command_put(&call->request.payload, acquire_type(loop), &acquire);
+        command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
         (void)audited_look_at_worker(conn, call, acquire.worker_id);
     }
     json_decref(body);
@@ -317,10 +308,7 @@ int handle_worker_renew(struct conn *conn)
         .kind = WORKER_CLIENT,
         .client = share_of(conn).client,
     };
-    command_put(&call->request.payload,
-                share_counts(api_loop(conn), COMMAND_WORKER_RENEW_BY) ? COMMAND_WORKER_RENEW_BY
-                                                                      : COMMAND_WORKER_RENEW,
-                &call->worker);
+    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
     return call_submit(conn, call);
 }
 
@@ -376,10 +364,7 @@ int handle_worker_release(struct conn *conn)
     release.worker_id = (uint16_t)id;
     call = change_new(204);
     call->worker.worker_id = release.worker_id;
-    command_put(&call->request.payload,
-                share_counts(api_loop(conn), COMMAND_WORKER_RELEASE_BY) ? COMMAND_WORKER_RELEASE_BY
-                                                                        : COMMAND_WORKER_RELEASE,
-                &release);
+    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
     return call_submit(conn, call);
 }
 

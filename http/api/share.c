@@ -46,17 +46,9 @@ struct share share_of(struct conn *conn)
         share.keys = identity->quotas.keys;
         share.workers = identity->quotas.workers;
     }
-    if (share_counts(api_loop(conn), COMMAND_WORKER_ACQUIRE_BY)) {
-        share.client = (share.client & ~UINT64_C(1)) | is_named;
-    }
+    share.client = (share.client & ~UINT64_C(1)) | is_named;
     share.client += share.client <= 1 ? 2 : 0; /* that would be nobody */
     return share;
-}
-
-bool share_counts(const struct api_loop *loop, enum command_type type)
-{
-    return atomic_load_explicit(&loop->backend->health->level, memory_order_relaxed) >=
-           command_since((int)type);
 }
 
 int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_t most)

@@ -11,7 +11,7 @@
  * (worker.h, command.h); where it says ERR_SHARE, share_refuse() tells the client, the audit and
  * the metrics.
  *
- * Failure modes: below the level that brought it nothing counts. Thread: the loop's.
+ * Failure modes: none. Thread: the loop's.
  */
 #ifndef LEAFD_HTTP_API_SHARE_H
 #define LEAFD_HTTP_API_SHARE_H
@@ -19,15 +19,12 @@
 #include "http/api/context.h"
 
 struct share {
-    uint64_t client;  /* > 1. From level 6 on its lowest bit says if it has a name (worker.h) */
+    uint64_t client;  /* > 1; its lowest bit says if it has a name (worker.h) */
     uint32_t keys;    /* that its line of the tokens file allows; 0: as the settings say */
     uint32_t workers; /* the same */
 };
 
 struct share share_of(struct conn *conn);
-
-/* Does the level in force know this command? */
-bool share_counts(const struct api_loop *loop, enum command_type type);
 
 enum share_kind { SHARE_KEYS, SHARE_WORKERS };
 

@@ -12,20 +12,11 @@
 
 #define STEP_DONE 1
 
-static void restart(struct tag_bulk *bulk, enum command_type type)
-{
-    tag_json_begin(bulk->command, type, &bulk->head);
-    bulk->at = 0;
-    bulk->count = 0;
-    bulk->pages = 0;
-    bulk->state = TAG_BULK_BEGIN;
-}
-
 void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
                     const struct command_list *head, struct buf *command)
 {
-    *bulk = (struct tag_bulk){.text = body, .len = len, .head = *head, .command = command};
-    restart(bulk, COMMAND_TAGS_PUT);
+    *bulk = (struct tag_bulk){.text = body, .len = len, .command = command};
+    command_put(command, COMMAND_TAGS_PUT, head);
 }
 
 /* --- faults --- */
@@ -97,7 +88,7 @@ static json_t *take_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
     return value;
 }
 
-/* One tag more. ERR_NEWER as tag_json_add(). */
+/* One tag more. */
 static int add(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
 {
     static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
@@ -403,11 +394,6 @@ int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done, struct bo
 
     while (rv == 0 && bulk->at - from < bytes) {
         rv = step(bulk, ret_fault);
-        if (rv == ERR_NEWER) { /* a max, say: all is read anew into a command that can say it */
-            restart(bulk, tag_json_wider(bulk->command->data[1]));
-            from = 0;
-            rv = 0;
-        }
     }
     *ret_done = rv == STEP_DONE;
     if (*ret_done) {

@@ -129,15 +129,6 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     return 0;
 }
 
-/* Fields that this form of a put cannot say. */
-static unsigned needed_for(int type)
-{
-    return type == COMMAND_TAGS_PUT           ? TAG_FIELD_MAX | TAG_FIELD_SHAPE | TAG_FIELD_KEY
-           : type == COMMAND_TAGS_PUT_BOUNDED ? TAG_FIELD_SHAPE | TAG_FIELD_KEY
-           : type == COMMAND_TAGS_PUT_SHAPED  ? TAG_FIELD_KEY
-                                              : 0;
-}
-
 /* The shape of the put with a key behind it, in these bytes. */
 static void draw_key(struct tag_put *put, char shape[TAG_SHAPE_BYTES_MAX])
 {
@@ -160,9 +151,6 @@ int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *
     if (rv != 0) {
         return rv;
     }
-    if ((put.fields & needed_for(command->data[1])) != 0) {
-        return ERR_NEWER;
-    }
     if (secret) {
         draw_key(&put, shape);
     }
@@ -171,14 +159,8 @@ int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *
         put.key = key;
         put.key_len = sizeof key;
     }
-    command_item_put(command, command->data[1], &put);
+    command_item_put(command, COMMAND_TAGS_PUT, &put);
     return 0;
-}
-
-void tag_json_begin(struct buf *command, enum command_type type, const struct command_list *head)
-{
-    command->len = 0;
-    command_put(command, type, head);
 }
 
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
@@ -186,11 +168,11 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       struct body_fault *ret_fault)
 {
     json_t *object = body_parse(len > 0 ? body : "{}", 0, len > 0 ? len : 2, ret_fault);
-    int rv = object != NULL ? ERR_NEWER : ERR_INVALID;
+    int rv = ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
-    for (enum command_type type = COMMAND_TAGS_PUT; rv == ERR_NEWER; type = tag_json_wider(type)) {
-        tag_json_begin(command, type, head);
+    if (object != NULL) {
+        command_put(command, COMMAND_TAGS_PUT, head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
     json_decref(object);

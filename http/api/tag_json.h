@@ -1,10 +1,9 @@
 /*
  * tag_json.h - tags as JSON: the objects of PUT and POST /api/tags read strictly, rows written.
  *
- * The happy path: tag_json_read_one() turns the body of a PUT into a COMMAND_TAGS_PUT, or, since it
- * has a max or a shape, into the first of its forms that can say so; tag_bulk.h does so with those
- * of a POST; tag_json_put() shows a row, and what it shows can be read again. The key of a secret
- * shape is drawn here, and never shown.
+ * The happy path: tag_json_read_one() turns the body of a PUT into a COMMAND_TAGS_PUT; tag_bulk.h
+ * does so with those of a POST; tag_json_put() shows a row, and what it shows can be read again.
+ * The key of a secret shape is drawn here, and never shown.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,
  * of the wrong type or out of range (bad_request, with field, value and rule), a bad name
@@ -25,20 +24,8 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       const struct command_list *head, struct buf *command,
                       struct body_fault *ret_fault) MUST_CHECK;
 
-/* The form of a put that can say more than this one. */
-static inline enum command_type tag_json_wider(enum command_type type)
-{
-    return type == COMMAND_TAGS_PUT           ? COMMAND_TAGS_PUT_BOUNDED
-           : type == COMMAND_TAGS_PUT_BOUNDED ? COMMAND_TAGS_PUT_SHAPED
-                                              : COMMAND_TAGS_PUT_REKEYED;
-}
-
-/* A command that holds no tags yet. */
-void tag_json_begin(struct buf *command, enum command_type type, const struct command_list *head);
-
-/* Append the put of an object, whose name is given, or NULL: one of its fields. 0; ERR_INVALID with
- * *ret_fault; or ERR_NEWER: it has a max, a shape or a key, which the command cannot say, and is
- * not in: tag_json_wider() can say more. */
+/* Append the put of an object, whose name is given, or NULL: one of its fields. 0, or
+ * ERR_INVALID with *ret_fault. */
 int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
                  struct body_fault *ret_fault) MUST_CHECK;
 

@@ -208,9 +208,7 @@ static void list_buffers(const struct fake *fake, struct id_buffers *out)
 /* One strict request, as a batch of its own. */
 static int take_strict(struct fake *fake, struct id_request *request)
 {
-    bool counts = atomic_load(&fake->health.level) >= command_since(COMMAND_STRICT_FOR);
-    enum command_type type = counts ? COMMAND_STRICT_FOR : COMMAND_STRICT;
-    struct command_list batch = {.wall_ms = 1, .key_limit = 4, .key_share = 2};
+    struct command_list batch = {.wall_ms = 1, .key_limit = 4, .key_share = fake->key_share};
     struct strict_result result;
     struct strict_item item;
     struct buf command = BUF_INIT;
@@ -221,8 +219,8 @@ static int take_strict(struct fake *fake, struct id_request *request)
     if (fake->strict_answer != NULL) {
         result = *fake->strict_answer;
     } else {
-        command_put(&command, type, &batch);
-        command_item_put(&command, type, &item);
+        command_put(&command, COMMAND_STRICT, &batch);
+        command_item_put(&command, COMMAND_STRICT, &item);
         command_items_end(&command);
         apply(fake, &command, &reply);
         ASSERT(results_decode(RESULT_STRICT, reply.data, reply.len, &result, 1, &count) == 0);
@@ -390,6 +388,7 @@ void fake_start_still(struct fake *fake)
         .submit = submit_cb, .want = want_cb, .notify = notify_cb};
 
     memset(fake, 0, sizeof *fake);
+    fake->key_share = 4;
     fake->still = true;
     TAILQ_INIT(&fake->requests);
     pthread_mutex_init(&fake->mutex, NULL);
@@ -481,17 +480,6 @@ void fake_log_time(struct fake *fake, uint64_t log_ms)
 
     command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = log_ms});
     apply_own(fake, &command);
-}
-
-void fake_raise(struct fake *fake, uint16_t level)
-{
-    for (uint16_t to = fsm_level(fake->fsm) + 1; to <= level; to++) {
-        struct buf command = BUF_INIT;
-
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
-        apply_own(fake, &command);
-    }
-    atomic_store(&fake->health.level, level);
 }
 
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)

@@ -25,6 +25,7 @@ TAILQ_HEAD(fake_requests, id_request);
 struct fake {
     struct id_backend backend;
     struct id_health health;
+    uint32_t key_share;     /* of four keys, that a client may have */
     struct id_waker *waker; /* guarded by mutex */
     bool still;             /* there is no thread; then refills come before other work */
     bool prompt;            /* without a thread: a refill comes at once */
@@ -102,8 +103,6 @@ void fake_set_wall(struct fake *fake, uint64_t wall_ms);
 /* Set the log's time, and the layout, in the state machine. */
 void fake_log_time(struct fake *fake, uint64_t log_ms);
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout);
-/* Raise the level in force, there and in the backend's health. */
-void fake_raise(struct fake *fake, uint16_t level);
 /* Grant a worker id to a node of that name, with a window that long. */
 void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms,
                           uint64_t window_ms);

@@ -10,8 +10,6 @@
 #include "src/id/alloc/segments_page.h"
 #include "src/id/backend/id_backend.h"
 
-#define SINCE_LEVEL 4
-
 bool buffers_look(const struct buffers *buffers, const void *data, size_t len,
                   struct id_segments_page *ret_page)
 {
@@ -70,7 +68,6 @@ static void ask_others(struct buffers *buffers, const struct id_request *request
     const struct ground *on = buffers->on;
     const struct wire_buffers question = {
         .number = request->id, .data = request->payload.data, .len = request->payload.len};
-    const bool may_ask = fsm_level(on->fsm) >= SINCE_LEVEL;
     struct id_buffers *out = request->out;
     struct configuration members;
 
@@ -79,8 +76,7 @@ static void ask_others(struct buffers *buffers, const struct id_request *request
         if (member->id != on->node_id) {
             out->nodes[out->count++] = (struct id_node_buffers){
                 .node_id = member->id,
-                .asked =
-                    may_ask && ground_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
+                .asked = ground_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
         }
     }
 }

@@ -124,8 +124,7 @@ bool dates_refuse(const struct fsm *fsm, const void *data, size_t len,
     struct tag_put put;
     uint32_t at = 0;
 
-    if (!command_is_put((enum command_type)command_type(data, len)) ||
-        command_read(data, len, &command) != 0) {
+    if (command_type(data, len) != COMMAND_TAGS_PUT || command_read(data, len, &command) != 0) {
         return false;
     }
     for (; command_next(&command.list, &put); at++) {

@@ -679,8 +679,7 @@ static void limit_keys(struct replica *replica)
         usage.keys < limit) {
         limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
     }
-    strict_limit_keys(replica->strict, limit, share > 0 ? (uint32_t)share : 1,
-                      fsm_level(replica->fsm) >= command_since(COMMAND_STRICT_FOR));
+    strict_limit_keys(replica->strict, limit, share > 0 ? (uint32_t)share : 1);
 }
 
 /* All that may lead to requests of this node. */

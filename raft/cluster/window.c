@@ -373,7 +373,7 @@ int windows_read(const void *data, size_t len, struct command_list *ret_batch)
 {
     struct command command;
 
-    if (command_read(data, len, &command) != 0 || command.type != COMMAND_STRICT_FOR) {
+    if (command_read(data, len, &command) != 0 || command.type != COMMAND_STRICT) {
         return ERR_BAD_MESSAGE;
     }
     *ret_batch = command.list;

@@ -55,7 +55,7 @@ struct window_taken {
     struct strict_result results[LIMIT_STRICT_ITEMS];
 };
 
-/* Take the ids of all items of a batch (COMMAND_STRICT_FOR, as windows_read() has read it), as the
+/* Take the ids of all items of a batch (COMMAND_STRICT, as windows_read() has read it), as the
  * applied state and the windows allow. 0; ERR_EMPTY: it has to wait; ERR_STALE: it was confirmed in
  * another term. Known keys get their old ids, and take none. */
 int windows_take(struct windows *windows, const struct fsm *fsm, struct window_terms terms,

@@ -89,7 +89,6 @@ struct node {
     uint64_t birth_log_ms; /* until then a birth that does not come is not told again */
     bool born_told;
     struct net_keys *keys;        /* NULL once the links have them */
-    uint16_t told_level;          /* by those who let it in; 0: it was not told */
     struct learned_peers learned; /* of a node that was let in at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
@@ -145,16 +144,6 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
 static uint16_t on_level(struct net_receiver *receiver)
 {
     return fsm_level(CONTAINER(receiver, struct node, receiver)->replica.fsm);
-}
-
-/* A node that joined heard at once that the cluster is born; its level it hears from peers. */
-static bool on_speaks_old(struct net_receiver *receiver)
-{
-    const struct node *node = CONTAINER(receiver, struct node, receiver);
-
-    const struct wire_birth said = birth_watch_said(&node->replica.births);
-
-    return !uid_is_none(&said.uid) && fsm_level(node->replica.fsm) < HANDSHAKE_OLD_LEVEL;
 }
 
 static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
@@ -722,7 +711,6 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
                                       .store_id = loaded->identity.store_id,
                                       .cluster_id = settings->cluster_id,
                                       .keys = node->keys,
-                                      .level = node->told_level,
                                       .listen_address = settings->listen_address};
     int rv;
 
@@ -732,7 +720,6 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
         .gone = on_gone,
         .admit = on_admit,
         .level = on_level,
-        .speaks_old = on_speaks_old,
         .refused = on_refused,
         .birth = on_birth,
         .know = on_know,
@@ -824,7 +811,6 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     if (rv == 0) {
         node->learned.index = joined.index;
         node->learned.birth = joined.birth;
-        node->told_level = joined.level;
         rv = configuration_decode(joined.conf.data, joined.conf.len, &node->learned.conf);
         ASSERT(rv == 0); /* it was checked */
     }

@@ -2,8 +2,7 @@
  * handshake.c - see handshake.h.
  *
  * The happy path: HELLO names both ends; the acceptor says who it is; the dialler's statement
- * follows; the acceptor asks whether that peer and its store may join, and says WELCOME. In the
- * handshake before level 3 each of the last two carries a mac besides, which proves the secret.
+ * follows; the acceptor asks whether that peer and its store may join, and says WELCOME.
  *
  * Failure modes: any frame out of turn or out of shape, and any mismatch, moves to FAILED for good.
  *
@@ -13,8 +12,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#include <openssl/crypto.h>
 
 #include "raft/wire/frame.h"
 #include "src/base/assert.h"
@@ -30,9 +27,6 @@ struct introduction {
     uint64_t node_id;
     uint64_t wanted_id; /* HELLO only */
     uint64_t store_id;
-    uint16_t level;       /* in force */
-    const uint8_t *nonce; /* without TLS only */
-    const uint8_t *mac;   /* likewise, CHALLENGE only */
 };
 
 /* --- rejections --- */
@@ -40,39 +34,35 @@ struct introduction {
 static const struct reject_info {
     const char *text;
     int err;
-    bool final;    /* trying again cannot help */
-    bool for_good; /* this store will not be let in any more: told, and believed, only where the
-                      secret was proved */
+    bool final; /* trying again cannot help */
 } rejects[] = {
-    [HANDSHAKE_REJECT_NONE] = {"not rejected", 0, false, false},
-    [HANDSHAKE_REJECT_MALFORMED] = {"malformed handshake", ERR_BAD_MESSAGE, false, false},
-    [HANDSHAKE_REJECT_VERSION] = {"another protocol version", ERR_BAD_VERSION, true, false},
-    [HANDSHAKE_REJECT_CLUSTER] = {"another cluster id", ERR_REFUSED, true, false},
-    [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_CONFLICT, true, false},
-    [HANDSHAKE_REJECT_PEER] = {"not a known member", ERR_NOT_FOUND, false, false},
-    [HANDSHAKE_REJECT_PROOF] = {"another secret", ERR_REFUSED, false, false},
+    [HANDSHAKE_REJECT_NONE] = {"not rejected", 0, false},
+    [HANDSHAKE_REJECT_MALFORMED] = {"malformed handshake", ERR_BAD_MESSAGE, false},
+    [HANDSHAKE_REJECT_VERSION] = {"another protocol version", ERR_BAD_VERSION, true},
+    [HANDSHAKE_REJECT_CLUSTER] = {"another cluster id", ERR_REFUSED, true},
+    [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_CONFLICT, true},
+    [HANDSHAKE_REJECT_PEER] = {"not a known member", ERR_NOT_FOUND, false},
+    [HANDSHAKE_REJECT_PROOF] = {"another secret", ERR_REFUSED, false},
     [HANDSHAKE_REJECT_STORE] = {"the store is not the one registered for the node id",
-                                ERR_WRONG_NODE, true, true},
-    [HANDSHAKE_REJECT_REMOVED] = {"the node id was removed from the cluster", ERR_REMOVED, true,
-                                  true},
-    [HANDSHAKE_REJECT_OLDER] = {"the data directory is an older copy", ERR_STALE, true, true},
+                                ERR_WRONG_NODE, true},
+    [HANDSHAKE_REJECT_REMOVED] = {"the node id was removed from the cluster", ERR_REMOVED, true},
+    [HANDSHAKE_REJECT_OLDER] = {"the data directory is an older copy", ERR_STALE, true},
     [HANDSHAKE_REJECT_IMPLAUSIBLE] = {"the node's term or last index cannot be", ERR_IMPLAUSIBLE,
-                                      true, false},
+                                      true},
     [HANDSHAKE_REJECT_BIRTH] = {"the node belongs to another cluster, with another uid",
-                                ERR_OTHER_BIRTH, true, true},
+                                ERR_OTHER_BIRTH, true},
     [HANDSHAKE_REJECT_LISTS] = {"cluster.members, cluster.id or the snowflake layout differ",
-                                ERR_OTHER_LIST, true, true},
+                                ERR_OTHER_LIST, true},
     [HANDSHAKE_REJECT_NEWER] = {"the cluster's level is above what this leafd speaks", ERR_NEWER,
-                                true, true},
-    [HANDSHAKE_REJECT_LEVELS] = {"there is no level that both speak", ERR_BAD_VERSION, true, false},
-    [HANDSHAKE_REJECT_TWICE] = {"another process of this node is connected", ERR_REFUSED, false,
-                                false},
+                                true},
+    [HANDSHAKE_REJECT_LEVELS] = {"there is no level that both speak", ERR_BAD_VERSION, true},
+    [HANDSHAKE_REJECT_TWICE] = {"another process of this node is connected", ERR_REFUSED, false},
 };
 
 /* Of any code that a peer may have sent. */
 static const struct reject_info *info_of(enum handshake_reject reject)
 {
-    static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED, false,
+    static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED,
                                                false};
 
     return (size_t)reject < sizeof rejects / sizeof rejects[0] && rejects[reject].text != NULL
@@ -112,18 +102,6 @@ const char *handshake_reason(const struct handshake *handshake)
     return own_words && handshake->text[0] != '\0' && may_be_shown(handshake->text)
                ? handshake->text
                : handshake_reject_text(handshake->reject);
-}
-
-/* --- without TLS, or in it --- */
-
-static bool is_old(const struct handshake *handshake)
-{
-    return handshake->way.nonce != NULL;
-}
-
-static uint16_t protocol_of(const struct handshake *handshake)
-{
-    return is_old(handshake) ? HANDSHAKE_OLD_PROTOCOL : HANDSHAKE_PROTOCOL;
 }
 
 /* --- levels --- */
@@ -179,22 +157,18 @@ static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAK
                    LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
 }
 
-/* Give up; an acceptor says why, in words only to a dialler that is known to belong here. */
+/* Give up; an acceptor says why. */
 static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out)
 {
     BUF_LOCAL(payload);
     char newer[HANDSHAKE_TEXT_BYTES];
-    const char *text = "";
+    const char *text = handshake_reject_text(reject);
 
     ASSERT(reject != HANDSHAKE_REJECT_NONE);
     handshake->reject = reject;
     move(handshake, HANDSHAKE_FAILED);
     if (handshake->dialler) {
         return;
-    }
-    if (!is_old(handshake) || reject == HANDSHAKE_REJECT_PEER ||
-        reject == HANDSHAKE_REJECT_IMPLAUSIBLE || info_of(reject)->for_good) {
-        text = handshake_reject_text(reject);
     }
     if (reject == HANDSHAKE_REJECT_NEWER) {
         newer_text(handshake, newer);
@@ -207,14 +181,13 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
 
 /* --- what is sent --- */
 
-/* A HELLO of the dialler, or a CHALLENGE of the acceptor; nonce and mac without TLS only. */
-static void introduce(const struct handshake *handshake, const uint8_t *nonce, const uint8_t *mac,
-                      struct buf *out)
+/* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
+static void introduce(const struct handshake *handshake, struct buf *out)
 {
     const struct handshake_config *config = handshake->config;
     BUF_LOCAL(payload);
 
-    buf_put_u16(&payload, protocol_of(handshake));
+    buf_put_u16(&payload, HANDSHAKE_PROTOCOL);
     buf_put_u16(&payload, own_levels(handshake).min);
     buf_put_u16(&payload, own_levels(handshake).max);
     buf_put_str16(&payload, config->cluster_id, strlen(config->cluster_id));
@@ -223,63 +196,18 @@ static void introduce(const struct handshake *handshake, const uint8_t *nonce, c
         buf_put_u64(&payload, handshake->peer_id);
     }
     buf_put_u64(&payload, config->store_id);
-    if (is_old(handshake)) {
-        buf_put(&payload, nonce, HANDSHAKE_NONCE_BYTES);
-        buf_put(&payload, mac, handshake->dialler ? 0 : HANDSHAKE_MAC_BYTES);
-    } else {
-        buf_put_u16(&payload, level_now(handshake));
-    }
     frame_put(out, handshake->dialler ? FRAME_HELLO : FRAME_CHALLENGE, payload.data, payload.len);
-}
-
-/* Without TLS: the mac over what both sides said, as the one who speaks it: the dialler, with its
- * statement, or the acceptor. */
-static void compute_mac(const struct handshake *handshake, bool of_dialler, const void *statement,
-                        size_t statement_len, uint8_t ret_mac[HANDSHAKE_MAC_BYTES])
-{
-    const struct handshake_config *config = handshake->config;
-    const char *dial = handshake->joins ? "join" : "dial";
-    const bool own = handshake->dialler;
-    const struct handshake_old_end we = {
-        .levels = own_levels(handshake), .node_id = config->node_id, .store_id = config->store_id};
-    const struct handshake_old_end they = {.levels = handshake->peer_levels,
-                                           .node_id = handshake->peer_id,
-                                           .store_id = handshake->peer_store_id};
-    const struct handshake_old_said said = {.label = of_dialler ? dial : "accept",
-                                            .cluster_id = config->cluster_id,
-                                            .dialler = own ? we : they,
-                                            .acceptor = own ? they : we,
-                                            .statement = statement,
-                                            .statement_len = statement_len};
-
-    handshake_old_mac(&handshake->old, &config->old_secret, &said, ret_mac);
-}
-
-static bool mac_holds(const struct handshake *handshake, bool of_dialler, const void *statement,
-                      size_t statement_len, const uint8_t *mac)
-{
-    uint8_t want[HANDSHAKE_MAC_BYTES];
-
-    compute_mac(handshake, of_dialler, statement, statement_len, want);
-    return CRYPTO_memcmp(want, mac, sizeof want) == 0;
 }
 
 static void put_proof(const struct handshake *handshake, struct buf *out)
 {
     struct net_receiver *receiver = handshake->config->receiver;
-    uint8_t mac[HANDSHAKE_MAC_BYTES];
     BUF_LOCAL(statement);
-    BUF_LOCAL(proof);
 
     if (receiver->introduce != NULL) {
         receiver->introduce(receiver, &statement);
     }
-    if (is_old(handshake)) {
-        compute_mac(handshake, true, statement.data, statement.len, mac);
-        buf_put(&proof, mac, sizeof mac);
-    }
-    buf_put(&proof, statement.data, statement.len);
-    frame_put(out, FRAME_PROOF, proof.data, proof.len);
+    frame_put(out, FRAME_PROOF, statement.data, statement.len);
 }
 
 /* --- what is received: each answers and moves the state, or says why it is rejected --- */
@@ -295,7 +223,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
 
     reader_init(&reader, payload, len);
     intro.protocol = reader_u16(&reader);
-    if (!reader.bad && intro.protocol != protocol_of(handshake)) {
+    if (!reader.bad && intro.protocol != HANDSHAKE_PROTOCOL) {
         return HANDSHAKE_REJECT_VERSION;
     }
     intro.levels.min = reader_u16(&reader);
@@ -310,12 +238,6 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     intro.node_id = reader_u64(&reader);
     intro.wanted_id = handshake->dialler ? 0 : reader_u64(&reader);
     intro.store_id = reader_u64(&reader);
-    if (is_old(handshake)) {
-        intro.nonce = reader_bytes(&reader, HANDSHAKE_NONCE_BYTES);
-        intro.mac = handshake->dialler ? reader_bytes(&reader, HANDSHAKE_MAC_BYTES) : NULL;
-    } else {
-        intro.level = reader_u16(&reader);
-    }
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
@@ -337,38 +259,16 @@ static bool is_as_proved(const struct handshake *handshake, const struct introdu
 {
     const struct handshake_way *way = &handshake->way;
 
-    return is_old(handshake) || ((way->peer_id == 0 || way->peer_id == intro->node_id) &&
-                                 (!way->says_wanted || way->wanted_id == intro->wanted_id));
-}
-
-static bool old_is_allowed(const struct handshake_config *config)
-{
-    return config->old_allowed != NULL && config->old_allowed(config);
-}
-
-static void answer_hello(struct handshake *handshake, const struct introduction *intro,
-                         struct buf *out)
-{
-    uint8_t mac[HANDSHAKE_MAC_BYTES];
-
-    if (is_old(handshake)) {
-        memcpy(handshake->old.dialler_nonce, intro->nonce, HANDSHAKE_NONCE_BYTES);
-        compute_mac(handshake, false, NULL, 0, mac);
-    }
-    introduce(handshake, handshake->old.acceptor_nonce, mac, out);
+    return (way->peer_id == 0 || way->peer_id == intro->node_id) &&
+           (!way->says_wanted || way->wanted_id == intro->wanted_id);
 }
 
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
                                         size_t len, struct buf *out)
 {
     struct introduction intro = {0};
-    enum handshake_reject reject;
+    enum handshake_reject reject = read_introduction(handshake, payload, len, &intro);
 
-    /* A stranger gets nothing that was made with the secret. */
-    if (is_old(handshake) && !old_is_allowed(handshake->config)) {
-        return HANDSHAKE_REJECT_VERSION;
-    }
-    reject = read_introduction(handshake, payload, len, &intro);
     if (reject != HANDSHAKE_REJECT_NONE) {
         return reject;
     }
@@ -379,9 +279,8 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     handshake->peer_id = intro.node_id;
     handshake->joins = intro.wanted_id == 0;
     handshake->peer_levels = intro.levels;
-    handshake->peer_level = intro.level;
     handshake->peer_store_id = intro.store_id;
-    answer_hello(handshake, &intro, out);
+    introduce(handshake, out);
     move(handshake, HANDSHAKE_CHALLENGE_SENT);
     return HANDSHAKE_REJECT_NONE;
 }
@@ -414,14 +313,7 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_levels = intro.levels;
-    handshake->peer_level = intro.level;
     handshake->peer_store_id = intro.store_id;
-    if (is_old(handshake)) {
-        memcpy(handshake->old.acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
-        if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
-            return HANDSHAKE_REJECT_PROOF;
-        }
-    }
     handshake->refused = admit(handshake);
     if (handshake->refused == HANDSHAKE_REJECT_NONE ||
         (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
@@ -501,21 +393,11 @@ static enum handshake_reject judge(const struct handshake *handshake, const void
                                    : HANDSHAKE_REJECT_NONE;
 }
 
-static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *payload,
+static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *statement,
                                         size_t len, struct buf *out)
 {
-    const size_t mac_len = is_old(handshake) ? HANDSHAKE_MAC_BYTES : 0;
-    const uint8_t *statement = payload;
     enum handshake_reject reject;
 
-    if (len < mac_len) {
-        return HANDSHAKE_REJECT_MALFORMED;
-    }
-    statement += mac_len;
-    len -= mac_len;
-    if (is_old(handshake) && !mac_holds(handshake, true, statement, len, payload)) {
-        return HANDSHAKE_REJECT_PROOF;
-    }
     if (handshake->joins) {
         reject = admit(handshake);
         return reject != HANDSHAKE_REJECT_NONE ? reject
@@ -529,8 +411,8 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
     return reject;
 }
 
-/* That our store was wiped, or our id removed, may end this node, so it is believed only from one
- * that belongs here: that was proved by TLS, or by its CHALLENGE. */
+/* That our store was wiped, or our id removed, may end this node. TLS has proved that whoever says
+ * so belongs here. */
 static enum handshake_reject take_reject(struct handshake *handshake, const uint8_t *payload,
                                          size_t len)
 {
@@ -542,9 +424,7 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     reader_init(&reader, payload, len);
     code = (enum handshake_reject)reader_u16(&reader);
     text = reader_str16(&reader, &text_len);
-    if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE ||
-        (info_of(code)->for_good && is_old(handshake) &&
-         handshake->state != HANDSHAKE_PROOF_SENT)) {
+    if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
     text_len = text_len < HANDSHAKE_TEXT_BYTES ? text_len : HANDSHAKE_TEXT_BYTES;
@@ -605,14 +485,10 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 static void begin(struct handshake *handshake, const struct handshake_config *config,
                   const struct handshake_way *way, enum handshake_state state)
 {
-    ASSERT(config->node_id > 0 && config->old_secret.len <= LIMIT_SECRET_BYTES);
+    ASSERT(config->node_id > 0);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
     *handshake = (struct handshake){
         .config = config, .way = *way, .state = state, .dialler = state == HANDSHAKE_HELLO_SENT};
-    if (way->nonce != NULL) {
-        memcpy(handshake->dialler ? handshake->old.dialler_nonce : handshake->old.acceptor_nonce,
-               way->nonce, HANDSHAKE_NONCE_BYTES);
-    }
 }
 
 static void say_hello(struct handshake *handshake, const struct handshake_config *config,
@@ -620,7 +496,7 @@ static void say_hello(struct handshake *handshake, const struct handshake_config
 {
     begin(handshake, config, way, HANDSHAKE_HELLO_SENT);
     handshake->peer_id = wanted;
-    introduce(handshake, way->nonce, NULL, out);
+    introduce(handshake, out);
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,

@@ -12,17 +12,12 @@
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
  *   HELLO      u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 wanted id,
- *              u64 store id, u16 level in force as it knows it
- *   CHALLENGE  u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 store id,
- *              u16 level in force
+ *              u64 store id
+ *   CHALLENGE  u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 store id
  *   PROOF      statement (all of it)
  *   WELCOME    nothing
  *   JOINED     the answer to a node that joins
  *   REJECT     u16 code, str16 text
- *
- * The names CHALLENGE and PROOF are those of the handshake before level 3, which had to prove the
- * secret itself, without TLS (handshake_old.h). The same machine speaks it where it is still
- * allowed; the texts of a REJECT are then empty as long as the dialler has proved nothing.
  *
  * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change:
  * by them each leafd, however old, knows whether it can read the rest. The levels are those that
@@ -42,11 +37,11 @@
 #ifndef LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 #define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 
-#include "raft/transport/handshake_old.h"
 #include "raft/transport/net.h"
+#include "src/id/codec/level.h"
 #include "src/base/buf.h"
 
-#define HANDSHAKE_PROTOCOL 4
+#define HANDSHAKE_PROTOCOL 5
 #define HANDSHAKE_TEXT_BYTES 200 /* of a REJECT; longer is cut */
 
 /* Why it failed. Numbers are on the wire; new ones go at the end. */
@@ -73,11 +68,8 @@ enum handshake_reject {
 struct handshake_config {
     uint64_t node_id;
     uint64_t store_id;
-    const char *cluster_id; /* at most LIMIT_CLUSTER_ID_BYTES */
-    struct handshake_old_secret old_secret;
+    const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
     struct level_range levels; /* that this node speaks; zeros: level_own */
-    /* May the handshake before level 3 be spoken now? NULL: no. */
-    bool (*old_allowed)(const struct handshake_config *config);
     /* Is the dialler a peer of ours? Asked by acceptors after its proof and `admit`. */
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
@@ -98,9 +90,6 @@ enum handshake_state {
 
 /* What is known of the other side before the first frame. */
 struct handshake_way {
-    /* Not NULL: there is no TLS, the handshake is the one before level 3, and these are
-     * HANDSHAKE_NONCE_BYTES fresh random bytes of the system. Then the rest is not looked at. */
-    const uint8_t *nonce;
     bool other_cluster; /* TLS has proved that it is of another cluster id */
     uint64_t peer_id;   /* who it is, as TLS has proved; 0: any node of the cluster */
     bool says_wanted;   /* TLS has proved, too, whom the dialler wants: */
@@ -109,15 +98,13 @@ struct handshake_way {
 
 struct handshake {
     const struct handshake_config *config; /* borrowed */
-    struct handshake_way way;              /* its nonce is only NULL or not */
+    struct handshake_way way;
     enum handshake_state state;
     bool dialler;
     bool joins;                     /* the dialler wants no link but an answer */
     uint64_t peer_id;               /* wanted, or as the HELLO says; proved once DONE */
     uint64_t peer_store_id;         /* as the other side says; proved once DONE */
     struct level_range peer_levels; /* likewise */
-    uint16_t peer_level;            /* in force, as the other side knows it; 0: not said */
-    struct handshake_old old;
     /* Of a dialler: the acceptor's store is another one than it should be. It is not let in; but it
      * hears our statement first: of two clusters both have other stores than they should, and one
      * of them has to hear why. */

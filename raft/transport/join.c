@@ -204,7 +204,7 @@ static void on_down(struct net_conn *conn, enum net_conn_state from, const char 
     }
     again(join, SOON_MS,
           from == NET_CONN_HANDSHAKE && !conn->heard && strcmp(reason, "closed by the peer") == 0
-              ? "it closed without a word of TLS: is it of before level 3, or no leafd?"
+              ? "it closed without a word of TLS: is it no leafd?"
               : reason);
 }
 
@@ -232,7 +232,7 @@ static void attempt_cb(uv_timer_t *timer)
     }
     join->trying = true;
     join->conn = net_conn_new(&join->hub, NET_CONN_JOINS, 0, &conn_ops, join);
-    net_conn_dial(join->conn, join->config->targets[join->target].address, 0, join->offer, false);
+    net_conn_dial(join->conn, join->config->targets[join->target].address, 0, join->offer);
 }
 
 static void introduce(struct net_receiver *receiver, struct buf *statement)
@@ -288,7 +288,6 @@ int join_cluster(const struct join_config *config, struct join_result *ret_resul
     attempt_cb(&join->timer);
     (void)uv_run(&join->loop, UV_RUN_DEFAULT);
     ASSERT(join->done && join->conn == NULL);
-    ret_result->level = join->hub.told_level;
     net_keys_unref(join->hub.keys);
     ASSERT(uv_loop_close(&join->loop) == 0);
     status = join->status;

@@ -35,7 +35,6 @@ struct join_config {
 struct join_result {
     struct buf conf; /* the configuration that has this node in it; checked; the caller's to free */
     uint64_t index;  /* of its entry */
-    uint16_t level;  /* in force, as they said */
     struct wire_birth birth;  /* of the cluster, as those who answered said */
     char why[JOIN_WHY_BYTES]; /* this node is refused; set with the errors that say so */
 };

@@ -71,9 +71,6 @@ struct net_receiver {
     /* The rest may be NULL. The level in force, as far as this node knows; without it:
      * LEVEL_FIRST. A peer that does not speak it gets no link. */
     uint16_t (*level)(struct net_receiver *receiver);
-    /* Is the cluster born, and below level 3, as far as this node knows? Then peers may speak the
-     * handshake of before. Without it: no. */
-    bool (*speaks_old)(struct net_receiver *receiver);
     /* Is a dialler, a peer or not, of our cluster by what it says of itself?
      * 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or ERR_BAD_MESSAGE. */
     int (*birth)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);

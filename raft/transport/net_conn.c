@@ -157,9 +157,6 @@ static void check_output(struct net_conn *conn)
 /* What is over for it, or 0. */
 static const char *check_way(struct net_conn *conn, uint64_t now_ms)
 {
-    if (conn->plain && !net_hub_allows_old(conn->hub)) {
-        return "the level is one at which all speak TLS";
-    }
     if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
         return "its secret was exchanged";
     }
@@ -227,7 +224,6 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     net_out_bytes(&conn->out, &out);
     net_out_flush(&conn->out);
     buf_free(&out);
-    net_hub_told_level(conn->hub, conn->handshake.peer_level);
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
@@ -294,26 +290,16 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
     }
 }
 
-/* With what TLS has proved, or without it, begins the handshake of nodes. */
+/* With what TLS has proved begins the handshake of nodes. */
 static void begin_handshake(struct net_conn *conn)
 {
-    uint64_t nonce[HANDSHAKE_NONCE_BYTES / sizeof(uint64_t)];
-    struct handshake_way way = {.nonce = NULL};
+    const struct tls_peer *peer = tls_channel_peer(conn->tls);
+    const struct handshake_way way = {.other_cluster = !peer->same_cluster,
+                                      .peer_id = peer->node_id,
+                                      .says_wanted = peer->says_wanted,
+                                      .wanted_id = peer->wanted};
     struct buf out = BUF_INIT;
 
-    for (size_t i = 0; conn->plain && i < sizeof nonce / sizeof nonce[0]; i++) {
-        nonce[i] = prng_entropy();
-    }
-    if (conn->plain) {
-        way.nonce = (const uint8_t *)nonce;
-    } else {
-        const struct tls_peer *peer = tls_channel_peer(conn->tls);
-
-        way.other_cluster = !peer->same_cluster;
-        way.peer_id = peer->node_id;
-        way.says_wanted = peer->says_wanted;
-        way.wanted_id = peer->wanted;
-    }
     if (conn->role == NET_CONN_DIALS) {
         handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &way, &out);
     } else if (conn->role == NET_CONN_JOINS) {
@@ -381,19 +367,10 @@ static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
         return;
     }
     if (first && conn->role == NET_CONN_ACCEPTS) {
-        conn->plain = data[0] != TLS_FIRST_BYTE;
-        if (conn->plain) {
-            begin_handshake(conn);
-        } else {
-            use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
-        }
+        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
     }
-    if (conn->plain) {
-        take_plain(conn, data, len);
-    } else {
-        take_sealed(conn, data, len);
-        tls_channel_feed(conn->tls, NULL, 0);
-    }
+    take_sealed(conn, data, len);
+    tls_channel_feed(conn->tls, NULL, 0);
 }
 
 /* One buffer for all: the input is used up before the loop reads again. */
@@ -437,10 +414,6 @@ static void set_options(struct net_conn *conn)
 static void greet(struct net_conn *conn)
 {
     if (conn->role == NET_CONN_ACCEPTS) {
-        return;
-    }
-    if (conn->plain) {
-        begin_handshake(conn);
         return;
     }
     use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
@@ -536,8 +509,7 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
     conn_unref(conn);
 }
 
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way,
-                   bool plain)
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way)
 {
     const struct addrinfo hints = address_hints();
     struct sockaddr_storage literal;
@@ -547,7 +519,6 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
     ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
     conn->turn = turn;
     conn->offer = way;
-    conn->plain = plain;
     if (address_split(address, &parsed) != 0) {
         net_conn_close(conn, "its address is not host:port");
         return;

@@ -10,8 +10,6 @@
  *                                              `--> REJECTING ----^
  *
  * In HANDSHAKE comes TLS first (tls_channel.h), and inside it the handshake of nodes (handshake.h).
- * One that speaks the handshake of before level 3 has no TLS (`plain`): a dialler knows that
- * before, an acceptor sees it by the first byte.
  *
  * Each may go to CLOSING at once. REJECTING waits for the other side to read the REJECT and close.
  *
@@ -83,10 +81,9 @@ struct net_conn {
     enum net_conn_state state;
     bool was_up;
     bool heard;              /* at least a byte of the other side */
-    bool plain;              /* without TLS */
     bool untrusted;          /* TLS failed: the other side takes other keys */
     unsigned offer;          /* of one that dials: which way of the keys */
-    struct tls_channel *tls; /* NULL while plain, or not known yet */
+    struct tls_channel *tls; /* NULL: nothing was received yet, or dialled */
     uint64_t keyed_ms;       /* when its keys were last renewed */
     uint64_t expires_ms;     /* when it closes, since its secret is good no more; 0: it is good */
     unsigned ref_count;      /* handles and requests that will still call back; freed at 0 */
@@ -111,10 +108,8 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
                               const struct net_conn_ops *ops, void *owner);
 
 /* Connect to "host:port"; of a name's addresses to the one whose turn it is. It offers this way of
- * the keys; plain: the handshake of before level 3. An address that cannot be dialled closes it at
- * once. */
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way,
-                   bool plain);
+ * the keys. An address that cannot be dialled closes it at once. */
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way);
 
 /* Its socket was accepted: begin to read, and the handshake. */
 void net_conn_accepted(struct net_conn *conn);

@@ -4,16 +4,10 @@
 #include "raft/transport/net_hub.h"
 
 #include "src/base/assert.h"
-#include "src/base/container.h"
 
 static uint32_t or_default(uint32_t value, uint32_t standard)
 {
     return value != 0 ? value : standard;
-}
-
-static bool old_allowed_cb(const struct handshake_config *config)
-{
-    return net_hub_allows_old(CONTAINER(config, const struct net_hub, handshake));
 }
 
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
@@ -25,11 +19,9 @@ void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_conf
     hub->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
     hub->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
     hub->config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
-    hub->told_level = config->level;
     hub->handshake = (struct handshake_config){.node_id = config->node_id,
                                                .store_id = config->store_id,
                                                .cluster_id = config->cluster_id,
-                                               .old_allowed = old_allowed_cb,
                                                .receiver = receiver};
     net_hub_set_keys(hub, net_keys_ref(config->keys));
     prng_seed(&hub->prng, prng_entropy());
@@ -39,23 +31,6 @@ void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys)
 {
     net_keys_unref(hub->keys);
     hub->keys = keys;
-    hub->handshake.old_secret =
-        (struct handshake_old_secret){.data = keys->old_secret, .len = keys->old_secret_len};
-}
-
-void net_hub_told_level(struct net_hub *hub, uint16_t level)
-{
-    if (level > hub->told_level) {
-        hub->told_level = level;
-    }
-}
-
-bool net_hub_allows_old(const struct net_hub *hub)
-{
-    struct net_receiver *receiver = hub->receiver;
-
-    return hub->keys->has_old && hub->told_level < HANDSHAKE_OLD_LEVEL &&
-           receiver->speaks_old != NULL && receiver->speaks_old(receiver);
 }
 
 void net_hub_hold(struct net_hub *hub)

@@ -22,7 +22,6 @@ struct net_uv_config {
     uint64_t store_id;
     const char *cluster_id;     /* borrowed until close */
     struct net_keys *keys;      /* by which nodes know each other; a reference is taken */
-    uint16_t level;             /* what others said of the level in force; 0: nothing */
     const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
     /* 0: the limit of limits.h; tests set shorter ones */
     uint32_t connect_ms;
@@ -37,7 +36,6 @@ struct net_hub {
     struct net_receiver *receiver; /* NULL: there are no links */
     struct net_uv_config config;   /* times filled in */
     struct net_keys *keys;         /* those in force; connections hold the ones they began with */
-    uint16_t told_level;           /* the highest that a peer has said, through TLS */
     struct handshake_config handshake;
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is called no more */
@@ -54,13 +52,6 @@ void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_conf
 
 /* Other keys from now on; the reference is taken over. */
 void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys);
-
-/* A peer that TLS has proved says which level is in force. */
-void net_hub_told_level(struct net_hub *hub, uint16_t level);
-
-/* May the handshake before level 3 be spoken? Not while the cluster is not born as far as we know,
- * nor once we know of level 3: from the log, or from a peer. */
-bool net_hub_allows_old(const struct net_hub *hub);
 
 void net_hub_hold(struct net_hub *hub);
 

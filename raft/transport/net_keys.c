@@ -358,11 +358,6 @@ static int fill(struct net_keys *keys, const struct net_key_source *source,
     if (keys->way_count == 0) {
         add_secret(keys, no_secret);
     }
-    keys->has_old = source->secret_count > 0 || !with_certificate;
-    keys->old_secret_len = source->old_secret_len;
-    if (source->old_secret_len > 0) {
-        memcpy(keys->old_secret, source->old_secret, source->old_secret_len);
-    }
     return rv;
 }
 
@@ -373,7 +368,6 @@ int net_keys_make(const struct net_key_source *source, struct net_keys **ret_key
     int rv;
 
     ASSERT(source->secret_count <= LIMIT_SECRETS);
-    ASSERT(source->old_secret_len <= LIMIT_SECRET_BYTES);
     ASSERT(strlen(source->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
     tls_library_init();
     keys->ref_count = 1;

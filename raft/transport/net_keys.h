@@ -50,11 +50,9 @@ struct net_key_source {
     const char *cluster_id;                           /* at most LIMIT_CLUSTER_ID_BYTES */
     uint8_t secrets[LIMIT_SECRETS][NET_SECRET_BYTES]; /* the one to offer first */
     size_t secret_count;
-    const void *old_secret; /* the file as leafds before level 3 read it; copied */
-    size_t old_secret_len;  /* at most LIMIT_SECRET_BYTES */
-    const char *cert_file;  /* PEM, with the chain; NULL or "": no certificates */
-    const char *key_file;   /* PEM */
-    const char *ca_file;    /* PEM, one or more */
+    const char *cert_file; /* PEM, with the chain; NULL or "": no certificates */
+    const char *key_file;  /* PEM */
+    const char *ca_file;   /* PEM, one or more */
 };
 
 struct net_way {
@@ -71,10 +69,6 @@ struct net_keys {
     SSL_CTX *accept;
     SSL_CTX *dial_secret;
     SSL_CTX *dial_certificate; /* NULL: none */
-    /* Of the handshake before level 3. Without any secret, but with certificates, there is none. */
-    bool has_old;
-    uint8_t old_secret[LIMIT_SECRET_BYTES];
-    size_t old_secret_len;
 };
 
 /* What an identity says. */

@@ -125,16 +125,9 @@ static void log_down(const struct net_link *link, const struct net_conn *conn, c
 static bool choose_way(struct net_link *link, const struct net_conn *conn, enum net_conn_state from)
 {
     const struct net_hub *hub = conn->hub;
-    const bool was_plain = conn->plain;
-
-    link->plain = false;
     if (conn->was_up || from != NET_CONN_HANDSHAKE) {
         link->offer = conn->was_up ? 0 : link->offer;
         return false;
-    }
-    if (!was_plain && !conn->heard) {
-        link->plain = net_hub_allows_old(hub);
-        return link->plain;
     }
     if (conn->untrusted) {
         link->offer = (conn->offer + 1) % hub->keys->way_count;
@@ -205,8 +198,7 @@ static void dial(struct net_link *link)
 {
     ASSERT(link->conn == NULL);
     link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &conn_ops, link);
-    net_conn_dial(link->conn, link->address, link->turn++, link->offer,
-                  link->plain && net_hub_allows_old(link->links->hub));
+    net_conn_dial(link->conn, link->address, link->turn++, link->offer);
 }
 
 /* Let go of the connection and of any wait, without the redial that an end of its own leads to. */

@@ -35,7 +35,6 @@ struct net_link {
     uint32_t backoff_ms;
     uint64_t lost_ms;              /* when it last dialled soon, because the link had been up, */
     uint64_t dialled_ms;           /* and because the peer had dialled */
-    bool plain;                    /* the next dial is without TLS, as before level 3 */
     unsigned offer;                /* which way of the keys the next dial offers */
     unsigned turn;                 /* which of a name's addresses the next dial takes */
     char reason[NET_REASON_BYTES]; /* last one logged; empty after a good handshake */

@@ -52,7 +52,7 @@ enum wire_request_kind {
     WIRE_REQUEST_COMMAND = 1,
     WIRE_REQUEST_QUERY = 2,
     WIRE_REQUEST_MEMBER = 10,   /* a member_ask */
-    WIRE_REQUEST_MONOTONIC = 11 /* a COMMAND_STRICT_FOR that is no command here: level 4 */
+    WIRE_REQUEST_MONOTONIC = 11 /* a COMMAND_STRICT that is no command here */
 };
 
 /* Of FRAME_REQUEST and FRAME_RELAY. */

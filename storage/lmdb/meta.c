@@ -45,8 +45,14 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     }
     if (version != LMDB_FORMAT_VERSION) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
-                               "the store has format %" PRIu32 ", this leafd reads format %d alone",
-                               version, LMDB_FORMAT_VERSION);
+                               "the store has format %" PRIu32
+                               ", this leafd reads format %d alone: "
+                               "%s",
+                               version, LMDB_FORMAT_VERSION,
+                               version > LMDB_FORMAT_VERSION
+                                   ? "start the leafd that wrote it, or a newer one"
+                                   : "start the leafd that wrote it, take a backup of the cluster "
+                                     "(GET /api/backup) and restore it with this one");
     }
     text = reader_str16(&reader, &len);
     identity.node_id = reader_u64(&reader);

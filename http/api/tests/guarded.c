@@ -51,7 +51,6 @@ static void prepare(struct fixture *f)
     fake_set_wall(&f->fake, WALL_MS);
     fake_log_time(&f->fake, WALL_MS);
     fake_log_layout(&f->fake, &layout);
-    fake_raise(&f->fake, LEVEL_NEWEST);
     fake_make_tag(&f->fake, "a/1", 1, 1000, 1000000);
     fake_make_tag(&f->fake, "b/1", 1, 1000, 1000000);
     fake_make_tag(&f->fake, "c", 1, 1000, 1000000);

@@ -172,7 +172,7 @@ static void test_a_worker_id_and_the_level(void **state)
          "\\\"epoch\\\":1,\\\"until_ms\\\":1700000001000,\\\"name\\\":\\\"w\\\"}\"");
     told(f, "DELETE /api/workers/0?epoch=1", NULL, 204, "\\\"state\\\":\\\"released\\\"");
     f->fake.member_answer = (struct member_answer){.outcome = MEMBER_PENDING};
-    told(f, "POST /api/cluster/level", "{\"level\":7}", 202, "\"before\":\"{\\\"level\\\":6}\"");
+    told(f, "POST /api/cluster/level", "{\"level\":7}", 202, "\"before\":\"{\\\"level\\\":0}\"");
 }
 
 static void test_a_bulk(void **state)

@@ -37,13 +37,6 @@ static void put(struct fixture *f, const char *name, const char *body)
     reply_release(&reply);
 }
 
-static int layouts_setup(void **state)
-{
-    (void)snowflake_setup(state);
-    fake_raise(&((struct fixture *)*state)->fake, 4);
-    return 0;
-}
-
 static void test_made_shown_and_deleted(void **state)
 {
     struct fixture *f = *state;
@@ -90,17 +83,6 @@ static void test_refused_before_anything_is_proposed(void **state)
                         "bad_request");
     client_expect_error(f->client, "PUT", "/api/layouts/a", "{", 400, "bad_json");
     assert_int_equal(fake_submitted(&f->fake), before);
-}
-
-static void test_before_its_level(void **state)
-{
-    struct fixture *f = *state;
-
-    fake_raise(&f->fake, 3);
-    client_expect_message(f->client, "PUT", "/api/layouts/a", "{\"preset\":\"leaf\"}", 409,
-                          "level_too_low",
-                          "a named layout needs level 4, and the cluster is at level 3");
-    client_expect_error(f->client, "DELETE", "/api/layouts/a", NULL, 409, "level_too_low");
 }
 
 static void test_ids_whose_worker_is_last(void **state)
@@ -206,11 +188,10 @@ static void test_a_layout_waits_for_its_own_clock(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, layouts_setup, fixture_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, snowflake_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_made_shown_and_deleted),
         TEST(test_refused_before_anything_is_proposed),
-        cmocka_unit_test_setup_teardown(test_before_its_level, snowflake_setup, fixture_teardown),
         TEST(test_ids_whose_worker_is_last),
         TEST(test_many_ids_whose_worker_is_last),
         TEST(test_worker_ids_that_do_not_fit_and_the_end),

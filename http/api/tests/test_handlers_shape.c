@@ -19,16 +19,6 @@
 #define DECODE "/api/segment/decode/"
 #define MANY 1000
 
-static int setup(void **state)
-{
-    struct fixture *f;
-
-    (void)fixture_setup(state);
-    f = *state;
-    fake_raise(&f->fake, 3);
-    return 0;
-}
-
 /* Make a tag; what is shown of it has this. */
 static void make(struct fixture *f, const char *tag, const char *body, const char *shown)
 {
@@ -188,7 +178,6 @@ static void test_a_dump_with_a_later_key(void **state)
     struct reply reply;
     char *name;
 
-    fake_raise(&f->fake, 5);
     make(f, "s", "{\"shape\":\"A{key}{secret:6}\"}", "\"key\":0");
     client_call(f->client, "PUT", "/api/tags/s", "{\"key\":1}", &reply);
     assert_int_equal(reply.status, 200);
@@ -212,52 +201,14 @@ static void test_a_dump_with_a_later_key(void **state)
     reply_release(&dump);
 }
 
-static void test_before_its_level(void **state)
-{
-    struct fixture *f = *state;
-
-    fake_raise(&f->fake, 2);
-    client_expect_message(f->client, "PUT", "/api/tags/x", "{\"shape\":\"{id}\"}", 409,
-                          "level_too_low", "shape needs level 3, and the cluster is at level 2");
-    client_expect_error(f->client, "GET", "/api/tags/x", NULL, 404, "unknown_tag");
-    fake_raise(&f->fake, 3);
-    client_expect_message(f->client, "PUT", "/api/tags/x", "{\"shape\":\"{year}{id:6}\"}", 409,
-                          "level_too_low", "a shape with a date needs level 4");
-    client_expect_message(f->client, "PUT", "/api/tags/x", "{\"mode\":\"monotonic\"}", 409,
-                          "level_too_low", "mode=monotonic needs level 4");
-    for (uint16_t level = 3; level <= 4; level++) {
-        const char *at = level == 3 ? "needs level 5, and the cluster is at level 3"
-                                    : "needs level 5, and the cluster is at level 4";
-
-        fake_raise(&f->fake, level);
-        client_expect_message(f->client, "PUT", "/api/tags/x",
-                              "{\"shape\":\"{key}{secret:6}\",\"mode\":\"monotonic\"}", 409,
-                              "level_too_low", at);
-        client_expect_message(f->client, "PUT", "/api/tags/x",
-                              "{\"shape\":\"{secret:6}\",\"key\":0}", 409, "level_too_low", at);
-        client_expect_error(f->client, "GET", "/api/tags/x", NULL, 404, "unknown_tag");
-    }
-    /* In a list it is looked for behind what the level has. */
-    client_expect_message(f->client, "POST", "/api/tags",
-                          "[{\"tag\":\"y\",\"mode\":\"monotonic\"},"
-                          "{\"tag\":\"x\",\"shape\":\"{key}{secret:6}\"}]",
-                          409, "level_too_low", "a shape with {key} needs level 5");
-    client_expect_error(f->client, "GET", "/api/tags/y", NULL, 404, "unknown_tag");
-    make(f, "y", "{\"mode\":\"monotonic\"}", "\"monotonic\"");
-}
-
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_ids_are_texts),
-        TEST(test_strict_ids_are_texts),
-        TEST(test_many_secret_ids),
-        TEST(test_the_key_is_not_shown),
-        TEST(test_what_is_refused),
-        TEST(test_shapes_in_a_list),
+        TEST(test_ids_are_texts),           TEST(test_strict_ids_are_texts),
+        TEST(test_many_secret_ids),         TEST(test_the_key_is_not_shown),
+        TEST(test_what_is_refused),         TEST(test_shapes_in_a_list),
         TEST(test_a_dump_with_a_later_key),
-        cmocka_unit_test_setup_teardown(test_before_its_level, fixture_setup, fixture_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,7 @@ static int setup(void **state)
 
     ASSERT(f != NULL);
     guarded_start(f, &settings);
+    f->fake.key_share = 2;
     *state = f;
     return 0;
 }
@@ -188,21 +189,6 @@ static void test_a_key_is_its_owners(void **state)
          "certificate");
     take(f, "", "k", 409, "\"code\":\"idempotency_conflict\"");
     take(f, GUARDED_TOKEN("few"), "other", 200, NULL);
-    atomic_store(&f->fake.health.level, 5); /* as a node says that is behind the raise */
-    take(f, GUARDED_TOKEN("shop"), "k", 200, "Idempotency-Replayed");
-}
-
-static void test_nothing_counts_below_the_level(void **state)
-{
-    struct fixture *f = *state;
-
-    atomic_store(&f->fake.health.level, 2);
-    for (unsigned i = 0; i <= SHARE; i++) {
-        acquire(f, "", "w", i, 201, NULL);
-    }
-    take(f, "", "1", 200, NULL);
-    take(f, "", "2", 200, NULL);
-    take(f, "", "3", 200, NULL);
 }
 
 /* As in a leafd of tests: everybody may do everything, and nobody is told of. */
@@ -216,7 +202,6 @@ static void test_shares_without_an_audit(void **state)
     fake_set_wall(&f.fake, 1700000000000);
     fake_log_time(&f.fake, 1700000000000);
     fake_log_layout(&f.fake, &(struct snowflake_layout)SNOWFLAKE_JS53_LAYOUT);
-    fake_raise(&f.fake, LEVEL_NEWEST);
     for (unsigned i = 0; i <= SHARE; i++) {
         (void)snprintf(body, sizeof body, "{\"name\":\"w-%u\"}", i);
         guarded_expect(&f, WORKERS, "", body, i < SHARE ? 201 : 429, NULL);
@@ -229,10 +214,13 @@ static void test_shares_without_an_audit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_worker_ids_of_an_address),         TEST(test_worker_ids_of_tokens),
-        TEST(test_keys_of_an_address_and_of_tokens), TEST(test_a_client_is_no_connection),
-        TEST(test_a_worker_id_is_its_owners),        TEST(test_a_key_is_its_owners),
-        TEST(test_nothing_counts_below_the_level),   cmocka_unit_test(test_shares_without_an_audit),
+        TEST(test_worker_ids_of_an_address),
+        TEST(test_worker_ids_of_tokens),
+        TEST(test_keys_of_an_address_and_of_tokens),
+        TEST(test_a_client_is_no_connection),
+        TEST(test_a_worker_id_is_its_owners),
+        TEST(test_a_key_is_its_owners),
+        cmocka_unit_test(test_shares_without_an_audit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

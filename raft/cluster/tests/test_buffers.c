@@ -16,7 +16,6 @@
 #include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 1000
-#define LEVEL 4
 
 struct looked {
     struct asked asked;
@@ -28,21 +27,13 @@ static struct buffers *buffers_of(struct ring *ring, uint64_t id)
     return &replica_of(ring, id)->buffers;
 }
 
-/* Three nodes at this level, with the tag "a". */
-static void begin(struct ring *ring, uint16_t level)
+/* Three nodes, with the tag "a". */
+static void begin(struct ring *ring)
 {
     ring->meet = true;
-    ring->upgrade = (struct upgrade_config){.hold_ms = 0, .automatic = true};
-    for (unsigned i = 0; i < 3; i++) {
-        ring->nodes[i].able = level;
-    }
     ring_start(ring, 3);
     (void)ring_elect(ring);
     ring_make(ring, 1, "a", 10);
-    for (unsigned i = 0; i < 100 && fsm_level(replica_of(ring, 1)->fsm) < level; i++) {
-        ring_run_ms(ring, 50);
-    }
-    assert_int_equal(fsm_level(replica_of(ring, 1)->fsm), level);
 }
 
 /* A node has a segment of the tag. */
@@ -105,7 +96,7 @@ static void test_all_answer(void **state)
     const struct id_node_buffers *second;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     hold(&ring, 2);
     begin_look(&ring, 1, &looked);
     ring_settle(&ring);
@@ -133,7 +124,7 @@ static void test_a_standby_answers_too(void **state)
     uint64_t leader;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     leader = ring_elect(&ring);
     standby = ring_follower(&ring);
     assert_int_equal(
@@ -149,32 +140,13 @@ static void test_a_standby_answers_too(void **state)
     expect_idle(&ring);
 }
 
-/* An older leafd would close the link for a frame that it does not know. */
-static void test_below_the_level_nobody_is_asked(void **state)
-{
-    RING ring = {0};
-    struct looked looked;
-
-    (void)state;
-    begin(&ring, LEVEL - 1);
-    begin_look(&ring, 1, &looked);
-    ring_settle(&ring);
-    expect_done(&looked, 0);
-    assert_true(node_of(&looked, 1)->answered);
-    assert_false(node_of(&looked, 2)->asked);
-    assert_false(node_of(&looked, 3)->answered);
-    assert_int_equal(ring.passed[FRAME_BUFFERS], 0);
-    end_look(&looked);
-    expect_idle(&ring);
-}
-
 static void test_one_without_a_link(void **state)
 {
     RING ring = {0};
     struct looked looked;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     ring_node(&ring, 1)->net.down[3] = true;
     begin_look(&ring, 1, &looked);
     ring_settle(&ring);
@@ -191,7 +163,7 @@ static void test_silence_ends_at_the_deadline(void **state)
     struct looked looked;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     ring_pause(&ring, 3);
     begin_look(&ring, 1, &looked);
     ring_run_ms(&ring, PATIENCE_MS - 100);
@@ -214,7 +186,7 @@ static void test_a_link_that_breaks(void **state)
     struct looked looked;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     ring_pause(&ring, 3);
     begin_look(&ring, 1, &looked);
     ring_settle(&ring);
@@ -235,7 +207,7 @@ static void test_bound_and_end(void **state)
     RING ring = {0};
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     ring_pause(&ring, 3);
     for (unsigned i = 0; i <= LIMIT_BUFFERS_WAITS; i++) {
         begin_look(&ring, 1, &looked[i]);
@@ -273,7 +245,7 @@ static void test_answers_that_nobody_asked_for(void **state)
     struct looked looked;
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     ring_pause(&ring, 3);
     begin_look(&ring, 1, &looked);
     ring_settle(&ring);
@@ -301,7 +273,7 @@ static void test_questions_that_are_none(void **state)
     RING ring = {0};
 
     (void)state;
-    begin(&ring, LEVEL);
+    begin(&ring);
     assert_false(say(&ring, 2, &(struct wire_buffers){.data = (const uint8_t *)"x", .len = 1}));
     query_get_encode(&query, "a", 1);
     assert_false(say(&ring, 2, &(struct wire_buffers){.data = query.data, .len = query.len}));
@@ -313,7 +285,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_answer),
         cmocka_unit_test(test_a_standby_answers_too),
-        cmocka_unit_test(test_below_the_level_nobody_is_asked),
         cmocka_unit_test(test_one_without_a_link),
         cmocka_unit_test(test_silence_ends_at_the_deadline),
         cmocka_unit_test(test_a_link_that_breaks),

@@ -25,16 +25,8 @@ static uint64_t start(struct ring *ring, unsigned count)
     uint64_t leader;
 
     ring->meet = true;
-    ring->upgrade = (struct upgrade_config){.automatic = true};
-    for (unsigned i = 0; i < RING_MAX; i++) {
-        ring->nodes[i].able = 4;
-    }
     ring_start(ring, count);
     leader = ring_elect(ring);
-    for (unsigned i = 0; fsm_level(ring_node(ring, leader)->replica.fsm) < 4; i++) {
-        assert_true(i < 1000);
-        ring_run_ms(ring, 20);
-    }
     strict_mode(ring, leader, "a", TAG_MODE_MONOTONIC);
     ring_run_ms(ring, 100);
     return leader;
@@ -617,9 +609,9 @@ static void put_large_batch(struct buf *payload)
         .name = "a", .name_len = 1, .key = key, .key_len = sizeof key, .count = 1};
 
     memset(key, 'k', sizeof key);
-    command_put(payload, COMMAND_STRICT_FOR, &head);
+    command_put(payload, COMMAND_STRICT, &head);
     for (unsigned i = 0; i < LIMIT_STRICT_ITEMS; i++) {
-        command_item_put(payload, COMMAND_STRICT_FOR, &item);
+        command_item_put(payload, COMMAND_STRICT, &item);
     }
     command_items_end(payload);
 }

@@ -68,7 +68,6 @@ static int setup(void **state)
     assert_non_null(l);
     id_apply_init(&l->apply);
     l->apply.term = TERM;
-    id_apply_raise(&l->apply, 4);
     assert_int_equal(id_apply_clock(&l->apply, LOG_MS), 0);
     l->clock = (struct clock){.now_ms = now_of, .wall_ms = now_of};
     l->now_ms = 1000000;
@@ -95,14 +94,14 @@ static int teardown(void **state)
 static void batch_of(struct leader *l, const struct strict_item *items, size_t count)
 {
     l->batch.len = 0;
-    command_put(&l->batch, COMMAND_STRICT_FOR,
+    command_put(&l->batch, COMMAND_STRICT,
                 &(struct command_list){.key_limit = 100, .key_share = 100});
     for (size_t i = 0; i < count; i++) {
         struct strict_item item = items[i];
 
         item.name_len = (uint16_t)strlen(item.name);
         item.key_len = item.key != NULL ? (uint16_t)strlen(item.key) : 0;
-        command_item_put(&l->batch, COMMAND_STRICT_FOR, &item);
+        command_item_put(&l->batch, COMMAND_STRICT, &item);
     }
     command_items_end(&l->batch);
     assert_int_equal(windows_read(l->batch.data, l->batch.len, &l->list), 0);

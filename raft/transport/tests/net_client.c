@@ -31,13 +31,6 @@ static int always_admit(struct net_receiver *receiver, uint64_t peer, uint64_t s
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
-static bool always_allowed(const struct handshake_config *config)
-{
-    return config->node_id > 0;
-}
-
-static const uint8_t some_nonce[HANDSHAKE_NONCE_BYTES] = "the nonce of a client";
-
 static void client_init(struct net_client *client, struct net_world *world, uint64_t id)
 {
     memset(client, 0, sizeof *client);
@@ -47,9 +40,6 @@ static void client_init(struct net_client *client, struct net_world *world, uint
     client->config.store_id = 1000 + id;
     client->config.cluster_id = "test";
     client->secret = "secret";
-    client->config.old_secret = (struct handshake_old_secret){"secret", 6};
-    client->config.old_allowed = always_allowed;
-    client->way.nonce = some_nonce;
     client->config.known = always_known;
     client->config.receiver = &client->receiver;
     client->receiver.admit = always_admit;
@@ -282,19 +272,14 @@ void net_server_secure(struct net_client *client)
     net_keys_unref(keys);
 }
 
-void net_client_shake_old(struct net_client *client, uint64_t wanted)
+void net_client_shake(struct net_client *client, uint64_t wanted)
 {
     struct buf out = BUF_INIT;
 
+    net_client_secure(client, wanted);
     handshake_dial(&client->handshake, &client->config, wanted, &client->way, &out);
     shake(client, &out);
     buf_free(&out);
-}
-
-void net_client_shake(struct net_client *client, uint64_t wanted)
-{
-    net_client_secure(client, wanted);
-    net_client_shake_old(client, wanted);
 }
 
 int net_server_listen(char *ret_address)
@@ -325,18 +310,13 @@ void net_server_accept(struct net_client *client, struct net_world *world, int l
     RUN_UNTIL(world, try_accept(client, listen_fd));
 }
 
-void net_server_shake_old(struct net_client *client)
+void net_server_shake(struct net_client *client)
 {
     struct buf out = BUF_INIT;
 
+    net_server_secure(client);
     handshake_accept(&client->handshake, &client->config, &client->way);
     RUN_UNTIL(client->world, net_client_has_frame(client));
     shake(client, &out);
     buf_free(&out);
-}
-
-void net_server_shake(struct net_client *client)
-{
-    net_server_secure(client);
-    net_server_shake_old(client);
 }

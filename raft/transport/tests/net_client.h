@@ -69,8 +69,4 @@ void net_server_accept(struct net_client *client, struct net_world *world, int l
 /* Answer the dialler's handshake to its end, with TLS. */
 void net_server_shake(struct net_client *client);
 
-/* The handshake of before level 3, to its end; without TLS. */
-void net_client_shake_old(struct net_client *client, uint64_t wanted);
-void net_server_shake_old(struct net_client *client);
-
 #endif

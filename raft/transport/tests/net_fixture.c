@@ -78,11 +78,6 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
     node->refused_err = err;
 }
 
-static bool speaks_old(struct net_receiver *receiver)
-{
-    return node_of(receiver)->speaks_old;
-}
-
 static uint16_t level(struct net_receiver *receiver)
 {
     return node_of(receiver)->level;
@@ -131,8 +126,7 @@ void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
                                            .gone = gone,
                                            .admit = admit,
                                            .refused = refused,
-                                           .level = level,
-                                           .speaks_old = speaks_old};
+                                           .level = level};
     node->world = world;
     node->receive_result = true;
     node->config.node_id = id;
@@ -156,9 +150,7 @@ void net_fixture_secret(const char *name, uint8_t ret_secret[NET_SECRET_BYTES])
 struct net_keys *net_fixture_keys(const char *cluster_id, const char *first, const char *second)
 {
     struct net_key_source source = {.cluster_id = cluster_id,
-                                    .secret_count = second != NULL ? 2 : 1,
-                                    .old_secret = first,
-                                    .old_secret_len = strlen(first)};
+                                    .secret_count = second != NULL ? 2 : 1};
     char why[NET_KEYS_WHY_BYTES];
     struct net_keys *keys = NULL;
 

@@ -46,7 +46,6 @@ struct net_node {
     bool numbered; /* frames carry their number in their first 8 bytes: check it */
     bool receive_result;
     uint64_t unwelcome_store; /* a store that admit() refuses; 0: none */
-    bool speaks_old;          /* the cluster is born and below level 3 */
     uint16_t level;
     const char *secrets[2]; /* names; the second may be NULL */
 };

@@ -90,8 +90,8 @@ static void pass(struct buf *out, struct handshake *to, enum frame_type type, co
     frame_decoder_free(&decoder);
 }
 
-#define HELLO "0400 0100 0300 0400 74657374 0100000000000000 0200000000000000 e903000000000000 0300"
-#define CHALLENGE "0400 0100 0300 0400 74657374 0200000000000000 ea03000000000000 0300"
+#define HELLO "0500 0100 0300 0400 74657374 0100000000000000 0200000000000000 e903000000000000"
+#define CHALLENGE "0500 0100 0300 0400 74657374 0200000000000000 ea03000000000000"
 
 static void test_golden_bytes(void **state)
 {
@@ -108,10 +108,8 @@ static void test_golden_bytes(void **state)
     assert_int_equal(b.state, HANDSHAKE_DONE);
     assert_int_equal(b.peer_id, 1);
     assert_int_equal(b.peer_store_id, 1001);
-    assert_int_equal(b.peer_level, 3);
     pass(&out, &a, FRAME_WELCOME, "");
     assert_int_equal(a.state, HANDSHAKE_DONE);
-    assert_int_equal(a.peer_level, 3);
     assert_int_equal(out.len, 0);
 }
 
@@ -198,39 +196,6 @@ static void test_a_wiped_store_is_told_at_once(void **state)
     buf_free(&out);
 }
 
-/* With a copy: the answer is appended to what is read. */
-static void receive_hello(struct handshake *to, struct buf *out)
-{
-    struct buf hello = BUF_INIT;
-
-    buf_move(&hello, out);
-    handshake_receive(to, FRAME_HELLO, hello.data + FRAME_HEADER_BYTES,
-                      hello.len - FRAME_HEADER_BYTES, out);
-    buf_free(&hello);
-}
-
-/* The one of before level 3 gets a number, and is not listened to. */
-static void test_an_old_hello_when_it_is_not_allowed(void **state)
-{
-    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1};
-    struct handshake a;
-    struct handshake b;
-    struct buf out = BUF_INIT;
-
-    (void)state;
-    handshake_accept(&b, &acceptor, &(struct handshake_way){.nonce = nonce});
-    handshake_dial(&a, &dialler, 2, &(struct handshake_way){.nonce = nonce}, &out);
-    receive_hello(&b, &out);
-    assert_int_equal(b.reject, HANDSHAKE_REJECT_VERSION);
-    buf_free(&out);
-    /* nor is one of the old protocol inside TLS */
-    handshake_accept(&b, &acceptor, &of_acceptor);
-    handshake_dial(&a, &dialler, 2, &(struct handshake_way){.nonce = nonce}, &out);
-    receive_hello(&b, &out);
-    assert_int_equal(b.reject, HANDSHAKE_REJECT_VERSION);
-    buf_free(&out);
-}
-
 #define T(test) cmocka_unit_test_setup(test, reset)
 
 int main(void)
@@ -240,7 +205,6 @@ int main(void)
         T(test_other_than_tls_has_proved),
         T(test_a_node_that_joins),
         T(test_a_wiped_store_is_told_at_once),
-        T(test_an_old_hello_when_it_is_not_allowed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

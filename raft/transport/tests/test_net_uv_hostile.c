@@ -178,23 +178,6 @@ static void test_wrong_proof(void **state)
     assert_int_equal(h->node.received, 0);
 }
 
-/* The HELLO of before level 3: no more than "another version", and nothing that the secret made. */
-static void test_old_hello_gets_nothing_keyed(void **state)
-{
-    struct net_lone *h = *state;
-    struct buf payload = BUF_INIT;
-
-    net_client_connect(&h->client, &h->node, 2);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
-    net_client_write_raw(&h->client, h->buf.data, h->buf.len);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_REJECT);
-    assert_hex(payload.data, payload.len, "0200 0000");
-    assert_int_equal(h->client.input.len, 0);
-    buf_free(&payload);
-    assert_deaf(h);
-}
-
 /* All that an honest client once sent, sent again: the node's key is another one this time. */
 static void test_replay_of_a_recorded_handshake(void **state)
 {
@@ -395,7 +378,6 @@ int main(void)
         T(test_frames_in_the_middle_of_the_handshake),
         T(test_rejections),
         T(test_wrong_proof),
-        T(test_old_hello_gets_nothing_keyed),
         T(test_replay_of_a_recorded_handshake),
         T(test_a_bit_flipped_in_flight),
         T(test_half_open),

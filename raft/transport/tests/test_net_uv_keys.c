@@ -100,77 +100,6 @@ static void test_a_node_that_is_ahead(void **state)
     assert_int_equal(net_uv_link(pair->b.net, 1)->conn->offer, 0);
 }
 
-/* --- a peer of before level 3 --- */
-
-static void test_an_old_peer_below_level_3(void **state)
-{
-    struct net_lone *h = *state;
-
-    h->node.speaks_old = true;
-    net_client_connect(&h->client, &h->node, 2);
-    net_client_shake_old(&h->client, 1);
-    net_client_write_frame(&h->client, FRAME_RAFT, "honest", 6);
-    RUN_UNTIL(&h->world, h->node.received == 1);
-    /* It is dialled with TLS; closes without a word; is dialled as before; and is up. */
-    net_server_accept(&h->other, &h->world, h->listen_fd, 2);
-    RUN_UNTIL(&h->world, (net_client_ended(&h->other), h->other.input.len > 0));
-    assert_int_equal(h->other.input.data[0], TLS_FIRST_BYTE);
-    net_client_close(&h->other);
-    net_server_accept(&h->other, &h->world, h->listen_fd, 2);
-    net_server_shake_old(&h->other);
-    RUN_UNTIL(&h->world, h->node.up[2]);
-}
-
-/* What is up without TLS is closed when the level rises, and nothing of it comes up again. */
-static void test_the_level_rises(void **state)
-{
-    struct net_lone *h = *state;
-
-    net_lone_reopen(h, 0, 40, 0, 400);
-    h->node.speaks_old = true;
-    net_client_connect(&h->client, &h->node, 2);
-    net_client_shake_old(&h->client, 1);
-    RUN_UNTIL(&h->world, net_uv_link(h->node.net, 2) != NULL);
-    h->node.speaks_old = false;
-    RUN_UNTIL(&h->world, net_client_ended(&h->client));
-    net_client_close(&h->client);
-    for (unsigned i = 0; i < 3; i++) {
-        net_server_accept(&h->other, &h->world, h->listen_fd, 2);
-        RUN_UNTIL(&h->world, (net_client_ended(&h->other), h->other.input.len > 0));
-        assert_int_equal(h->other.input.data[0], TLS_FIRST_BYTE);
-        net_client_close(&h->other); /* an attacker who breaks connections */
-    }
-}
-
-/* A peer says, through TLS, that the level has risen: this node need not have heard of it. */
-static void test_a_peer_tells_the_level(void **state)
-{
-    struct net_lone *h = *state;
-    struct buf payload = BUF_INIT;
-
-    h->node.speaks_old = true;
-    h->client.receiver.level = NULL;
-    net_client_connect(&h->client, &h->node, 2);
-    net_client_secure(&h->client, 1);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
-    assert_int_equal(h->buf.data[h->buf.len - 2], LEVEL_FIRST);
-    h->buf.len = 0;
-    hex_put(&payload, "0400 0100 0900 0400 74657374 0200000000000000 0100000000000000 "
-                      "ea03000000000000 0300");
-    frame_put(&h->buf, FRAME_HELLO, payload.data, payload.len);
-    net_client_write(&h->client, h->buf.data, h->buf.len);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
-    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_CHALLENGE);
-    net_client_connect(&h->other, &h->node, 2);
-    h->buf.len = 0;
-    handshake_dial(&h->other.handshake, &h->other.config, 1, &h->other.way, &h->buf);
-    net_client_write(&h->other, h->buf.data, h->buf.len);
-    RUN_UNTIL(&h->world, net_client_has_frame(&h->other));
-    assert_int_equal(net_client_take_frame(&h->other, &payload), FRAME_REJECT);
-    assert_hex(payload.data, payload.len, "0200 0000");
-    buf_free(&payload);
-}
-
 /* --- other than what was proved --- */
 
 static void reject_of_hello(struct net_lone *h, uint64_t proved, uint64_t wanted, uint64_t said,
@@ -214,9 +143,9 @@ static void test_a_hello_of_another_than_the_identity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PAIR(test_a_secret_is_exchanged),     PAIR(test_a_node_that_is_ahead),
-        LONE(test_an_old_peer_below_level_3), LONE(test_the_level_rises),
-        LONE(test_a_peer_tells_the_level),    LONE(test_a_hello_of_another_than_the_identity),
+        PAIR(test_a_secret_is_exchanged),
+        PAIR(test_a_node_that_is_ahead),
+        LONE(test_a_hello_of_another_than_the_identity),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,7 +368,7 @@ static void test_the_largest_fit_a_handshake_frame(void **state)
     make_conf(LIMIT_NODES, LIMIT_ADDRESS_BYTES, &conf);
     make_statement(&start, INDEX_MAX, &conf, 4 * LIMIT_INCARNATIONS - 4, &bytes);
     assert_int_equal(check(statement_codec, &bytes), 0);
-    assert_true(FRAME_HEADER_BYTES + HANDSHAKE_MAC_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
+    assert_true(FRAME_HEADER_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
     bytes.len = 0;
     make_joined(MEMBER_DONE, sizeof((struct member_answer *)0)->why - 1, &conf, &bytes);
     assert_int_equal(check(joined_codec, &bytes), 0);

@@ -271,8 +271,6 @@ static int check_secret(struct config *config, struct config_error *ret_error)
                        cite(config, "peer.listen", &listen));
 }
 
-/* The file's text without one newline at its end is what leafds before level 3 take for the secret:
- * with them a node has to use the same. */
 static int read_secret(struct config *config, struct config_error *ret_error)
 {
     struct net_key_source *keys = &config->node.keys;
@@ -282,7 +280,6 @@ static int read_secret(struct config *config, struct config_error *ret_error)
     int rv;
 
     keys->cluster_id = config->node.cluster_id;
-    keys->old_secret = config->secret;
     if (config->secret_file[0] == '\0') {
         return 0;
     }
@@ -300,10 +297,6 @@ static int read_secret(struct config *config, struct config_error *ret_error)
     if (rv != 0) {
         return config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
     }
-    if (config->secret[len - 1] == '\n') {
-        len -= len > 1 && config->secret[len - 2] == '\r' ? 2 : 1;
-    }
-    keys->old_secret_len = len;
     keys->secret_count = list.count;
     memcpy(keys->secrets, list.secrets, sizeof keys->secrets);
     explicit_bzero(&list, sizeof list);

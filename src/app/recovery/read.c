@@ -17,7 +17,8 @@
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/id/fsm/fsm_level.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "storage/lmdb/store.h"
 
 #define MAP_BYTES (1 << 20) /* LMDB takes what the file needs */
@@ -70,17 +71,31 @@ static uint64_t grown(const struct saved_row *row, uint64_t from)
     return tag.max_id > from ? tag.max_id - from : 0;
 }
 
+/* Of a level that means nothing here. */
+static bool is_level_of_before(const struct backup_row *row, uint16_t format)
+{
+    static const char key[] = "s" FSM_SETTING_LEVEL;
+
+    return format == BACKUP_FORMAT_DEV && row->key_len == sizeof key - 1 &&
+           memcmp(row->key, key, sizeof key - 1) == 0;
+}
+
 /* The rows of a block; growth: of their tags, or NULL. Those that it lists stand in their order. */
-static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth)
+static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth,
+                     uint16_t format)
 {
     struct backup_tag_growth tag;
     bool has_tag = growth != NULL && backup_growth_next(growth, &tag);
     struct backup_row row;
 
     while (backup_row_next(records, &row)) {
-        struct saved_row *added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
         bool listed = has_tag && is_tag(&row, &tag);
+        struct saved_row *added;
 
+        if (is_level_of_before(&row, format)) {
+            continue;
+        }
+        added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
         if (row.key[0] != FSM_TABLE_TAGS || growth == NULL) {
             continue;
         }
@@ -94,7 +109,7 @@ static void add_rows(struct saved *saved, struct reader *records, struct backup_
     }
 }
 
-static void take_blocks(struct saved *saved, const struct buf *file)
+static void take_blocks(struct saved *saved, const struct buf *file, uint16_t format)
 {
     struct backup_block growth = {0};
     struct backup_block block;
@@ -105,7 +120,7 @@ static void take_blocks(struct saved *saved, const struct buf *file)
         if (block.kind == BACKUP_GROWTH) {
             growth = block;
         } else {
-            add_rows(saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL);
+            add_rows(saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL, format);
             growth = (struct backup_block){0};
         }
     }
@@ -133,7 +148,7 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
         ret_saved->term = head.term;
         ret_saved->wall_ms = head.wall_ms;
         ret_saved->local = head.local;
-        take_blocks(ret_saved, &file);
+        take_blocks(ret_saved, &file, head.format);
     }
     return err;
 }

@@ -81,7 +81,6 @@ struct lane {
 struct strict {
     uint32_t key_limit;
     uint32_t key_share;
-    bool is_shared;
     const struct clock *clock;
     struct timers *timers;
     struct id_proposer *proposer;
@@ -113,6 +112,7 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
 
     ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
     strict->key_limit = key_limit;
+    strict->key_share = key_limit;
     strict->clock = clock;
     strict->timers = timers;
     strict->proposer = proposer;
@@ -131,13 +131,11 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
     return strict;
 }
 
-void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share,
-                       bool is_shared)
+void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share)
 {
     ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
     strict->key_limit = key_limit;
     strict->key_share = key_share;
-    strict->is_shared = is_shared;
 }
 
 void strict_dates(struct strict *strict, strict_period_fn period, void *data)
@@ -490,36 +488,12 @@ static void batch_done_cb(struct id_request *base)
     }
 }
 
-/* Without a date, or a key that counts for somebody, a shorter form says all. A batch of monotonic
- * requests is no command, and has one form. */
-static enum command_type batch_type(const struct strict *strict, const struct lane *lane,
-                                    uint32_t count)
-{
-    enum command_type type = COMMAND_STRICT;
-
-    if (lane->kind != LANE_STRICT) {
-        return COMMAND_STRICT_FOR;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const struct strict_item *item = &strict->picks[i].item;
-
-        if (item->period != 0) {
-            return COMMAND_STRICT_DATED;
-        }
-        if (strict->is_shared && item->key_len > 0 && item->client != 0) {
-            type = COMMAND_STRICT_FOR;
-        }
-    }
-    return type;
-}
-
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
     const struct strict *strict = batch->strict;
     struct command_list head = {.wall_ms = clock_wall_ms(strict->clock),
                                 .key_limit = strict->key_limit,
                                 .key_share = strict->key_share};
-    enum command_type type = batch_type(strict, batch->lane, count);
     uint64_t latest_ms = 0;
 
     batch->busy = true;
@@ -532,12 +506,12 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
     batch->request.done = batch_done_cb;
     batch->request.payload.len = 0;
     batch->request.reply.len = 0;
-    command_put(&batch->request.payload, type, &head);
+    command_put(&batch->request.payload, COMMAND_STRICT, &head);
     for (uint32_t i = 0; i < count; i++) {
         const struct pick *pick = &strict->picks[i];
         struct id_request *request = pick->request;
 
-        command_item_put(&batch->request.payload, type, &pick->item);
+        command_item_put(&batch->request.payload, COMMAND_STRICT, &pick->item);
         batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
         request->work = &batch->places[i];
         request->status = 0; /* the earlier answer is no longer true */

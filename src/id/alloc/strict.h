@@ -43,11 +43,9 @@ typedef void (*strict_answer_fn)(void *data, struct id_request *request, int sta
 
 struct strict;
 
-/* Of the batches from now on; until then what strict_new() was given, and no shares. key_share: of
- * the keys, a client whose request does not say may have; is_shared: keys count for clients, which
- * the level in force must allow (COMMAND_STRICT_FOR). */
-void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share,
-                       bool is_shared);
+/* Of the batches from now on; until then what strict_new() was given, of both. key_share: of the
+ * keys, a client whose request does not say may have. */
+void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share);
 
 /* Of a tag with a date in its shape, the period that it is now (shape_date.h); 0: it has none, or
  * it is not known here. Called for each request that goes into a batch. NULL, as at first: no tag

@@ -245,8 +245,9 @@ static int read_head(struct look *look)
         return malformed(look, &block, "the head");
     }
     head->level = reader_u16(&format);
-    if (head->format != BACKUP_FORMAT || head->level < level_own.min ||
-        head->level > level_own.max) {
+    if (head->format != BACKUP_FORMAT_DEV &&
+        (head->format != BACKUP_FORMAT || head->level < level_own.min ||
+         head->level > level_own.max)) {
         return fail(
             look->error, ERR_BAD_VERSION,
             "written in format %u at level %u; this leafd (" LEAFD_VERSION

@@ -24,13 +24,16 @@
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
-#define BACKUP_FORMAT 1 /* of the blocks and their fields */
+#define BACKUP_FORMAT 2 /* of the blocks, their fields, and the levels */
+/* As leafd 0.2.0-dev wrote it, whose levels were others: the same bytes, but that the row of its
+ * level means nothing here. So a state of before is carried over. */
+#define BACKUP_FORMAT_DEV 1
 
 enum backup_block_kind { BACKUP_HEAD = 1, BACKUP_GROWTH = 2, BACKUP_ROWS = 3, BACKUP_END = 4 };
 
 struct backup_head {
-    uint16_t format; /* BACKUP_FORMAT */
-    uint16_t level;  /* that was in force */
+    uint16_t format; /* BACKUP_FORMAT, or BACKUP_FORMAT_DEV */
+    uint16_t level;  /* that was in force; of BACKUP_FORMAT_DEV one of the levels of then */
     uint64_t uid[2]; /* of the cluster; zeros: it has none */
     uint64_t node_id;
     uint64_t index; /* of the state, and the term of that entry */

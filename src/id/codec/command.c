@@ -7,9 +7,6 @@
 
 #include "src/base/assert.h"
 
-/* All bits of enum tag_field but that of a key. */
-#define SHAPED_TAG_FIELDS 0x7f
-
 #define ITEM_SIZE_MAX 80
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
@@ -43,37 +40,15 @@ static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, name),        FIELD_NUMBER(struct tag_put, fields),
     FIELD_NUMBER(struct tag_put, max_id),      FIELD_NUMBER(struct tag_put, step),
     FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
-    FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max), /* if bounded */
-    FIELD_STRING(struct tag_put, shape),                                          /* if shaped */
-    FIELD_NUMBER(struct tag_put, key_number),  FIELD_STRING(struct tag_put, key), /* if rekeyed */
+    FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max),
+    FIELD_STRING(struct tag_put, shape),       FIELD_NUMBER(struct tag_put, key_number),
+    FIELD_STRING(struct tag_put, key),
 };
-#define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
-
-static bool put_is_sound(const void *data)
-{
-    const struct tag_put *put = data;
-
-    return (put->fields & ~(SHAPED_TAG_FIELDS & ~TAG_FIELD_MAX & ~TAG_FIELD_SHAPE)) == 0;
-}
-
-static bool bounded_put_is_sound(const void *data)
-{
-    const struct tag_put *put = data;
-
-    return (put->fields & ~(SHAPED_TAG_FIELDS & ~TAG_FIELD_SHAPE)) == 0;
-}
 
 /* The bytes of a shape in a put: with one key. */
 #define PUT_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
 
-static bool shaped_put_is_sound(const void *data)
-{
-    const struct tag_put *put = data;
-
-    return (put->fields & ~SHAPED_TAG_FIELDS) == 0 && put->shape_len <= PUT_SHAPE_BYTES_MAX;
-}
-
-static bool rekeyed_put_is_sound(const void *data)
+static bool put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
     bool has_key = (put->fields & TAG_FIELD_KEY) != 0;
@@ -82,30 +57,16 @@ static bool rekeyed_put_is_sound(const void *data)
            put->key_len == (has_key ? SHAPE_KEY_BYTES : 0);
 }
 
-static const struct item_format REKEYED_PUTS =
-    ITEM_FORMAT(FIELDS(PUT_FIELDS), struct tag_put, rekeyed_put_is_sound, 0);
-
-static const struct item_format SHAPED_PUTS = ITEM_FORMAT(
-    FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 2), struct tag_put, shaped_put_is_sound, 0);
-
-static const struct item_format BOUNDED_PUTS = ITEM_FORMAT(
-    FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 3), struct tag_put, bounded_put_is_sound, 0);
-
 static const struct item_format PUTS =
-    ITEM_FORMAT(FIELDS_FIRST(PUT_FIELDS, PUT_FIELD_COUNT - 4), struct tag_put, put_is_sound, 0);
+    ITEM_FORMAT(FIELDS(PUT_FIELDS), struct tag_put, put_is_sound, 0);
 
 static const struct field STRICT_FIELDS[] = {
-    FIELD_STRING(struct strict_item, name),
-    FIELD_STRING(struct strict_item, key),
-    FIELD_NUMBER(struct strict_item, count),
-    FIELD_NUMBER(struct strict_item, client), /* of those for clients alone */
-    FIELD_NUMBER(struct strict_item, most),
-    FIELD_NUMBER(struct strict_item, period), /* of those with periods alone */
+    FIELD_STRING(struct strict_item, name),  FIELD_STRING(struct strict_item, key),
+    FIELD_NUMBER(struct strict_item, count), FIELD_NUMBER(struct strict_item, client),
+    FIELD_NUMBER(struct strict_item, most),  FIELD_NUMBER(struct strict_item, period),
 };
 #define STRICT_FIELD_COUNT (sizeof STRICT_FIELDS / sizeof *STRICT_FIELDS)
-FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 3)
-FIELDS_FLAT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT - 1)
-FIELDS_FLAT(strict_dated, STRICT_FIELDS, STRICT_FIELD_COUNT)
+FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT)
 
 static bool strict_is_sound(const void *data)
 {
@@ -115,16 +76,8 @@ static bool strict_is_sound(const void *data)
 }
 
 static const struct item_format STRICTS =
-    ITEM_FORMAT(FIELDS_STRAIGHT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT - 3), struct strict_item,
+    ITEM_FORMAT(FIELDS_STRAIGHT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT), struct strict_item,
                 strict_is_sound, LIMIT_STRICT_ITEMS);
-
-static const struct item_format STRICTS_FOR =
-    ITEM_FORMAT(FIELDS_STRAIGHT(strict_for, STRICT_FIELDS, STRICT_FIELD_COUNT - 1),
-                struct strict_item, strict_is_sound, LIMIT_STRICT_ITEMS);
-
-static const struct item_format STRICTS_DATED =
-    ITEM_FORMAT(FIELDS_STRAIGHT(strict_dated, STRICT_FIELDS, STRICT_FIELD_COUNT),
-                struct strict_item, strict_is_sound, LIMIT_STRICT_ITEMS);
 
 static const struct field KEYED_FIELDS[] = {
     FIELD_STRING(struct keyed_item, item.name),  FIELD_STRING(struct keyed_item, item.key),
@@ -178,10 +131,10 @@ static const struct field PUT_LIST_FIELDS[] = {
 };
 
 static const struct field STRICT_LIST_FIELDS[] = {
-    FIELD_NUMBER(struct command_list, wall_ms), FIELD_NUMBER(struct command_list, key_limit),
-    FIELD_NUMBER(struct command_list, key_share), /* of those for clients alone */
+    FIELD_NUMBER(struct command_list, wall_ms),
+    FIELD_NUMBER(struct command_list, key_limit),
+    FIELD_NUMBER(struct command_list, key_share),
 };
-#define STRICT_LIST_FIELD_COUNT (sizeof STRICT_LIST_FIELDS / sizeof *STRICT_LIST_FIELDS)
 
 static const struct field KEYED_LIST_FIELDS[] = {
     FIELD_NUMBER(struct command_list, wall_ms),
@@ -223,27 +176,26 @@ static const struct field DIGEST_FIELDS[] = {
 static const struct field CLOCK_FIELDS[] = {FIELD_NUMBER(struct clock_command, cluster_ms)};
 
 static const struct field ACQUIRE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_acquire, kind),
-    FIELD_NUMBER(struct worker_acquire, worker_id),
-    FIELD_NUMBER(struct worker_acquire, floor_ms),
-    FIELD_NUMBER(struct worker_acquire, window_ms),
-    FIELD_NUMBER(struct worker_acquire, wall_ms),
-    FIELD_STRING(struct worker_acquire, name),
-    FIELD_STRING(struct worker_acquire, address),
-    FIELD_NUMBER(struct worker_acquire, client), /* of those for clients alone */
-    FIELD_NUMBER(struct worker_acquire, most),
-    FIELD_NUMBER(struct worker_acquire, percent),
-    FIELD_BOOL(struct worker_acquire, force), /* of those by clients alone */
+    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
+    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
+    FIELD_STRING(struct worker_acquire, address),  FIELD_NUMBER(struct worker_acquire, client),
+    FIELD_NUMBER(struct worker_acquire, most),     FIELD_NUMBER(struct worker_acquire, percent),
+    FIELD_BOOL(struct worker_acquire, force),
 };
-#define ACQUIRE_FIELD_COUNT (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
 
-/* A node's own worker ids count for nobody. */
-static bool acquire_for_is_sound(const void *data)
+/* A client's worker id has an owner; a node's own has none. */
+static bool has_owner(uint8_t kind, uint64_t client)
+{
+    return (kind == WORKER_CLIENT) == (client != 0);
+}
+
+static bool acquire_is_sound(const void *data)
 {
     const struct worker_acquire *acquire = data;
 
-    return acquire->kind == WORKER_CLIENT && acquire->client != 0 && acquire->percent >= 1 &&
-           acquire->percent <= 100;
+    return has_owner(acquire->kind, acquire->client) &&
+           (acquire->kind != WORKER_CLIENT || (acquire->percent >= 1 && acquire->percent <= 100));
 }
 
 static const struct field RENEW_FIELDS[] = {
@@ -254,15 +206,14 @@ static const struct field RENEW_FIELDS[] = {
     FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
     FIELD_NUMBER(struct worker_renew, wall_ms),
     FIELD_NUMBER(struct worker_renew, kind),
-    FIELD_NUMBER(struct worker_renew, client), /* of those by clients alone */
+    FIELD_NUMBER(struct worker_renew, client),
 };
-#define RENEW_FIELD_COUNT (sizeof RENEW_FIELDS / sizeof *RENEW_FIELDS)
 
-static bool renew_by_is_sound(const void *data)
+static bool renew_is_sound(const void *data)
 {
     const struct worker_renew *renew = data;
 
-    return renew->kind == WORKER_CLIENT && renew->client != 0;
+    return has_owner(renew->kind, renew->client);
 }
 
 static const struct field RELEASE_FIELDS[] = {
@@ -270,16 +221,15 @@ static const struct field RELEASE_FIELDS[] = {
     FIELD_NUMBER(struct worker_release, epoch),
     FIELD_NUMBER(struct worker_release, last_timestamp_ms),
     FIELD_NUMBER(struct worker_release, kind),
-    FIELD_NUMBER(struct worker_release, client), /* of those by clients alone */
+    FIELD_NUMBER(struct worker_release, client),
     FIELD_BOOL(struct worker_release, force),
 };
-#define RELEASE_FIELD_COUNT (sizeof RELEASE_FIELDS / sizeof *RELEASE_FIELDS)
 
-static bool release_by_is_sound(const void *data)
+static bool release_is_sound(const void *data)
 {
     const struct worker_release *release = data;
 
-    return release->kind == WORKER_CLIENT && release->client != 0;
+    return has_owner(release->kind, release->client);
 }
 
 static const struct field MEMBER_BEGIN_FIELDS[] = {
@@ -314,34 +264,21 @@ static const struct form FORMS[] = {
     [COMMAND_DIGEST] = {1, FIELDS(DIGEST_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT] = {1, FIELDS(snowflake_layout_fields), NULL, NULL},
     [COMMAND_CLOCK] = {1, FIELDS(CLOCK_FIELDS), NULL, NULL},
-    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 4), NULL,
-                                NULL},
-    [COMMAND_WORKER_RENEW] = {1, FIELDS_FIRST(RENEW_FIELDS, RENEW_FIELD_COUNT - 1), NULL, NULL},
-    [COMMAND_WORKER_RELEASE] = {1, FIELDS_FIRST(RELEASE_FIELDS, RELEASE_FIELD_COUNT - 2), NULL,
-                                NULL},
-    [COMMAND_STRICT] = {1, FIELDS_FIRST(STRICT_LIST_FIELDS, STRICT_LIST_FIELD_COUNT - 1), NULL,
-                        &STRICTS},
+    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS(ACQUIRE_FIELDS), acquire_is_sound, NULL},
+    [COMMAND_WORKER_RENEW] = {1, FIELDS(RENEW_FIELDS), renew_is_sound, NULL},
+    [COMMAND_WORKER_RELEASE] = {1, FIELDS(RELEASE_FIELDS), release_is_sound, NULL},
+    [COMMAND_STRICT] = {1, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS},
     [COMMAND_GIVE_BACK] = {1, FIELDS(LIST_FIELDS), NULL, &GIVE_BACKS},
     [COMMAND_RECALLED] = {.since = 1, .items = &RECALLS},
+    [COMMAND_BIRTH] = {1, FIELDS(birth_fields), birth_is_sound, NULL},
+    [COMMAND_LEVEL] = {1, FIELDS(LEVEL_FIELDS), NULL, NULL},
     [COMMAND_MEMBER_BEGIN] = {1, FIELDS(MEMBER_BEGIN_FIELDS), member_change_is_sound, NULL},
     [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL, NULL},
     [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound, NULL},
-    [COMMAND_TAGS_PUT_BOUNDED] = {2, FIELDS(PUT_LIST_FIELDS), NULL, &BOUNDED_PUTS},
-    [COMMAND_BIRTH] = {1, FIELDS(birth_fields), birth_is_sound, NULL},
-    [COMMAND_LEVEL] = {1, FIELDS(LEVEL_FIELDS), NULL, NULL},
-    [COMMAND_STRICT_FOR] = {3, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS_FOR},
-    [COMMAND_WORKER_ACQUIRE_FOR] = {3, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 1),
-                                    acquire_for_is_sound, NULL},
-    [COMMAND_TAGS_PUT_SHAPED] = {3, FIELDS(PUT_LIST_FIELDS), NULL, &SHAPED_PUTS},
-    [COMMAND_WINDOW] = {4, FIELDS(LIST_FIELDS), NULL, &WINDOWS},
-    [COMMAND_KEYED] = {4, FIELDS(KEYED_LIST_FIELDS), NULL, &KEYEDS},
-    [COMMAND_LAYOUT_PUT] = {4, FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS), NULL, NULL},
-    [COMMAND_LAYOUT_DELETE] = {4, FIELDS(DELETE_FIELDS), NULL, NULL},
-    [COMMAND_STRICT_DATED] = {4, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS_DATED},
-    [COMMAND_TAGS_PUT_REKEYED] = {5, FIELDS(PUT_LIST_FIELDS), NULL, &REKEYED_PUTS},
-    [COMMAND_WORKER_ACQUIRE_BY] = {6, FIELDS(ACQUIRE_FIELDS), acquire_for_is_sound, NULL},
-    [COMMAND_WORKER_RENEW_BY] = {6, FIELDS(RENEW_FIELDS), renew_by_is_sound, NULL},
-    [COMMAND_WORKER_RELEASE_BY] = {6, FIELDS(RELEASE_FIELDS), release_by_is_sound, NULL},
+    [COMMAND_WINDOW] = {1, FIELDS(LIST_FIELDS), NULL, &WINDOWS},
+    [COMMAND_KEYED] = {1, FIELDS(KEYED_LIST_FIELDS), NULL, &KEYEDS},
+    [COMMAND_LAYOUT_PUT] = {1, FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS), NULL, NULL},
+    [COMMAND_LAYOUT_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
 };
 
 /* --- writing --- */
@@ -408,7 +345,7 @@ static bool item_read(struct reader *reader, const struct item_format *items, vo
     if (reader->bad || mark == END) {
         return false;
     }
-    memset(ret_item, 0, items->size); /* an older form has fewer fields */
+    memset(ret_item, 0, items->size);
     if (mark != ITEM || !fields_read(reader, &items->fields, ret_item) ||
         (items->is_sound != NULL && !items->is_sound(ret_item))) {
         reader->bad = true;
@@ -464,12 +401,12 @@ int command_read(const void *data, size_t len, struct command *ret_command)
 void strict_item_encode(const struct strict_item *item, struct buf *buf)
 {
     ASSERT(strict_is_sound(item));
-    message_fields_put(buf, REQUEST_STRICT, &STRICTS_FOR.fields, item);
+    message_fields_put(buf, REQUEST_STRICT, &STRICTS.fields, item);
 }
 
 int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item)
 {
-    return message_fields_read(data, len, REQUEST_STRICT, &STRICTS_FOR.fields, ret_item) &&
+    return message_fields_read(data, len, REQUEST_STRICT, &STRICTS.fields, ret_item) &&
                    strict_is_sound(ret_item)
                ? 0
                : ERR_BAD_MESSAGE;

@@ -43,37 +43,20 @@ enum command_type {
     COMMAND_CLOCK = 8,          /* clock_command */
     COMMAND_WORKER_ACQUIRE = 9, /* worker_acquire */
     COMMAND_WORKER_RENEW = 10,  /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11,     /* worker_release */
-    COMMAND_STRICT = 12,             /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,          /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,           /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_BIRTH = 15,              /* birth: nobody's, of a leader that knows of none */
-    COMMAND_LEVEL = 16,              /* level_command */
-    COMMAND_TAGS_PUT_BOUNDED = 17,   /* as TAGS_PUT, of which some may have a max: level 2 */
-    COMMAND_MEMBER_BEGIN = 20,       /* member_change */
-    COMMAND_MEMBER_END = 21,         /* member_change: index and given_up */
-    COMMAND_MEMBER_MOVE = 22,        /* member_move */
-    COMMAND_STRICT_FOR = 23,         /* as STRICT, of which keys count for clients: level 3 */
-    COMMAND_WORKER_ACQUIRE_FOR = 24, /* as WORKER_ACQUIRE, for a client: level 3 */
-    COMMAND_TAGS_PUT_SHAPED = 25,    /* as TAGS_PUT_BOUNDED, with shapes: level 3 */
-    COMMAND_WINDOW = 26,             /* command_list of grant_item, the leader's own: level 4 */
-    COMMAND_KEYED = 27,              /* command_list of keyed_item, the leader's own: level 4 */
-    COMMAND_LAYOUT_PUT = 28,         /* layout_row: make a named layout: level 4 */
-    COMMAND_LAYOUT_DELETE = 29,      /* delete_command: leave its tombstone: level 4 */
-    COMMAND_STRICT_DATED = 30,       /* as STRICT_FOR, with periods: level 4 */
-    COMMAND_TAGS_PUT_REKEYED = 31,   /* as TAGS_PUT_SHAPED, with new keys: level 5 */
-    /* By the client that owns, or is to own, the worker id: level 6 */
-    COMMAND_WORKER_ACQUIRE_BY = 32, /* as WORKER_ACQUIRE_FOR */
-    COMMAND_WORKER_RENEW_BY = 33,   /* as WORKER_RENEW */
-    COMMAND_WORKER_RELEASE_BY = 34  /* as WORKER_RELEASE */
+    COMMAND_WORKER_RELEASE = 11, /* worker_release */
+    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_BIRTH = 15,          /* birth: nobody's, of a leader that knows of none */
+    COMMAND_LEVEL = 16,          /* level_command */
+    COMMAND_MEMBER_BEGIN = 17,   /* member_change */
+    COMMAND_MEMBER_END = 18,     /* member_change: index and given_up */
+    COMMAND_MEMBER_MOVE = 19,    /* member_move */
+    COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
+    COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
+    COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
+    COMMAND_LAYOUT_DELETE = 23   /* delete_command: leave its tombstone */
 };
-
-/* TAGS_PUT, in any of its forms. */
-static inline bool command_is_put(enum command_type type)
-{
-    return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BOUNDED ||
-           type == COMMAND_TAGS_PUT_SHAPED || type == COMMAND_TAGS_PUT_REKEYED;
-}
 
 /* What the leader of a term appends for nobody else, once and in its own term: it has no stamp, and
  * no session knows of it. The first entry of the term, and what monotonic tags need. */
@@ -88,10 +71,10 @@ struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
     uint32_t key_limit; /* of STRICT: keys the table may hold (the sender's strict.keys; a command
                            must carry everything that apply needs) */
-    uint32_t key_share; /* of STRICT_FOR and KEYED: of these, a client whose item does not say may
-                           have */
-    uint64_t term;      /* of KEYED: in which the leader took the ids */
-    bool force;         /* of TAGS_PUT */
+    uint32_t
+        key_share; /* of STRICT and KEYED: of these, a client whose item does not say may have */
+    uint64_t term; /* of KEYED: in which the leader took the ids */
+    bool force;    /* of TAGS_PUT */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
     struct reader items;          /* at the next item */
@@ -132,9 +115,9 @@ enum tag_field {
     TAG_FIELD_MAX_STEP = 1 << 2,
     TAG_FIELD_MODE = 1 << 3,
     TAG_FIELD_DESCRIPTION = 1 << 4,
-    TAG_FIELD_MAX = 1 << 5,   /* not of TAGS_PUT */
-    TAG_FIELD_SHAPE = 1 << 6, /* of TAGS_PUT_SHAPED and _REKEYED alone */
-    TAG_FIELD_KEY = 1 << 7    /* of TAGS_PUT_REKEYED alone */
+    TAG_FIELD_MAX = 1 << 5,
+    TAG_FIELD_SHAPE = 1 << 6,
+    TAG_FIELD_KEY = 1 << 7
 };
 
 struct tag_put {
@@ -158,8 +141,7 @@ struct tag_put {
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
                            ERR_CONFLICT (another key number than the present one or the next),
-                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS); from level 3 on
-                           ERR_NEEDS_FORCE */
+                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS), ERR_NEEDS_FORCE */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
@@ -232,11 +214,11 @@ struct strict_item {
     const char *key; /* Idempotency-Key, key_len 0..LIMIT_KEY_BYTES; 0: none */
     uint16_t key_len;
     uint32_t count; /* 1..LIMIT_COUNT */
-    /* Of STRICT_FOR alone; without a key they mean nothing: */
+    /* Without a key they mean nothing: */
     uint64_t client; /* for whom the key counts; 0: nobody */
     uint32_t most;   /* keys that it may have in the table; 0: the list's key_share */
-    uint32_t period; /* of STRICT_DATED alone: of the shape of a tag with a date (shape_date.h), as
-                        the sender sees the log's time in the tag's zone; 0: it knows of none */
+    uint32_t period; /* of the shape of a tag with a date (shape_date.h), as the sender sees the
+                        log's time in the tag's zone; 0: it knows of none */
 };
 
 /*
@@ -248,9 +230,9 @@ struct strict_item {
  *                    again
  *  ERR_EXHAUSTED     fewer than count ids are left, or left in the period; detail: how many
  *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count. Or it belongs to
- *                    another client (level 6); detail: 0
+ *                    another client; detail: 0
  *  ERR_KEYS_FULL     detail: the limit
- *  ERR_SHARE         the client has as many keys as it may; detail: share_detail() (level 3)
+ *  ERR_SHARE         the client has as many keys as it may; detail: share_detail()
  *  ERR_EMPTY         the log has no time yet, which a key or a date needs; or of a tag with a date
  *                    the item has no period, or one more than a day off: ask again
  *  ERR_STALE         of KEYED: the ids are of an earlier term or generation: ask again, for others

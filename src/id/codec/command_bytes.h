@@ -34,11 +34,7 @@ enum result_type {
     RESULT_STRICT = 0x87,
     RESULT_STATUSES = 0x88,
     RESULT_REFUSED = 0x89, /* the session's, instead of the command's own */
-    RESULT_MEMBER = 0x8a,
-    RESULT_PUT_BOUNDED = 0x90, /* as RESULT_PUT and RESULT_ROWS, of tags with a max (level 2) */
-    RESULT_ROWS_BOUNDED = 0x91,
-    RESULT_PUT_SHAPED = 0x92, /* the same with a shape (level 3) */
-    RESULT_ROWS_SHAPED = 0x93
+    RESULT_MEMBER = 0x8a
 };
 
 /* Of encoded strict results: what stands before the first, and each of them. */

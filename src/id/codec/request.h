@@ -39,7 +39,7 @@ enum id_request_kind {
                              it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
                              ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
                              node knows. The reply is left as it is */
-    ID_REQUEST_MONOTONIC /* payload: a COMMAND_STRICT_FOR, never stamped: its items take ids of the
+    ID_REQUEST_MONOTONIC   /* payload: a COMMAND_STRICT, never stamped: its items take ids of the
                             leader's windows (docs/monotonic.md); reply: RESULT_STRICT */
 };
 

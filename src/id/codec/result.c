@@ -155,53 +155,27 @@ static const struct field PUT_RESULT_FIELDS[] = {
 };
 static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 
-/* What is answered of tags has the bytes of the level that brought what they have. */
-static const enum result_type PUT_RESULTS[] = {[TAG_FORM_PLAIN] = RESULT_PUT,
-                                               [TAG_FORM_BOUNDED] = RESULT_PUT_BOUNDED,
-                                               [TAG_FORM_SHAPED] = RESULT_PUT_SHAPED};
-static const enum result_type ROWS_RESULTS[] = {[TAG_FORM_PLAIN] = RESULT_ROWS,
-                                                [TAG_FORM_BOUNDED] = RESULT_ROWS_BOUNDED,
-                                                [TAG_FORM_SHAPED] = RESULT_ROWS_SHAPED};
-
 void put_result_encode(const struct put_result *result, struct buf *buf)
 {
-    enum tag_form form = result->status == 0 ? tag_form(&result->first) : TAG_FORM_PLAIN;
-
     ASSERT(result->status <= 0);
-    message_head_put(buf, PUT_RESULTS[form]);
+    message_head_put(buf, RESULT_PUT);
     fields_put(buf, &PUT_RESULT, result);
     if (result->status == 0) {
-        fields_put(buf, &tag_item_formats[form].fields, &result->first);
+        fields_put(buf, &tag_item_format.fields, &result->first);
     }
-}
-
-/* Of which form a message is; false: it is of no type of these. */
-static bool head_read_form(struct reader *reader, const void *data, size_t len,
-                           const enum result_type types[TAG_FORM_SHAPED + 1],
-                           enum tag_form *ret_form)
-{
-    enum tag_form form = TAG_FORM_SHAPED;
-
-    while (form > TAG_FORM_PLAIN && len > 1 && ((const uint8_t *)data)[1] != types[form]) {
-        form--;
-    }
-    *ret_form = form;
-    return message_head_read(reader, data, len, types[form]);
 }
 
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result)
 {
     struct reader reader;
     struct put_result result = {0};
-    enum tag_form form;
 
-    if (!head_read_form(&reader, data, len, PUT_RESULTS, &form) ||
+    if (!message_head_read(&reader, data, len, RESULT_PUT) ||
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if ((result.status == 0 &&
-         (!fields_read(&reader, &tag_item_formats[form].fields, &result.first) ||
-          !tag_item_formats[form].is_sound(&result.first))) ||
+    if ((result.status == 0 && (!fields_read(&reader, &tag_item_format.fields, &result.first) ||
+                                !tag_item_format.is_sound(&result.first))) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -226,17 +200,12 @@ static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
-    enum tag_form form = TAG_FORM_PLAIN;
-
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    for (size_t i = 0; i < count; i++) {
-        form = tag_form(rows[i]) > form ? tag_form(rows[i]) : form;
-    }
-    message_head_put(buf, ROWS_RESULTS[form]);
+    message_head_put(buf, RESULT_ROWS);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &tag_item_formats[form].fields, rows[i]);
+        fields_put(buf, &tag_item_format.fields, rows[i]);
     }
 }
 
@@ -244,13 +213,12 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 {
     struct reader reader;
     struct tag_rows rows = {0};
-    enum tag_form form;
 
-    if (!head_read_form(&reader, data, len, ROWS_RESULTS, &form) ||
+    if (!message_head_read(&reader, data, len, RESULT_ROWS) ||
         !fields_read(&reader, &NEXT, &rows)) {
         return ERR_BAD_MESSAGE;
     }
-    rows.rows = message_items_read_all(&reader, &tag_item_formats[form], &rows.count);
+    rows.rows = message_items_read_all(&reader, &tag_item_format, &rows.count);
     if (rows.rows == NULL) {
         return ERR_BAD_MESSAGE;
     }

@@ -24,7 +24,6 @@ static int refuse(const char **ret_why, const char *why)
 struct cursor {
     const char *at;
     const char *end;
-    bool knows_key;
 };
 
 static bool take(struct cursor *cursor, const char *text)
@@ -76,7 +75,7 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
 /* {key}, as shape_date_take() takes a part of a date. */
 static int take_key(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
-    if (!cursor->knows_key || !take(cursor, "{key}")) {
+    if (!take(cursor, "{key}")) {
         return 0;
     }
     if (shape->has_key) {
@@ -234,15 +233,7 @@ int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const cha
 {
     const char *unheard;
 
-    return parse((struct cursor){spec, spec + len, true}, ret_shape,
-                 ret_why != NULL ? ret_why : &unheard);
-}
-
-int shape_parse_keyless(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
-{
-    const char *unheard;
-
-    return parse((struct cursor){spec, spec + len, false}, ret_shape,
+    return parse((struct cursor){spec, spec + len}, ret_shape,
                  ret_why != NULL ? ret_why : &unheard);
 }
 

@@ -76,10 +76,6 @@ struct shape {
 int shape_parse(const char *spec, size_t len, struct shape *ret_shape,
                 const char **ret_why) MUST_CHECK;
 
-/* As leafds of before level 5 read it, which do not know {key}: also what they call the mistake. */
-int shape_parse_keyless(const char *spec, size_t len, struct shape *ret_shape,
-                        const char **ret_why) MUST_CHECK;
-
 /* Ids below this have a text: INT64_MAX, of a secret one base^width, and with a date or {key} so
  * many for each period or key. */
 uint64_t shape_capacity(const struct shape *shape);

@@ -91,14 +91,12 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
-/* knows_key: as of level 5. */
-static int shape_of(const char *bytes, size_t len, bool knows_key, struct shape *ret_shape,
-                    const char **ret_why)
+int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
 {
     size_t text_len = tag_shape_text_len(bytes, len);
     size_t key_len = len > text_len ? len - text_len - 1 : 0;
 
-    if ((knows_key ? shape_parse : shape_parse_keyless)(bytes, text_len, ret_shape, ret_why) != 0) {
+    if (shape_parse(bytes, text_len, ret_shape, ret_why) != 0) {
         return ERR_INVALID;
     }
     if (len != text_len + (ret_shape->secret ? 1 + key_len : 0) ||
@@ -109,11 +107,6 @@ static int shape_of(const char *bytes, size_t len, bool knows_key, struct shape 
     ret_shape->keys = (const uint8_t *)bytes + len - key_len;
     ret_shape->key_count = (uint8_t)(key_len / SHAPE_KEY_BYTES);
     return 0;
-}
-
-int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
-{
-    return shape_of(bytes, len, true, ret_shape, ret_why);
 }
 
 static bool shape_names(const struct tag_row *row, const char *what)
@@ -134,11 +127,11 @@ bool tag_is_rekeyable(const struct tag_row *row)
 }
 
 /* What a shape asks of its tag. */
-static int shape_check(const struct tag_row *row, bool knows_key, const char **ret_why)
+static int shape_check(const struct tag_row *row, const char **ret_why)
 {
     struct shape shape;
 
-    if (shape_of(row->shape, row->shape_len, knows_key, &shape, ret_why) != 0) {
+    if (tag_shape(row->shape, row->shape_len, &shape, ret_why) != 0) {
         return ERR_INVALID;
     }
     if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
@@ -151,7 +144,7 @@ static int shape_check(const struct tag_row *row, bool knows_key, const char **r
                                      : "max is beyond the shape's year 9999: leave it out");
 }
 
-static int row_check(const struct tag_row *row, bool knows_key, const char **ret_why)
+int tag_row_check(const struct tag_row *row, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
 
@@ -181,7 +174,7 @@ static int row_check(const struct tag_row *row, bool knows_key, const char **ret
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
-    if (row->shape_len > 0 && shape_check(row, knows_key, ret_why) != 0) {
+    if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
     /* What only a later version, or damage, can have made. */
@@ -194,16 +187,6 @@ static int row_check(const struct tag_row *row, bool knows_key, const char **ret
     return 0;
 }
 
-int tag_row_check(const struct tag_row *row, const char **ret_why)
-{
-    return row_check(row, true, ret_why);
-}
-
-int tag_row_check_keyless(const struct tag_row *row, const char **ret_why)
-{
-    return row_check(row, false, ret_why);
-}
-
 static const struct field ROW_FIELDS[] = {
     FIELD_STRING(struct tag_row, name), /* in storage it stands in the key */
     FIELD_BOOL(struct tag_row, deleted),      FIELD_BOOL(struct tag_row, recalling),
@@ -211,8 +194,8 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
-    FIELD_NUMBER(struct tag_row, max),   /* from TAG_FORM_BOUNDED on, which level 2 has */
-    FIELD_STRING(struct tag_row, shape), /* of TAG_FORM_SHAPED, which level 3 has */
+    FIELD_NUMBER(struct tag_row, max),   /* from TAG_FORM_BOUNDED on */
+    FIELD_STRING(struct tag_row, shape), /* of TAG_FORM_SHAPED */
 };
 #define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_SHAPED - (form)))
 
@@ -235,14 +218,8 @@ const struct row_format *tag_row_format(const struct tag_row *row)
     return &ROW_FORMATS[tag_form(row)];
 }
 
-#define ITEM_OF(form)                                                                              \
-    [form] = ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(form)), struct tag_row,          \
-                         row_is_sound, LIMIT_TAGS_PER_PAGE)
-const struct item_format tag_item_formats[] = {
-    ITEM_OF(TAG_FORM_PLAIN),
-    ITEM_OF(TAG_FORM_BOUNDED),
-    ITEM_OF(TAG_FORM_SHAPED),
-};
+const struct item_format tag_item_format =
+    ITEM_FORMAT(FIELDS(ROW_FIELDS), struct tag_row, row_is_sound, LIMIT_TAGS_PER_PAGE);
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)

@@ -27,7 +27,7 @@ enum tag_mode {
     TAG_MODE_TREND = 0,    /* segments in memory: unique, trend rising */
     TAG_MODE_STRICT = 1,   /* no segments: every id is taken from the log, rising over all nodes */
     TAG_MODE_MONOTONIC = 2 /* no segments: every id is taken from the leader's window, rising over
-                              all nodes, with gaps (docs/monotonic.md). Level 4 */
+                              all nodes, with gaps (docs/monotonic.md) */
 };
 
 #define TAG_DEFAULT_STEP 1000
@@ -41,7 +41,7 @@ enum tag_mode {
 #define TAG_TIME_MAX_MS 253402300799999ULL
 
 /* The bytes of a shape: its text and, of a secret one, a NUL and the key; of one with {key}, all
- * its keys, the first in front (level 5). */
+ * its keys, the first in front. */
 #define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES)
 
 /* A row of the table. name and description are never NULL, and borrowed, as shape is: of a row of
@@ -50,7 +50,7 @@ enum tag_mode {
 struct tag_row {
     const char *name;
     const char *description;
-    const char *shape;        /* of its ids' texts, see tag_shape(). Level 3 */
+    const char *shape;        /* of its ids' texts, see tag_shape() */
     uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint16_t shape_len;       /* 0: its ids are numbers. A name keeps what it was made with */
@@ -64,7 +64,7 @@ struct tag_row {
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;          /* 0..tag_bound(): next id never granted */
-    uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END. Level 2 */
+    uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
 };
@@ -107,10 +107,10 @@ static inline size_t tag_shape_text_len(const char *bytes, size_t len)
     return len > 0 ? strnlen(bytes, len) : 0;
 }
 
-/* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT_DATED says. */
+/* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT says. */
 bool tag_is_dated(const struct tag_row *row);
 
-/* Has it a shape whose key can be changed? Level 5. */
+/* Has it a shape whose key can be changed? */
 bool tag_is_rekeyable(const struct tag_row *row);
 
 /* Of such a tag, the number of the key in force: 0 is the first. */
@@ -133,10 +133,7 @@ static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* The rules of before level 5, which know no {key}. */
-int tag_row_check_keyless(const struct tag_row *row, const char **ret_why) MUST_CHECK;
-
-/* What a tag has that earlier levels did not know, and so which of three forms its bytes take. */
+/* What most tags do not have, and so which of three forms a tag's bytes take. */
 enum tag_form { TAG_FORM_PLAIN, TAG_FORM_BOUNDED /* a max */, TAG_FORM_SHAPED /* a shape */ };
 
 static inline enum tag_form tag_form(const struct tag_row *row)
@@ -148,7 +145,7 @@ static inline enum tag_form tag_form(const struct tag_row *row)
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
 /* Of rows on their way, with their names: a form takes those before it, too. */
-extern const struct item_format tag_item_formats[TAG_FORM_SHAPED + 1];
+extern const struct item_format tag_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */

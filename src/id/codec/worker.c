@@ -28,7 +28,7 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct worker_row, updated_ms),
     FIELD_CHARS(struct worker_row, name),
     FIELD_CHARS(struct worker_row, address),
-    FIELD_NUMBER(struct worker_row, client), /* of those that count for one, which level 3 has */
+    FIELD_NUMBER(struct worker_row, client), /* of those that count for one */
 };
 #define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 

@@ -8,13 +8,13 @@
  *  - Windows of one worker id given to different epochs are disjoint and rising: an acquire starts
  *    at the old granted_until_ms or above.
  *  - granted_until_ms never falls, but for a release by the holder itself, down to the last time it
- *    says it used (and never below granted_from_ms). From level 6 on a node's alone: what a client
- *    says of its past is not believed.
+ *    says it used (and never below granted_from_ms). Of a node alone: what a client says of its
+ *    past is not believed.
  *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
  *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
  *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
- *    a row once its window is over, and then a window above it. From level 6 on the same holds
- *    among clients: the one that acquired a row owns it while it is held.
+ *    a row once its window is over, and then a window above it. The same holds among
+ *    clients: the one that acquired a row owns it while it is held.
  *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
  *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
  *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
@@ -56,8 +56,7 @@ void worker_row_put(struct buf *buf, const struct worker_row *row);
 /* ret_row->id is set. As row_read(). */
 int worker_row_read(const void *value, size_t len, struct worker_row *ret_row) MUST_CHECK;
 
-/* A client is a hash of its name, or of its address. From level 6 on the lowest bit is set for a
- * name; what an earlier level wrote has any there. */
+/* A client is a hash of its name, or of its address; the lowest bit is set for a name. */
 static inline bool client_is(uint64_t a, uint64_t b)
 {
     return (a | 1) == (b | 1);
@@ -68,23 +67,21 @@ static inline bool client_is_named(uint64_t client)
 }
 
 /*
- * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds
- * it; else a given worker_id if it is free; else the lowest id never used, else the released or
- * expired one whose window ended first. Free: never used, released, or granted_until_ms below the
- * log's time. A name that names another free id than its own gets that one if it holds none; what
- * it leaves behind is released.
+ * Acquire. An id is free when nobody ever had it or its window is over (granted_until_ms is below
+ * the log's time). Granted is a given worker_id if it is free, else the lowest free one, else the
+ * released one whose window ends first; in a new epoch and above the old window:
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  *
- * From level 6 on an id is free when nobody ever had it or its window is over, and the lowest free
- * one is granted; where none is, the released one whose window ends first. A client's name is a
- * label: it gets the free id back that had its name last, but never one that is held, and as many
- * at once as it asks for. One that is not free goes, in a new epoch and above its window, to the
- * name that it has and its owner alone, who must name the id; or by force to whom it names. And not
- * before its present window has begun: so windows never pile up ahead of the clock. ERR_CONFLICT
- * also where they would. Nodes keep the rules above, but that the lowest free id is granted.
+ * A node's name gets its id back, also while it holds it. A node that names another free id than
+ * its own gets that one if it holds none; what it leaves behind is released.
  *
- * For a client (WORKER_ACQUIRE_FOR) the id counts for it from then on, whoever renews it, until it
- * is released or another takes it; from level 6 on also when released, until its window is over,
+ * A client's name is a label: it gets the free id back that had its name last, but never one that
+ * is held, and as many at once as it asks for. One that is not free goes, in a new epoch and above
+ * its window, to the name that it has and its owner alone, who must name the id; or by force to
+ * whom it names. And not before its present window has begun: so windows never pile up ahead of the
+ * clock. ERR_CONFLICT also where they would.
+ *
+ * A client's id counts for it until its window is over or another takes it, also when released,
  * since nobody else gets it before. A client may hold as many as `most` says, or that percentage of
  * the layout's worker ids (at least one). One that has so many, and asks for one more, loses those
  * first whose windows are over: the one that ended first is released, since its old epoch could
@@ -92,10 +89,9 @@ static inline bool client_is_named(uint64_t client)
  * is granted again in any case.
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
  * held by another name, the name holds another one, or it is another kind of holder's: the result's
- * row), ERR_CLOCK_SKEW (wall_ms
- * more than LIMIT_WORKER_AHEAD_MS, floor_ms more than LIMIT_WINDOW_MAX_MS or until more than both
- * ahead of the log's time), ERR_INVALID (also a given one beyond the layout's worker bits),
- * ERR_EMPTY (the log has no time or no layout yet: ask again).
+ * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
+ * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
+ * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or no layout yet: ask again).
  */
 struct worker_acquire {
     uint8_t kind;
@@ -107,18 +103,17 @@ struct worker_acquire {
     uint16_t name_len;
     const char *address;
     uint16_t address_len;
-    /* Of WORKER_ACQUIRE_FOR alone, whose kind is WORKER_CLIENT: */
-    uint64_t client; /* > 0 */
+    uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0, as those below: */
     uint16_t most;   /* 0: percent says it */
     uint8_t percent; /* 1..100 */
-    bool force;      /* of WORKER_ACQUIRE_BY alone: whoever owns it */
+    bool force;      /* whoever owns it */
 };
 
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
  * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another kind
  * than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
  * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
- * then); from level 6 on ERR_NOT_OWNER (another client's; the result's row). */
+ * then); ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
     uint16_t worker_id;
     uint64_t epoch;
@@ -126,23 +121,21 @@ struct worker_renew {
     uint64_t window_ms;
     uint64_t last_timestamp_ms;
     uint64_t wall_ms;
-    uint8_t kind; /* of the one who asks */
-    /* Of WORKER_RENEW_BY alone, whose kind is WORKER_CLIENT: */
-    uint64_t client; /* > 0 */
+    uint8_t kind;    /* of the one who asks */
+    uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
 };
 
 /* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
- * asks; the result's row), ERR_NOT_FOUND; from level 6 on ERR_NOT_OWNER (another client's, and no
+ * asks; the result's row), ERR_NOT_FOUND; ERR_NOT_OWNER (another client's, and no
  * force; the result's row). Again: 0, and nothing changes.
  * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
- * reported before, is given back. From level 6 on of a node alone: a client's is only shown. */
+ * reported before, is given back. Of a node alone: a client's is only shown. */
 struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
-    uint8_t kind; /* of the one who asks */
-    /* Of WORKER_RELEASE_BY alone, whose kind is WORKER_CLIENT: */
-    uint64_t client; /* > 0 */
+    uint8_t kind;    /* of the one who asks */
+    uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
     bool force;
 };
 

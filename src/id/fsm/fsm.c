@@ -31,7 +31,7 @@ struct fsm *fsm_new(void)
     fsm_layouts_init(&fsm->layouts, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_level_init(&fsm->level, &fsm->journal, level_own);
-    fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->level, &fsm->journal);
+    fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
     fsm_addresses_init(&fsm->addresses, &fsm->journal);
@@ -172,15 +172,9 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
 static void apply_puts(struct fsm *fsm, struct command_list *list, struct buf *result)
 {
     if (fsm->foreseen.judged == NULL) {
-        fsm->foreseen.judged = fsm_puts_judge(&fsm->recalls, *list, fsm_level_now(&fsm->level));
+        fsm->foreseen.judged = fsm_puts_judge(&fsm->recalls, *list);
     }
     fsm_puts_apply(&fsm->recalls, list, fsm->foreseen.judged, result);
-}
-
-/* From level 6 on a key belongs to the client that sent it. */
-static bool keys_are_owned(const struct fsm *fsm)
-{
-    return fsm_level_now(&fsm->level) >= command_since(COMMAND_WORKER_ACQUIRE_BY);
 }
 
 static struct fsm_strict strict_tables(struct fsm *fsm, uint64_t index, uint64_t term)
@@ -188,7 +182,6 @@ static struct fsm_strict strict_tables(struct fsm *fsm, uint64_t index, uint64_t
     return (struct fsm_strict){.tags = &fsm->tags,
                                .keys = &fsm->keys,
                                .recalls = &fsm->recalls,
-                               .keys_are_owned = keys_are_owned(fsm),
                                .log_ms = fsm->settings.log_ms,
                                .index = index,
                                .term = term};
@@ -205,23 +198,14 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
         return 0;
     case COMMAND_TAGS_PUT:
-    case COMMAND_TAGS_PUT_BOUNDED:
-    case COMMAND_TAGS_PUT_SHAPED:
-    case COMMAND_TAGS_PUT_REKEYED:
         apply_puts(fsm, &command->list, result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
-    case COMMAND_WORKER_ACQUIRE_FOR:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
-    case COMMAND_WORKER_ACQUIRE_BY:
-    case COMMAND_WORKER_RENEW_BY:
-    case COMMAND_WORKER_RELEASE_BY:
         fsm_workers_apply(&fsm->workers, command, result);
         return 0;
     case COMMAND_STRICT:
-    case COMMAND_STRICT_FOR:
-    case COMMAND_STRICT_DATED:
         fsm_strict_apply(&strict, &command->list, result);
         return 0;
     case COMMAND_GIVE_BACK:
@@ -311,13 +295,12 @@ void fsm_foresee(struct fsm *fsm, uint64_t index, const void *data, size_t len)
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     foreseen_drop(fsm);
     if (fsm_can_apply(fsm, data, len) && command_read(data, len, &command) == 0 &&
-        is_allowed(fsm, &command) && command_is_put(command.type)) {
-        fsm->foreseen = (struct fsm_foreseen){
-            .judged = fsm_puts_judge(&fsm->recalls, command.list, fsm_level_now(&fsm->level)),
-            .index = index,
-            .data = data,
-            .len = len,
-            .digest = fsm->journal.digest};
+        is_allowed(fsm, &command) && command.type == COMMAND_TAGS_PUT) {
+        fsm->foreseen = (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, command.list),
+                                              .index = index,
+                                              .data = data,
+                                              .len = len,
+                                              .digest = fsm->journal.digest};
     }
 }
 
@@ -595,8 +578,7 @@ uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len)
     struct tag_put put;
     uint64_t bytes = 0;
 
-    if (type < 0 || !command_is_put((enum command_type)type) ||
-        command_read(command, len, &read) != 0) {
+    if (type != COMMAND_TAGS_PUT || command_read(command, len, &read) != 0) {
         return 0;
     }
     while (command_next(&read.list, &put)) {
@@ -636,7 +618,7 @@ bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
     if (key == NULL || !fsm_key_in_force(key, fsm->settings.log_ms)) {
         return false;
     }
-    fsm_key_tell(key, item, keys_are_owned(fsm), result);
+    fsm_key_tell(key, item, result);
     return true;
 }
 
@@ -744,7 +726,6 @@ static void moved(struct fsm *fsm)
     fsm->level.journal = journal;
     fsm->workers.journal = journal;
     fsm->workers.settings = &fsm->settings;
-    fsm->workers.level = &fsm->level;
     fsm->sessions.journal = journal;
     fsm->members.journal = journal;
     fsm->addresses.journal = journal;

@@ -202,7 +202,7 @@ static bool item_by_key(struct batch *batch, const struct strict_item *item,
         fsm_key_forget(on->keys, key);
         return false;
     }
-    fsm_key_tell(key, item, on->keys_are_owned, result);
+    fsm_key_tell(key, item, result);
     return true;
 }
 

@@ -31,7 +31,6 @@ struct fsm_strict {
     struct fsm_tags *tags;
     struct fsm_keys *keys;
     const struct fsm_recalls *recalls;
-    bool keys_are_owned; /* a key answers its owner alone */
     uint64_t log_ms;
     uint64_t index; /* of the batch's entry, and its term */
     uint64_t term;

@@ -36,7 +36,7 @@ static bool value_is_sound(const void *data)
 
 static const struct row_format PLAIN =
     ROW_FORMAT(FSM_ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
-/* Of a key that counts for a client: level 3. */
+/* Of a key that counts for a client. */
 static const struct row_format COUNTED =
     ROW_FORMAT(FSM_ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT), value_is_sound);
 
@@ -274,10 +274,10 @@ static bool key_belongs_to(const struct fsm_key *key, uint64_t client)
            (!client_is_named(owner) && !client_is_named(client));
 }
 
-void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item, bool are_owned,
+void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
                   struct strict_result *result)
 {
-    if (are_owned && !key_belongs_to(key, item->client)) {
+    if (!key_belongs_to(key, item->client)) {
         result->status = ERR_KEY_CONFLICT;
         result->detail = 0;
     } else if (key->count == item->count) {

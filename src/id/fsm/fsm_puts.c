@@ -25,16 +25,6 @@ struct puts_judged {
     struct put_result answer; /* why; or what counts what was done */
 };
 
-/* What a command says of all its items, and the level in force of its rules. */
-struct put_rules {
-    bool force;
-    bool keeps_room;      /* level 3 */
-    bool knows_monotonic; /* level 4 */
-    bool knows_dates;     /* level 4 */
-    bool knows_keys;      /* level 5 */
-    bool minds_deleted;   /* level 6: that max_id of a deleted tag would fall */
-};
-
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
 static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *row,
                         struct put_result *result)
@@ -63,27 +53,26 @@ static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *ro
 }
 
 /* The mark of what was granted. Only force moves it down, and then to a new generation. */
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
-                        const struct put_rules *rules, struct tag_row *row,
-                        struct put_result *result)
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
+                        struct tag_row *row, struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
-    bool falls = wanted < mark && !(asked && rules->force);
+    bool falls = wanted < mark && !(asked && force);
 
-    if ((live || (old != NULL && rules->minds_deleted)) && asked && falls) {
+    if (old != NULL && asked && falls) {
         result->status = ERR_WOULD_REPEAT;
         result->max_id = mark;
         result->asked = wanted;
         return ERR_WOULD_REPEAT;
     }
-    if (asked && rules->keeps_room && !rules->force &&
+    if (asked && !force &&
         needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, row, result)) {
         return ERR_NEEDS_FORCE;
     }
-    /* Made again, it goes on above what was granted; from level 6 on it says so, too. */
+    /* Made again, it continues above what was granted. */
     row->max_id = (live && !asked) || falls ? mark : wanted;
     return 0;
 }
@@ -119,26 +108,16 @@ static void bound_by_shape(struct tag_row *row)
     }
 }
 
-/* Dates came with level 4, {key} with level 5. */
-static bool knows_shape(const struct tag_row *row, const struct put_rules *rules)
-{
-    return (rules->knows_dates || !tag_is_dated(row)) &&
-           (rules->knows_keys || !tag_is_rekeyable(row));
-}
-
 /* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
  * that no others may have. */
-static bool merge_shape(const struct tag_row *old, const struct tag_put *put,
-                        const struct put_rules *rules, struct tag_row *row,
+static bool merge_shape(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
                         struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_SHAPE) != 0;
 
     row->shape = old != NULL ? old->shape : asked ? put->shape : "";
     row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
-    if (knows_shape(row, rules)) {
-        bound_by_shape(row);
-    }
+    bound_by_shape(row);
     return old == NULL || !asked || same_shape(old, put) ||
            !refuse_put(result, ERR_INVALID,
                        "a name keeps the shape that it was first made with, also when deleted");
@@ -201,48 +180,13 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
-/* Before level 4 no leafd knows dates, or the mode, and before level 5 none knows {key}: the
- * answers are, to the byte, those of such. */
-static bool knows_date(const struct tag_row *row, const struct put_rules *rules,
-                       const char **ret_why)
-{
-    struct tag_row rest = *row;
-
-    if (rules->knows_dates || !tag_is_dated(row)) {
-        return true;
-    }
-    rest.shape_len = 0;
-    if (tag_row_check(&rest, ret_why) == 0) {
-        *ret_why = "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}";
-    }
-    return false;
-}
-
-static bool knows_mode(const struct tag_row *row, const struct put_rules *rules,
-                       const char **ret_why)
-{
-    if (row->mode == TAG_MODE_MONOTONIC && !rules->knows_monotonic) {
-        *ret_why = "mode is not known";
-        return false;
-    }
-    return true;
-}
-
-static bool keeps_rules(const struct tag_row *row, const struct put_rules *rules,
-                        const char **ret_why)
-{
-    return knows_date(row, rules, ret_why) &&
-           (rules->knows_keys ? tag_row_check : tag_row_check_keyless)(row, ret_why) == 0 &&
-           knows_mode(row, rules, ret_why);
-}
-
 /*
  * What the row becomes: fields that were not given keep the row's values, or take the defaults
  * where there is no row or only a tombstone. name and description are borrowed from the item or
  * from the old row; times are the caller's to set, and plan->shape to free.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, const struct put_rules *rules, struct plan *plan,
+                     const struct tag_put *put, bool force, struct plan *plan,
                      struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
@@ -281,21 +225,21 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.description = put->description;
         row.description_len = put->description_len;
     }
-    if (!merge_shape(old, put, rules, &row, result)) {
+    if (!merge_shape(old, put, &row, result)) {
         return ERR_INVALID;
     }
     if ((put->fields & TAG_FIELD_KEY) != 0 && !merge_key(old, put, &row, plan, result)) {
         return result->status;
     }
-    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, rules->force);
-    err = merge_max_id(old, put, rules, &row, result);
+    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, force);
+    err = merge_max_id(old, put, force, &row, result);
     if (err != 0) {
         return err;
     }
     if (plan->shape != NULL && (put->fields & TAG_FIELD_MAX_ID) == 0) {
         row.max_id = plan->key_first;
     }
-    if (!keeps_rules(&row, rules, &why)) {
+    if (tag_row_check(&row, &why) != 0) {
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
@@ -348,8 +292,7 @@ static bool find_twice(struct command_list command, uint64_t seed, uint32_t *ret
 
 /* True if an item breaks a rule; the result says which and why. Else plans has what each does. */
 static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
-                        const struct put_rules *rules, struct plan *plans,
-                        struct put_result *result)
+                        struct plan *plans, struct put_result *result)
 {
     struct tag_put put;
     uint32_t twice_at = 0;
@@ -374,7 +317,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         struct plan *plan = &plans[result->failed_at];
 
         plan->row = row;
-        if (put_merge(recalls, old, &put, rules, plan, result) != 0) {
+        if (put_merge(recalls, old, &put, command.force, plan, result) != 0) {
             return true;
         }
         made += row == NULL;
@@ -425,21 +368,14 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
     }
 }
 
-struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command,
-                                   uint16_t level)
+struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command)
 {
-    const struct put_rules rules = {.force = command.force,
-                                    .keeps_room = level >= 3,
-                                    .knows_monotonic = level >= 4,
-                                    .knows_dates = level >= 4,
-                                    .knows_keys = level >= 5,
-                                    .minds_deleted = level >= 6};
     uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
     struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
 
     judged->plans = MUST_HAVE(calloc(count + 1, sizeof *judged->plans));
     judged->count = count;
-    judged->refused = put_refused(recalls, command, &rules, judged->plans, &judged->answer);
+    judged->refused = put_refused(recalls, command, judged->plans, &judged->answer);
     return judged;
 }
 

@@ -18,10 +18,9 @@
 struct puts_judged;
 
 /* What a put will do; changes nothing. Good as long as no row changes, and the command stays where
- * it is. level: that in force. From 3 on only force raises a max_id by more than LIMIT_MAX_ID_JUMP,
+ * it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP,
  * or so that fewer than LIMIT_MAX_ID_LEFT ids are left: ERR_NEEDS_FORCE. */
-struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command,
-                                   uint16_t level);
+struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command);
 /* NULL-safe. */
 void fsm_puts_drop(struct puts_judged *judged);
 

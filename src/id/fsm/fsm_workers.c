@@ -16,19 +16,10 @@ static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms
     return ms > workers->settings->log_ms + by_ms;
 }
 
-/* Level 6: rows of clients have owners, and nobody gets an id whose window is not over but by its
- * name (worker.h). */
-static bool are_owned(const struct fsm_workers *workers)
+/* A row that a backup of an older leafd has may have no owner: it is everybody's. */
+static bool is_anothers(const struct worker_row *row, uint64_t client, bool force)
 {
-    return fsm_level_now(workers->level) >= command_since(COMMAND_WORKER_ACQUIRE_BY);
-}
-
-/* A command that does not say whose it is comes from a node that was behind the raise. */
-static bool is_anothers(const struct fsm_workers *workers, const struct worker_row *row,
-                        uint64_t client, bool force)
-{
-    return are_owned(workers) && !force && row->client != 0 && client != 0 &&
-           !client_is(row->client, client);
+    return !force && row->client != 0 && client != 0 && !client_is(row->client, client);
 }
 
 static bool window_fits(uint64_t window_ms)
@@ -60,11 +51,10 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
     return 0;
 }
 
-/* Its holder gave it back, below level 6; or let its window pass. */
+/* Its window is over, whether it was released or not. */
 static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
 {
-    return (row->state == WORKER_RELEASED && !are_owned(workers)) ||
-           row->granted_until_ms < workers->settings->log_ms;
+    return row->granted_until_ms < workers->settings->log_ms;
 }
 
 static bool is_named(const struct worker_row *row, const struct worker_acquire *acquire)
@@ -82,10 +72,10 @@ static bool has_begun(const struct fsm_workers *workers, const struct worker_row
 static bool takes_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                        const struct worker_row *row)
 {
-    return are_owned(workers) && acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT &&
+    return acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT &&
            has_begun(workers, row) &&
            (acquire->force ||
-            (is_named(row, acquire) && !is_anothers(workers, row, acquire->client, false)));
+            (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
 }
 
 /* 0 with the worker id to grant, or ERR_CONFLICT with the one in the way. */
@@ -122,11 +112,11 @@ static int choose_any(const struct fsm_workers *workers, const struct worker_row
     for (unsigned id = 0; id < count; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL || (are_owned(workers) && is_free(workers, row))) {
+        if (row == NULL || is_free(workers, row)) {
             *ret_id = (uint16_t)id;
             return 0;
         }
-        if ((is_free(workers, row) || (row->state == WORKER_RELEASED && has_begun(workers, row))) &&
+        if (row->state == WORKER_RELEASED && has_begun(workers, row) &&
             (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
             best = row;
         }
@@ -169,13 +159,12 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
     return 0;
 }
 
-/* Level 6: does the name count to the row? Nodes and clients do not meet, but where a node has the
+/* Does the name count to the row? Nodes and clients do not meet, but where a node has the
  * name now or had it: that is no client's. What a client has is free, or not looked at. */
 static bool is_looked_at(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                          const struct worker_row *row)
 {
-    return !are_owned(workers) || row->kind == WORKER_NODE ||
-           (acquire->kind == WORKER_CLIENT && is_free(workers, row));
+    return row->kind == WORKER_NODE || (acquire->kind == WORKER_CLIENT && is_free(workers, row));
 }
 
 /* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
@@ -264,10 +253,9 @@ static unsigned share_of(const struct fsm_workers *workers, const struct worker_
     return share > 0 ? share : 1;
 }
 
-/* What an earlier level wrote for a client has not its lowest bit (worker.h). */
-static bool is_same_client(const struct fsm_workers *workers, uint64_t a, uint64_t b)
+static bool is_same_client(uint64_t a, uint64_t b)
 {
-    return a == b || (a != 0 && b != 0 && are_owned(workers) && client_is(a, b));
+    return a == b || (a != 0 && b != 0 && client_is(a, b));
 }
 
 /* What a client holds, but for one worker id. */
@@ -284,7 +272,7 @@ static struct holding look_at(const struct fsm_workers *workers, uint64_t client
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL || id == but || !is_same_client(workers, row->client, client) ||
+        if (row == NULL || id == but || !is_same_client(row->client, client) ||
             (row->state == WORKER_RELEASED && is_free(workers, row))) {
             continue;
         }
@@ -346,7 +334,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
         return show(result, own, ERR_CONFLICT);
     }
-    if (are_owned(workers) && acquire->kind == WORKER_CLIENT && is_given) {
+    if (acquire->kind == WORKER_CLIENT && is_given) {
         own = NULL; /* its name has this id as well, then */
     }
     err =
@@ -362,11 +350,10 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (old != NULL) {
         row = *old;
     }
-    counts_already = old != NULL && old->state == WORKER_HELD &&
-                     is_same_client(workers, old->client, acquire->client);
+    counts_already =
+        old != NULL && old->state == WORKER_HELD && is_same_client(old->client, acquire->client);
     err = acquire_window(workers, acquire, &row);
-    if (err != 0 && old != NULL && are_owned(workers) &&
-        old->granted_until_ms > acquire->floor_ms) {
+    if (err != 0 && old != NULL && old->granted_until_ms > acquire->floor_ms) {
         return is_given ? show(result, old, ERR_CONFLICT)
                         : ERR_NO_WORKER_ID; /* no clock is wrong */
     }
@@ -402,7 +389,7 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
     if (old->kind != renew->kind) { /* the holder alone knows what it stamped */
         return ERR_CONFLICT;
     }
-    if (is_anothers(workers, old, renew->client, false)) {
+    if (is_anothers(old, renew->client, false)) {
         return ERR_NOT_OWNER;
     }
     if (!window_fits(renew->window_ms)) {
@@ -444,17 +431,17 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     if (old->state != WORKER_HELD) {
         return 0; /* repeated */
     }
-    if (is_anothers(workers, old, release->client, release->force)) {
+    if (is_anothers(old, release->client, release->force)) {
         return ERR_NOT_OWNER;
     }
     row = *old;
     give_up(workers, &row);
-    row.client = are_owned(workers) ? old->client : 0; /* nobody else gets it before it is over */
+    row.client = old->client; /* nobody else gets it before it is over */
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = fsm_later(old->last_timestamp_ms, release->last_timestamp_ms);
 
         /* What was reported before counts too: a release cannot take it back. */
-        if (used_ms < old->granted_until_ms && (old->kind == WORKER_NODE || !are_owned(workers))) {
+        if (used_ms < old->granted_until_ms && old->kind == WORKER_NODE) {
             row.granted_until_ms = fsm_later(old->granted_from_ms, used_ms);
         }
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
@@ -470,16 +457,12 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 
     switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
-    case COMMAND_WORKER_ACQUIRE_FOR:
-    case COMMAND_WORKER_ACQUIRE_BY:
         answer.status = apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
-    case COMMAND_WORKER_RENEW_BY:
         answer.status = apply_renew(workers, &command->renew, &answer);
         break;
     case COMMAND_WORKER_RELEASE:
-    case COMMAND_WORKER_RELEASE_BY:
         answer.status = apply_release(workers, &command->release, &answer);
         break;
     default:
@@ -535,9 +518,9 @@ void fsm_workers_tell(const struct fsm_workers *workers)
 }
 
 void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
-                      const struct fsm_level *level, struct fsm_journal *journal)
+                      struct fsm_journal *journal)
 {
-    *workers = (struct fsm_workers){.journal = journal, .settings = settings, .level = level};
+    *workers = (struct fsm_workers){.journal = journal, .settings = settings};
 }
 
 void fsm_workers_clear(struct fsm_workers *workers)

@@ -8,10 +8,10 @@
  * free, and what its holder says it did not use is given back. Neither touches a row of the other
  * kind: a client's command, whatever it says, does nothing to a node's row.
  *
- * Below level 6, and of nodes, a name has one row that is held at most: one that asks for another
- * worker id than the one it holds is refused, and an expired one that it leaves behind becomes
- * released, so that its old epoch is fenced. Released rows keep their names; of several the one
- * changed last counts. From level 6 on a client's rows are its own (worker.h).
+ * A node's name has one row that is held at most: one that asks for another worker id than the one
+ * it holds is refused, and an expired one that it leaves behind becomes released, so that its old
+ * epoch is fenced. Released rows keep their names; of several the one changed last counts. A
+ * client's rows are its own (worker.h).
  *
  * Of an acquire for a client: what it holds is counted first, and where that is its share, what it
  * let pass is released before anything is refused (worker.h). The count is of the rows themselves,
@@ -25,18 +25,16 @@
 #define LEAFD_ID_FSM_FSM_WORKERS_H
 
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_level.h"
 #include "src/id/fsm/fsm_settings.h"
 
 struct fsm_workers {
     struct fsm_journal *journal;
     const struct fsm_settings *settings;
-    const struct fsm_level *level;
     struct worker_row *rows; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
 };
 
 void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
-                      const struct fsm_level *level, struct fsm_journal *journal);
+                      struct fsm_journal *journal);
 void fsm_workers_clear(struct fsm_workers *workers);
 
 /* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */

@@ -34,7 +34,7 @@ int four_ids_teardown(void **state)
 
 struct worker_acquire four_ids_asking(const char *name)
 {
-    return (struct worker_acquire){.kind = WORKER_CLIENT,
+    return (struct worker_acquire){.kind = WORKER_NODE,
                                    .worker_id = WORKER_ID_ANY,
                                    .window_ms = WINDOW,
                                    .wall_ms = T,

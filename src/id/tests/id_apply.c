@@ -181,17 +181,11 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
                                 bool force)
 {
     struct buf command = BUF_INIT;
-    enum command_type type = COMMAND_TAGS_PUT;
     struct put_result result;
     int err;
 
-    for (size_t i = 0; i < count; i++) {
-        type = (puts[i].fields & TAG_FIELD_SHAPE) != 0 ? COMMAND_TAGS_PUT_SHAPED
-               : (puts[i].fields & TAG_FIELD_MAX) != 0 && type == COMMAND_TAGS_PUT
-                   ? COMMAND_TAGS_PUT_BOUNDED
-                   : type;
-    }
-    command_put(&command, type, &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
+    command_put(&command, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -201,7 +195,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         if (put.description != NULL && put.description_len == 0) {
             put.description_len = (uint16_t)strlen(put.description);
         }
-        command_item_put(&command, type, &put);
+        command_item_put(&command, COMMAND_TAGS_PUT, &put);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -243,17 +237,12 @@ void id_apply_strict(struct id_apply *apply, struct command_list batch,
                      struct strict_result *ret_results)
 {
     struct buf command = BUF_INIT;
-    enum command_type type = COMMAND_STRICT;
     struct session_refusal refusal;
     size_t got = 0;
     int err;
 
     batch.wall_ms = apply->wall_ms;
-    for (size_t i = 0; i < count; i++) {
-        type = items[i].client != 0 && type == COMMAND_STRICT ? COMMAND_STRICT_FOR : type;
-        type = items[i].period != 0 ? COMMAND_STRICT_DATED : type;
-    }
-    command_put(&command, type, &batch);
+    command_put(&command, COMMAND_STRICT, &batch);
     for (size_t i = 0; i < count; i++) {
         struct strict_item item = items[i];
 
@@ -263,7 +252,7 @@ void id_apply_strict(struct id_apply *apply, struct command_list batch,
         if (item.key != NULL && item.key_len == 0) {
             item.key_len = (uint16_t)strlen(item.key);
         }
-        command_item_put(&command, type, &item);
+        command_item_put(&command, COMMAND_STRICT, &item);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -438,21 +427,34 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
     if (acquire.address != NULL && acquire.address_len == 0) {
         acquire.address_len = (uint16_t)strlen(acquire.address);
     }
-    command_put(&command,
-                acquire.client == 0          ? COMMAND_WORKER_ACQUIRE
-                : fsm_level(apply->fsm) >= 6 ? COMMAND_WORKER_ACQUIRE_BY
-                                             : COMMAND_WORKER_ACQUIRE_FOR,
-                &acquire);
+    if (acquire.kind == WORKER_CLIENT) {
+        acquire.client = acquire.client != 0 ? acquire.client : ID_APPLY_OWNER;
+        acquire.percent = acquire.percent != 0 ? acquire.percent : 100;
+    }
+    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
     return apply_worker(apply, &command);
+}
+
+static uint64_t owner_of(const struct id_apply *apply, uint16_t worker_id)
+{
+    const struct worker_row *row = fsm_worker(apply->fsm, worker_id);
+
+    return row != NULL && row->client != 0 ? row->client : ID_APPLY_OWNER;
 }
 
 struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew)
 {
     struct buf command = BUF_INIT;
 
-    renew.kind = renew.kind != 0 ? renew.kind : WORKER_CLIENT;
-    command_put(&command, renew.client != 0 ? COMMAND_WORKER_RENEW_BY : COMMAND_WORKER_RENEW,
-                &renew);
+    if (renew.kind == 0) {
+        const struct worker_row *row = fsm_worker(apply->fsm, renew.worker_id);
+
+        renew.kind = row != NULL ? row->kind : WORKER_CLIENT;
+    }
+    if (renew.kind == WORKER_CLIENT && renew.client == 0) {
+        renew.client = owner_of(apply, renew.worker_id);
+    }
+    command_put(&command, COMMAND_WORKER_RENEW, &renew);
     return apply_worker(apply, &command);
 }
 
@@ -460,8 +462,10 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, release.client != 0 ? COMMAND_WORKER_RELEASE_BY : COMMAND_WORKER_RELEASE,
-                &release);
+    if (release.kind == WORKER_CLIENT && release.client == 0) {
+        release.client = owner_of(apply, release.worker_id);
+    }
+    command_put(&command, COMMAND_WORKER_RELEASE, &release);
     return apply_worker(apply, &command);
 }
 

@@ -104,7 +104,9 @@ int id_apply_layout_put(struct id_apply *apply, const char *name,
 int id_apply_layout_delete(struct id_apply *apply, const char *name);
 
 /* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0;
- * a renewal without a kind is a client's. */
+ * a renewal without a kind is of the row's. A client that is not named is ID_APPLY_OWNER, or for
+ * what is held already its owner. */
+#define ID_APPLY_OWNER 99
 struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire);
 struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew);
 struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release);

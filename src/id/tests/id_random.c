@@ -12,14 +12,15 @@
 
 #define LIFE 5000 /* steps of a node's life */
 
+/* What puts may say besides. */
+enum saying { PLAIN, BOUNDED, SHAPED, NEW_WITH_KEY, REKEYED };
+
 static void random_tag_command(struct prng *prng, struct buf *buf);
-static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type,
-                       struct buf *buf);
+static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying, struct buf *buf);
 static void random_strict_command(struct prng *prng, struct buf *buf);
-static void random_batch(struct prng *prng, enum command_type type, uint64_t wall_ms,
-                         struct buf *buf);
+static void random_batch(struct prng *prng, bool for_clients, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
-static void random_acquire(struct prng *prng, enum command_type type, uint64_t wall_ms,
+static void random_acquire(struct prng *prng, enum worker_kind kind, uint64_t wall_ms,
                            struct buf *buf);
 
 void id_random_name(struct prng *prng, char ret_name[4])
@@ -114,7 +115,7 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        random_put(prng, wall_ms, COMMAND_TAGS_PUT, buf);
+        random_puts(prng, wall_ms, PLAIN, buf);
         return;
     default:
         command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = wall_ms});
@@ -143,9 +144,9 @@ static void random_shape(struct prng *prng, struct tag_put *put)
     put->shape_len = (uint16_t)(strlen(put->shape) + (which == 3 || which == 4 ? 33 : 0));
 }
 
-/* A new name whose key can be changed, or a change of it if the type has one. Some names only this
+/* A new name whose key can be changed, or if it may be a change of it. Some names only this
  * makes, so many are new; a few shapes are none. */
-static void random_key(struct prng *prng, enum command_type type, struct tag_put *put, char name[4])
+static void random_key(struct prng *prng, struct tag_put *put, char name[4], bool may_change)
 {
     static const char shape[] = "k{key}{secret:6}\0dddddddddddddddddddddddddddddddd";
     static const char *const wrong[] = {"{key}{id:6}", "{key}-{key}{secret:6}", "{key}{year}{id:6}",
@@ -161,7 +162,7 @@ static void random_key(struct prng *prng, enum command_type type, struct tag_put
             put->shape_len = (uint16_t)strlen(put->shape);
         }
     }
-    if (type == COMMAND_TAGS_PUT_REKEYED && prng_below(prng, 2) == 0) {
+    if (may_change && prng_below(prng, 2) == 0) {
         put->fields |= TAG_FIELD_KEY;
         put->fields &=
             prng_below(prng, 4) > 0 ? (uint8_t) ~(TAG_FIELD_MAX | TAG_FIELD_MAX_ID) : UINT8_MAX;
@@ -171,18 +172,16 @@ static void random_key(struct prng *prng, enum command_type type, struct tag_put
     }
 }
 
-static void random_puts(struct prng *prng, uint64_t wall_ms, enum command_type type, bool with_keys,
-                        struct buf *buf)
+static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying, struct buf *buf)
 {
-    bool bounded = type != COMMAND_TAGS_PUT;
     char name[4];
 
-    command_put(buf, type,
+    command_put(buf, COMMAND_TAGS_PUT,
                 &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = wall_ms});
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
         struct tag_put put = {.name = name,
                               .name_len = 2,
-                              .fields = (uint8_t)prng_below(prng, bounded ? 64 : 32),
+                              .fields = (uint8_t)prng_below(prng, saying != PLAIN ? 64 : 32),
                               .max_id = prng_below(prng, 5000),
                               .step = (uint32_t)prng_below(prng, 2000),
                               .max_step = (uint32_t)prng_below(prng, 3000),
@@ -191,40 +190,34 @@ static void random_puts(struct prng *prng, uint64_t wall_ms, enum command_type t
                               .description_len = 4};
 
         id_random_name(prng, name);
-        put.max = bounded ? prng_below(prng, 3) * prng_below(prng, 20000) : 0;
-        if (type == COMMAND_TAGS_PUT_SHAPED || type == COMMAND_TAGS_PUT_REKEYED) {
+        put.max = saying != PLAIN ? prng_below(prng, 3) * prng_below(prng, 20000) : 0;
+        if (saying >= SHAPED) {
             put.fields |= prng_below(prng, 2) == 0 ? TAG_FIELD_SHAPE : 0;
             random_shape(prng, &put);
         }
-        if (with_keys) {
-            random_key(prng, type, &put, name);
+        if (saying >= NEW_WITH_KEY) {
+            random_key(prng, &put, name, saying == REKEYED);
         }
-        command_item_put(buf, type, &put);
+        command_item_put(buf, COMMAND_TAGS_PUT, &put);
     }
     command_items_end(buf);
 }
 
-static void random_put(struct prng *prng, uint64_t wall_ms, enum command_type type, struct buf *buf)
-{
-    random_puts(prng, wall_ms, type, false, buf);
-}
-
 void id_random_rekeyed_put(struct prng *prng, struct buf *buf)
 {
-    bool is_new = prng_below(prng, 4) == 0; /* as who makes a tag, and changes no key */
+    bool is_new = prng_below(prng, 4) == 0;
 
-    random_puts(prng, prng_below(prng, 1000000),
-                is_new ? COMMAND_TAGS_PUT_SHAPED : COMMAND_TAGS_PUT_REKEYED, true, buf);
+    random_puts(prng, prng_below(prng, 1000000), is_new ? NEW_WITH_KEY : REKEYED, buf);
 }
 
 void id_random_bounded_put(struct prng *prng, struct buf *buf)
 {
-    random_put(prng, prng_below(prng, 1000000), COMMAND_TAGS_PUT_BOUNDED, buf);
+    random_puts(prng, prng_below(prng, 1000000), BOUNDED, buf);
 }
 
 void id_random_shaped_put(struct prng *prng, struct buf *buf)
 {
-    random_put(prng, prng_below(prng, 1000000), COMMAND_TAGS_PUT_SHAPED, buf);
+    random_puts(prng, prng_below(prng, 1000000), SHAPED, buf);
 }
 
 static void random_strict_command(struct prng *prng, struct buf *buf)
@@ -256,12 +249,11 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
         command_items_end(buf);
         return;
     default:
-        random_batch(prng, COMMAND_STRICT, wall_ms, buf);
+        random_batch(prng, false, wall_ms, buf);
     }
 }
 
-static void random_batch(struct prng *prng, enum command_type type, uint64_t wall_ms,
-                         struct buf *buf)
+static void random_batch(struct prng *prng, bool for_clients, uint64_t wall_ms, struct buf *buf)
 {
     const struct command_list batch = {.wall_ms = wall_ms,
                                        .key_limit = 4 + (uint32_t)prng_below(prng, 30),
@@ -270,7 +262,7 @@ static void random_batch(struct prng *prng, enum command_type type, uint64_t wal
     char key[4];
 
     id_random_name(prng, name);
-    command_put(buf, type, &batch);
+    command_put(buf, COMMAND_STRICT, &batch);
     for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
         struct strict_item item = {
             .name = name, .name_len = 2, .key = key, .count = 1 + (uint32_t)prng_below(prng, 50)};
@@ -278,11 +270,11 @@ static void random_batch(struct prng *prng, enum command_type type, uint64_t wal
         id_random_name(prng, key);
         item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
         item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
-        if (type != COMMAND_STRICT) {
+        if (for_clients) {
             item.client = prng_below(prng, 4);
             item.most = (uint32_t)prng_below(prng, 3);
         }
-        command_item_put(buf, type, &item);
+        command_item_put(buf, COMMAND_STRICT, &item);
         if (prng_below(prng, 2) == 0) {
             id_random_name(prng, name);
         }
@@ -300,7 +292,7 @@ static void random_dated_batch(struct prng *prng, const struct fsm *fsm, struct 
     char name[4];
     char key[4];
 
-    command_put(buf, COMMAND_STRICT_DATED, &batch);
+    command_put(buf, COMMAND_STRICT, &batch);
     for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
         struct strict_item item = {.name = name, .name_len = 2, .key = key};
         enum date_part unit = (enum date_part)(1 + prng_below(prng, 3));
@@ -312,7 +304,7 @@ static void random_dated_batch(struct prng *prng, const struct fsm *fsm, struct 
         item.count = 1 + (uint32_t)prng_below(prng, 30);
         item.client = prng_below(prng, 4);
         item.period = days == 0 ? 0 : shape_period(unit, now_ms + days * 86400000 / 20);
-        command_item_put(buf, COMMAND_STRICT_DATED, &item);
+        command_item_put(buf, COMMAND_STRICT, &item);
     }
     command_items_end(buf);
 }
@@ -335,9 +327,9 @@ void id_random_dated(struct prng *prng, const struct fsm *fsm, struct buf *buf)
     put.shape_len = (uint16_t)strlen(put.shape);
     put.fields |= prng_below(prng, 4) == 0 ? TAG_FIELD_MAX_ID : 0;
     put.max_id = prng_below(prng, 300000000);
-    command_put(buf, COMMAND_TAGS_PUT_SHAPED,
+    command_put(buf, COMMAND_TAGS_PUT,
                 &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = 1});
-    command_item_put(buf, COMMAND_TAGS_PUT_SHAPED, &put);
+    command_item_put(buf, COMMAND_TAGS_PUT, &put);
     command_items_end(buf);
 }
 
@@ -423,6 +415,8 @@ void id_random_layout(struct prng *prng, struct buf *buf)
 static void random_worker_command(struct prng *prng, struct buf *buf)
 {
     uint64_t now_ms = SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000);
+    uint8_t kind = (uint8_t)(1 + prng_below(prng, 2));
+    uint64_t client = kind == WORKER_CLIENT ? 1 + prng_below(prng, 3) : 0;
 
     switch (prng_below(prng, 8)) {
     case 0: {
@@ -444,7 +438,8 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
                                    .window_ms = 500 + prng_below(prng, 20000),
                                    .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
                                    .wall_ms = now_ms,
-                                   .kind = (uint8_t)(1 + prng_below(prng, 2))});
+                                   .kind = kind,
+                                   .client = client});
         return;
     case 4:
         command_put(
@@ -452,20 +447,20 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
             &(struct worker_release){.worker_id = (uint16_t)prng_below(prng, 9),
                                      .epoch = 1 + prng_below(prng, 4),
                                      .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
-                                     .kind = (uint8_t)(1 + prng_below(prng, 2))});
+                                     .kind = kind,
+                                     .client = client});
         return;
     default:
-        random_acquire(prng, COMMAND_WORKER_ACQUIRE, now_ms, buf);
+        random_acquire(prng, (enum worker_kind)kind, now_ms, buf);
     }
 }
 
 void id_random_for_client(struct prng *prng, struct buf *buf)
 {
     if (prng_below(prng, 2) == 0) {
-        random_batch(prng, COMMAND_STRICT_FOR, prng_below(prng, 1000000), buf);
+        random_batch(prng, true, prng_below(prng, 1000000), buf);
     } else {
-        random_acquire(prng, COMMAND_WORKER_ACQUIRE_FOR,
-                       SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000), buf);
+        random_acquire(prng, WORKER_CLIENT, SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000), buf);
     }
 }
 
@@ -481,10 +476,10 @@ void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf)
 
     switch (prng_below(prng, 4)) {
     case 0:
-        command_put(buf, COMMAND_WORKER_RENEW_BY, &renew);
+        command_put(buf, COMMAND_WORKER_RENEW, &renew);
         return;
     case 1:
-        command_put(buf, COMMAND_WORKER_RELEASE_BY,
+        command_put(buf, COMMAND_WORKER_RELEASE,
                     &(struct worker_release){.worker_id = renew.worker_id,
                                              .epoch = renew.epoch,
                                              .last_timestamp_ms = renew.last_timestamp_ms,
@@ -493,21 +488,21 @@ void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf)
                                              .force = prng_below(prng, 4) == 0});
         return;
     default:
-        random_acquire(prng, COMMAND_WORKER_ACQUIRE_BY, now_ms, buf);
+        random_acquire(prng, WORKER_CLIENT, now_ms, buf);
     }
 }
 
-static void random_acquire(struct prng *prng, enum command_type type, uint64_t wall_ms,
+static void random_acquire(struct prng *prng, enum worker_kind kind, uint64_t wall_ms,
                            struct buf *buf)
 {
-    bool counts = type != COMMAND_WORKER_ACQUIRE;
+    bool counts = kind == WORKER_CLIENT;
     char name[4];
 
     id_random_name(prng, name);
     command_put(
-        buf, type,
+        buf, COMMAND_WORKER_ACQUIRE,
         &(struct worker_acquire){
-            .kind = counts ? WORKER_CLIENT : (uint8_t)(1 + prng_below(prng, 2)),
+            .kind = (uint8_t)kind,
             .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
             .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
             .window_ms = 500 + prng_below(prng, 20000),
@@ -519,6 +514,6 @@ static void random_acquire(struct prng *prng, enum command_type type, uint64_t w
             .client = counts ? 1 + prng_below(prng, 3) : 0,
             .most = counts ? (uint16_t)prng_below(prng, 4) : 0,
             .percent = counts ? (uint8_t)(1 + prng_below(prng, 100)) : 0,
-            .force = type == COMMAND_WORKER_ACQUIRE_BY && prng_below(prng, 4) == 0,
+            .force = counts && prng_below(prng, 4) == 0,
         });
 }

@@ -337,9 +337,8 @@ static void record_step(struct recorder *recorder)
 {
     struct prng *prng = &recorder->prng;
     uint64_t step = recorder->steps++;
-    /* From level 4 on other nodes than those of id_random_command(), whose sessions they would end.
-     */
-    uint64_t node_id = 1 + prng_below(prng, 3) + (fsm_level(recorder->side.apply.fsm) >= 4 ? 6 : 0);
+    /* Other nodes than those of id_random_command(), whose sessions they would end. */
+    uint64_t node_id = 7 + prng_below(prng, 3);
     struct buf command = BUF_INIT;
 
     if (step == 0 || prng_below(prng, 100) == 0) {
@@ -350,47 +349,47 @@ static void record_step(struct recorder *recorder)
         record_birth(recorder);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 2 && prng_below(prng, 6) == 0) {
+    if (prng_below(prng, 6) == 0) {
         id_random_bounded_put(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 3 && prng_below(prng, 7) == 0) {
+    if (prng_below(prng, 7) == 0) {
         id_random_shaped_put(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 3 && prng_below(prng, 7) == 0) {
+    if (prng_below(prng, 7) == 0) {
         id_random_for_client(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 5 && prng_below(prng, 12) == 0) {
+    if (prng_below(prng, 12) == 0) {
         id_random_rekeyed_put(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 6) == 0) {
+    if (prng_below(prng, 6) == 0) {
         id_random_dated(prng, recorder->side.apply.fsm, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 4) == 0) {
+    if (prng_below(prng, 4) == 0) {
         if (id_random_monotonic(prng, recorder->side.apply.fsm, &command)) {
             id_stamp_as(&command, node_id, 3, step, step);
         }
         record(recorder, &command);
         return;
     }
-    if (fsm_level(recorder->side.apply.fsm) >= 4 && prng_below(prng, 12) == 0) {
+    if (prng_below(prng, 12) == 0) {
         id_random_layout(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
-    } else if (fsm_level(recorder->side.apply.fsm) >= 6 && prng_below(prng, 6) == 0) {
+    } else if (prng_below(prng, 6) == 0) {
         id_random_by_client(prng, fsm_log_ms(recorder->side.apply.fsm), &command);
         id_stamp_as(&command, node_id, 3, step, step);
     } else if (prng_below(prng, 8) > 0) {

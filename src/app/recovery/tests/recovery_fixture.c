@@ -66,7 +66,7 @@ void fixture_end(struct fixture *fixture)
 
 void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum tag_mode mode)
 {
-    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS};
+    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS, .force = true};
     const struct tag_put put = {.name = tag,
                                 .name_len = (uint16_t)strlen(tag),
                                 .fields = TAG_FIELD_MAX_ID | TAG_FIELD_MODE,
@@ -94,10 +94,6 @@ void fixture_put_shaped(struct fixture *fixture, const char *tag, const char *sh
                           .shape_len = (uint16_t)strlen(shape)};
     struct buf command = BUF_INIT;
 
-    for (uint16_t to = fsm_level(fixture->fsm) + 1; to <= 5; to++) {
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
-        fixture_apply(fixture, &command);
-    }
     memcpy(bytes, shape, put.shape_len);
     if (strstr(shape, "{secret") != NULL) {
         memset(bytes + put.shape_len, 0, 1 + SHAPE_KEY_BYTES);
@@ -105,8 +101,8 @@ void fixture_put_shaped(struct fixture *fixture, const char *tag, const char *sh
                put.name_len < SHAPE_KEY_BYTES ? put.name_len : SHAPE_KEY_BYTES);
         put.shape_len = (uint16_t)(put.shape_len + 1 + SHAPE_KEY_BYTES);
     }
-    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &list);
-    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &list);
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     fixture_apply(fixture, &command);
 }
@@ -122,7 +118,7 @@ void fixture_delete(struct fixture *fixture, const char *tag)
 
 void fixture_grant(struct fixture *fixture, const char *tag, uint32_t size)
 {
-    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS};
+    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS, .force = true};
     const struct grant_item item = {tag, (uint16_t)strlen(tag), size};
     struct buf command = BUF_INIT;
 
@@ -156,7 +152,9 @@ void fixture_acquire(struct fixture *fixture, const char *name, uint64_t window_
                                            .wall_ms = FIXTURE_LOG_MS,
                                            .name = name,
                                            .name_len = (uint16_t)strlen(name),
-                                           .address = ""};
+                                           .address = "",
+                                           .client = 9,
+                                           .percent = 100};
     struct buf command = BUF_INIT;
 
     command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);

@@ -30,7 +30,7 @@ void fixture_end(struct fixture *fixture);
 void fixture_apply(struct fixture *fixture, struct buf *command);
 void fixture_born(struct fixture *fixture, const struct birth *birth); /* nobody's command */
 void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum tag_mode mode);
-/* With a shape, of level 5; its first key is the name, and zeros. */
+/* With a shape; its first key is the name, and zeros. */
 void fixture_put_shaped(struct fixture *fixture, const char *tag, const char *shape,
                         uint64_t max_id, enum tag_mode mode);
 void fixture_delete(struct fixture *fixture, const char *tag);

@@ -243,12 +243,6 @@ static void test_named_layouts_are_kept(void **state)
 
     (void)state;
     fixture_begin(&fixture);
-    for (uint16_t to = LEVEL_FIRST + 1; to <= 4; to++) {
-        struct buf raise = BUF_INIT;
-
-        command_put(&raise, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
-        fixture_apply(&fixture, &raise);
-    }
     other.name[0] = 't';
     for (int i = 0; i < 2; i++) {
         struct buf command = BUF_INIT;

@@ -117,7 +117,7 @@ static void test_the_period_goes_along(void **state)
     period = 2027;
     strict_world_turn(w);
     assert_int_equal(command_type(w->batches[0]->payload.data, w->batches[0]->payload.len),
-                     COMMAND_STRICT_DATED);
+                     COMMAND_STRICT);
     command = strict_world_command(w, 0);
     assert_true(command_next(&command, &item));
     assert_int_equal(item.period, 2027);

@@ -37,25 +37,15 @@ static void encode_strict(struct buf *buf)
     command_items_end(buf);
 }
 
-static void encode_strict_for(struct buf *buf)
-{
-    command_put(
-        buf, COMMAND_STRICT_FOR,
-        &(struct command_list){.wall_ms = WALL_MS, .key_limit = 1000000, .key_share = 250000});
-    command_item_put(buf, COMMAND_STRICT_FOR, &COUNTED);
-    command_item_put(buf, COMMAND_STRICT_FOR, &PLAIN);
-    command_items_end(buf);
-}
-
 static void encode_strict_dated(struct buf *buf)
 {
     const struct strict_item dated = {"a", 1, NULL, 0, 1, 0, 0, 20261124};
 
     command_put(
-        buf, COMMAND_STRICT_DATED,
+        buf, COMMAND_STRICT,
         &(struct command_list){.wall_ms = WALL_MS, .key_limit = 1000000, .key_share = 250000});
-    command_item_put(buf, COMMAND_STRICT_DATED, &COUNTED);
-    command_item_put(buf, COMMAND_STRICT_DATED, &dated);
+    command_item_put(buf, COMMAND_STRICT, &COUNTED);
+    command_item_put(buf, COMMAND_STRICT, &dated);
     command_items_end(buf);
 }
 
@@ -150,26 +140,25 @@ static int decode_statuses(const void *data, size_t len)
     return results_decode(RESULT_STATUSES, data, len, statuses, 2, &count);
 }
 
+/* For no client, and of no period. */
+#define NOBODY " 0000000000000000 00000000 00000000 "
+
 static const struct golden GOLDEN[] = {
     {"strict", encode_strict, decode_command,
-     "03 0c " ID_STAMP_EMPTY WALL "40420f00 "
-     "01 0500 6f72646572 0200 6b31 a0860100 01 0100 61 0000 01000000 00"},
-    {"strict for", encode_strict_for, decode_command,
-     "03 17 " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
-     "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 "
-     "01 0100 61 0000 01000000 0000000000000000 00000000 00"},
+     "03 0c " ID_STAMP_EMPTY WALL "40420f00 00000000 "
+     "01 0500 6f72646572 0200 6b31 a0860100" NOBODY "01 0100 61 0000 01000000" NOBODY "00"},
     {"strict dated", encode_strict_dated, decode_command,
-     "03 1e " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
+     "03 0c " ID_STAMP_EMPTY WALL "40420f00 90d00300 "
      "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 00000000 "
      "01 0100 61 0000 01000000 0000000000000000 00000000 04293501 00"},
     {"window", encode_window, decode_command,
-     "03 1a " ID_STAMP_EMPTY WALL "01 0100 61 01000000 01 0200 6262 44332211 00"},
+     "03 14 " ID_STAMP_EMPTY WALL "01 0100 61 01000000 01 0200 6262 44332211 00"},
     {"keyed", encode_keyed, decode_command,
-     "03 1b " ID_STAMP_EMPTY WALL "8877665544332211 40420f00 90d00300 "
+     "03 15 " ID_STAMP_EMPTY WALL "8877665544332211 40420f00 90d00300 "
      "01 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 0c0b0a0000000000 03000000 "
      "00"},
     {"item", encode_item, decode_item,
-     "01 60 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000"},
+     "01 60 0500 6f72646572 0200 6b31 a0860100 8877665544332211 02010000 00000000"},
     {"give back", encode_give_back, decode_command,
      "03 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
      "01 0200 6262 01000000 0000000000000000 ffffffffffffff7f 00"},
@@ -252,8 +241,6 @@ static void test_strict_batch_limits(void **state)
     assert_int_equal(read_batch(&BATCH, LIMIT_STRICT_ITEMS), 0);
     assert_int_equal(read_batch(&BATCH, LIMIT_STRICT_ITEMS + 1), ERR_BAD_MESSAGE);
 }
-
-#define NOBODY " 0000000000000000 00000000"
 
 static void item_is(const char *hex, int wanted)
 {

@@ -70,22 +70,6 @@ static void encode_acquire(struct buf *buf)
                 });
 }
 
-static void encode_acquire_for(struct buf *buf)
-{
-    command_put(buf, COMMAND_WORKER_ACQUIRE_FOR,
-                &(struct worker_acquire){
-                    .kind = WORKER_CLIENT,
-                    .worker_id = 7,
-                    .window_ms = 600000,
-                    .wall_ms = T,
-                    .name = "n/1",
-                    .name_len = 3,
-                    .client = 0x1122334455667788,
-                    .most = 0x0102,
-                    .percent = 25,
-                });
-}
-
 static int again_command(const void *data, size_t len, struct buf *buf)
 {
     struct command command;
@@ -106,12 +90,12 @@ static void encode_renew(struct buf *buf)
 static void encode_release(struct buf *buf)
 {
     command_put(buf, COMMAND_WORKER_RELEASE,
-                &(struct worker_release){1023, 3, T, WORKER_CLIENT, 0, 0});
+                &(struct worker_release){1023, 3, T, WORKER_NODE, 0, 0});
 }
 
-static void encode_acquire_by(struct buf *buf)
+static void encode_acquire_client(struct buf *buf)
 {
-    command_put(buf, COMMAND_WORKER_ACQUIRE_BY,
+    command_put(buf, COMMAND_WORKER_ACQUIRE,
                 &(struct worker_acquire){
                     .kind = WORKER_CLIENT,
                     .worker_id = 7,
@@ -126,15 +110,15 @@ static void encode_acquire_by(struct buf *buf)
                 });
 }
 
-static void encode_renew_by(struct buf *buf)
+static void encode_renew_client(struct buf *buf)
 {
-    command_put(buf, COMMAND_WORKER_RENEW_BY,
+    command_put(buf, COMMAND_WORKER_RENEW,
                 &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_CLIENT, 0x1122334455667788});
 }
 
-static void encode_release_by(struct buf *buf)
+static void encode_release_client(struct buf *buf)
 {
-    command_put(buf, COMMAND_WORKER_RELEASE_BY,
+    command_put(buf, COMMAND_WORKER_RELEASE,
                 &(struct worker_release){1023, 3, T, WORKER_CLIENT, 0x1122334455667788, true});
 }
 
@@ -226,26 +210,26 @@ static int again_rows(const void *data, size_t len, struct buf *buf)
     return 0;
 }
 
+#define NOBODY "0000000000000000 "
+
 static const struct golden GOLDEN[] = {
     {"acquire", encode_acquire, again_command,
      "03 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
-     "0300 6e2f31 0300 613a31"},
-    {"acquire for", encode_acquire_for, again_command,
-     "03 18 " ID_STAMP_EMPTY "02 0700 0000000000000000 c027090000000000 " T_HEX
-     "0300 6e2f31 0000 8877665544332211 0201 19"},
+     "0300 6e2f31 0300 613a31 " NOBODY "0000 00 00"},
     {"renew", encode_renew, again_command,
      "03 0a " ID_STAMP_EMPTY
-     "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
+     "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX
+     "01 " NOBODY},
     {"release", encode_release, again_command,
-     "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
-    {"acquire by", encode_acquire_by, again_command,
-     "03 20 " ID_STAMP_EMPTY "02 0700 0000000000000000 c027090000000000 " T_HEX
+     "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "01 " NOBODY "00"},
+    {"acquire of a client", encode_acquire_client, again_command,
+     "03 09 " ID_STAMP_EMPTY "02 0700 0000000000000000 c027090000000000 " T_HEX
      "0300 6e2f31 0000 8877665544332211 0201 19 01"},
-    {"renew by", encode_renew_by, again_command,
-     "03 21 " ID_STAMP_EMPTY "0201 0300000000000000 0400000000000000 0500000000000000 "
+    {"renew of a client", encode_renew_client, again_command,
+     "03 0a " ID_STAMP_EMPTY "0201 0300000000000000 0400000000000000 0500000000000000 "
      "0600000000000000 " T_HEX "02 8877665544332211"},
-    {"release by", encode_release_by, again_command,
-     "03 22 " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02 8877665544332211 01"},
+    {"release of a client", encode_release_client, again_command,
+     "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02 8877665544332211 01"},
     {"layout", encode_layout, again_command, "03 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
     {"clock", encode_clock, again_command, "03 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},
@@ -479,7 +463,7 @@ static void test_row_of_a_client(void **state)
     buf_free(&buf);
 }
 
-static int decode_acquire_for(struct worker_acquire acquire)
+static int decode_acquire(struct worker_acquire acquire)
 {
     struct command command;
     struct buf buf = BUF_INIT;
@@ -487,31 +471,34 @@ static int decode_acquire_for(struct worker_acquire acquire)
 
     acquire.name = "n";
     acquire.name_len = 1;
-    command_put(&buf, COMMAND_WORKER_ACQUIRE_FOR, &acquire);
+    command_put(&buf, COMMAND_WORKER_ACQUIRE, &acquire);
     err = command_read(buf.data, buf.len, &command);
     buf_free(&buf);
     return err;
 }
 
-static void test_acquire_for_rules(void **state)
+static void test_acquire_rules(void **state)
 {
     const struct worker_acquire good = {.kind = WORKER_CLIENT, .client = 1, .percent = 1};
     struct worker_acquire bad = good;
 
     (void)state;
-    assert_int_equal(decode_acquire_for(good), 0);
+    assert_int_equal(decode_acquire(good), 0);
     bad.kind = WORKER_NODE;
-    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    assert_int_equal(decode_acquire(bad), ERR_BAD_MESSAGE);
     bad = good;
     bad.client = 0;
-    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    assert_int_equal(decode_acquire(bad), ERR_BAD_MESSAGE);
     bad = good;
     bad.percent = 0;
-    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    assert_int_equal(decode_acquire(bad), ERR_BAD_MESSAGE);
     bad.percent = 100;
-    assert_int_equal(decode_acquire_for(bad), 0);
+    assert_int_equal(decode_acquire(bad), 0);
     bad.percent = 101;
-    assert_int_equal(decode_acquire_for(bad), ERR_BAD_MESSAGE);
+    assert_int_equal(decode_acquire(bad), ERR_BAD_MESSAGE);
+    /* Nobody's is a node's. */
+    bad = (struct worker_acquire){.kind = WORKER_NODE};
+    assert_int_equal(decode_acquire(bad), 0);
 }
 
 /* The sample's value bytes with one byte, or eight, set to something else. */
@@ -618,7 +605,7 @@ int main(void)
         cmocka_unit_test(test_row_golden_and_damage),
         cmocka_unit_test(test_row_rules),
         cmocka_unit_test(test_row_of_a_client),
-        cmocka_unit_test(test_acquire_for_rules),
+        cmocka_unit_test(test_acquire_rules),
         cmocka_unit_test(test_row_text_limits),
     };
 

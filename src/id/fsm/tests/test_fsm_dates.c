@@ -38,7 +38,6 @@ static void make(struct id_apply *a, const char *name, const char *shape)
 static int setup(void **state)
 {
     assert_int_equal(keys_setup(state), 0);
-    id_apply_raise(*state, 4);
     make(*state, "y", "{year}-{id:3}");
     return 0;
 }
@@ -126,7 +125,6 @@ static void test_without_the_logs_time(void **state)
 
     (void)state;
     id_apply_init(&a);
-    id_apply_raise(&a, 4);
     make(&a, "y", "{year}-{id:3}");
     refuses(take(&a, "y", 1, 2023, NULL), ERR_EMPTY, 0);
     assert_int_equal(id_apply_row(&a, "y")->max_id, 1);
@@ -214,32 +212,6 @@ static void test_made_again(void **state)
     gives(take(a, "y", 1, 2023, NULL), 2023008);
 }
 
-/* What a leafd of those levels says, to the byte. */
-static void test_before_its_level(void **state)
-{
-    const struct tag_put strict = {.fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT};
-    const struct strict_item item = {.name = "y", .name_len = 1, .count = 1, .period = 1970};
-    struct buf command = BUF_INIT;
-    struct put_result result;
-    struct id_apply a;
-
-    (void)state;
-    id_apply_init(&a);
-    id_apply_raise(&a, 3);
-    result = put_dated(&a, "y", "{year}-{id:3}", strict, false);
-    assert_int_equal(result.status, ERR_INVALID);
-    assert_string_equal(result.why,
-                        "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}");
-    result = put_dated(&a, "y", "{year}-{id:3}", (struct tag_put){.fields = TAG_FIELD_STEP}, false);
-    assert_string_equal(result.why, "step is not in 1 to 1000000000");
-    command_put(&command, COMMAND_STRICT_DATED, &(struct command_list){.key_limit = 9});
-    command_item_put(&command, COMMAND_STRICT_DATED, &item);
-    command_items_end(&command);
-    assert_int_equal(id_apply_bytes(&a, &command), ERR_BAD_MESSAGE);
-    buf_free(&command);
-    id_apply_free(&a);
-}
-
 static void test_whether_there_are_any(void **state)
 {
     struct id_apply *a = *state;
@@ -269,7 +241,6 @@ int main(void)
         TEST(test_what_the_tag_must_be),
         TEST(test_max_id_is_moved_by_force_alone),
         TEST(test_made_again),
-        cmocka_unit_test(test_before_its_level),
         TEST(test_whether_there_are_any),
     };
 

@@ -1,6 +1,5 @@
 /*
- * test_fsm_force.c - how far a max_id is raised without force: each bound, and one beyond; before
- * level 3, everywhere.
+ * test_fsm_force.c - how far a max_id is raised without force: each bound, and one beyond.
  *
  * Thread: one.
  */
@@ -39,12 +38,11 @@ static int teardown(void **state)
 static struct put_result put(struct id_apply *a, const char *name, uint64_t max_id, uint64_t max,
                              bool force)
 {
-    enum command_type type = max > 0 ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
     struct buf command = BUF_INIT;
     struct put_result result;
 
-    command_put(&command, type, &(struct command_list){.wall_ms = 1, .force = force});
-    command_item_put(&command, type,
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1, .force = force});
+    command_item_put(&command, COMMAND_TAGS_PUT,
                      &(struct tag_put){.name = name,
                                        .name_len = (uint16_t)strlen(name),
                                        .fields = TAG_FIELD_MAX_ID | (max > 0 ? TAG_FIELD_MAX : 0),
@@ -80,7 +78,6 @@ static void test_a_jump(void **state)
     struct id_apply *a = *state;
     const char *why = "is a jump of more than 281474976710656 (2^48)";
 
-    id_apply_raise(a, 3);
     refused(a, "new", 2 + LIMIT_MAX_ID_JUMP, 0, 1, why);
     taken(a, "new", 1 + LIMIT_MAX_ID_JUMP, 0, false);
     refused(a, "new", 2 + 2 * LIMIT_MAX_ID_JUMP, 0, 1 + LIMIT_MAX_ID_JUMP, why);
@@ -95,24 +92,18 @@ static void test_a_jump(void **state)
     taken(a, "old", 77 + LIMIT_MAX_ID_JUMP, 0, false);
 }
 
-/* A tombstone is judged as a living tag is from level 6 on. Before, it went on from what it had. */
+/* A tombstone is judged as a living tag is. */
 static void test_a_deleted_tag_would_repeat(void **state)
 {
     struct id_apply *a = *state;
     struct put_result result;
 
-    id_apply_raise(a, 5);
     taken(a, "t", 1301, 0, false);
     assert_int_equal(id_apply_delete(a, "t"), 0);
-    assert_int_equal(put(a, "t", 1, 0, false).status, 0);
-    assert_true(id_apply_row(a, "t")->max_id == 1301);
-    id_apply_raise(a, 6);
-    for (int is_deleted = 0; is_deleted < 2; is_deleted++) {
-        result = put(a, "t", 1300, 0, false);
-        assert_int_equal(result.status, ERR_WOULD_REPEAT);
-        assert_true(result.max_id == 1301 && result.asked == 1300);
-        assert_int_equal(id_apply_delete(a, "t"), is_deleted ? ERR_UNKNOWN_TAG : 0);
-    }
+    result = put(a, "t", 1300, 0, false);
+    assert_int_equal(result.status, ERR_WOULD_REPEAT);
+    assert_true(result.max_id == 1301 && result.asked == 1300);
+    assert_int_equal(id_apply_delete(a, "t"), ERR_UNKNOWN_TAG);
     taken(a, "t", 1301, 0, false);
     assert_int_equal(id_apply_delete(a, "t"), 0);
     taken(a, "t", 7, 0, true);
@@ -122,7 +113,6 @@ static void test_few_are_left(void **state)
 {
     struct id_apply *a = *state;
 
-    id_apply_raise(a, 3);
     taken(a, "t", LAST_FREE - 1, 0, true);
     taken(a, "t", LAST_FREE, 0, false);
     refused(a, "t", LAST_FREE + 1, 0, LAST_FREE,
@@ -155,7 +145,6 @@ static void test_all_or_nothing(void **state)
     };
     struct put_result result;
 
-    id_apply_raise(a, 3);
     result = id_apply_puts(a, puts, 2, false);
     assert_int_equal(result.status, ERR_NEEDS_FORCE);
     assert_int_equal(result.failed_at, 1);
@@ -163,23 +152,14 @@ static void test_all_or_nothing(void **state)
     assert_int_equal(id_apply_puts(a, puts, 2, true).status, 0);
 }
 
-static void test_before_level_3(void **state)
-{
-    struct id_apply *a = *state;
-
-    id_apply_raise(a, 2);
-    taken(a, "a", LAST_FREE, 0, false);
-    taken(a, "a", TAG_MAX_ID_END, 0, false);
-    taken(a, "b", 9, 10, false);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_jump),         TEST(test_a_deleted_tag_would_repeat),
-        TEST(test_few_are_left),   TEST(test_all_or_nothing),
-        TEST(test_before_level_3),
+        TEST(test_a_jump),
+        TEST(test_a_deleted_tag_would_repeat),
+        TEST(test_few_are_left),
+        TEST(test_all_or_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

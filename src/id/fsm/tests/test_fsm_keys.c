@@ -127,7 +127,7 @@ static void test_a_failed_allocation_remembers_no_key(void **state)
     const struct tag_put up = {
         .name = "a", .fields = TAG_FIELD_MAX_ID, .max_id = TAG_MAX_ID_END - 3};
 
-    assert_int_equal(id_apply_put(a, up, false).status, 0);
+    assert_int_equal(id_apply_put(a, up, true).status, 0);
     refuses(id_apply_take_by(a, "a", "k", 4), ERR_EXHAUSTED, 3);
     assert_int_equal(a->fsm->keys.table.count, 0);
     gives(id_apply_take_by(a, "a", "k", 3), TAG_MAX_ID_END - 3);

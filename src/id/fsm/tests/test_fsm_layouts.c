@@ -30,7 +30,6 @@ static int setup(void **state)
 
     assert_non_null(a);
     id_apply_init(a);
-    id_apply_raise(a, 4);
     *state = a;
     return 0;
 }
@@ -136,27 +135,6 @@ static void test_names_are_bounded(void **state)
     assert_int_equal(id_apply_layout_put(a, "n0", &SONY), 0);
 }
 
-static void test_nothing_before_level_four(void **state)
-{
-    const struct layout_row row = {.name = "s10", .name_len = 3, .layout = SONY};
-    struct id_apply *a = calloc(1, sizeof *a);
-    struct buf command = BUF_INIT;
-
-    (void)state;
-    assert_non_null(a);
-    id_apply_init(a);
-    id_apply_raise(a, 3);
-    command_put(&command, COMMAND_LAYOUT_PUT, &row);
-    assert_int_equal(id_apply_bytes(a, &command), ERR_BAD_MESSAGE);
-    assert_int_equal(a->changed, 0);
-    assert_null(row_of(a, "s10"));
-    buf_free(&command);
-    id_apply_raise(a, 4);
-    assert_int_equal(id_apply_layout_put(a, "s10", &SONY), 0);
-    id_apply_free(a);
-    free(a);
-}
-
 /* --- rows --- */
 
 static void test_rows_load_to_the_same_state(void **state)
@@ -167,8 +145,8 @@ static void test_rows_load_to_the_same_state(void **state)
 
     a->wall_ms = 0;
     assert_int_equal(id_apply_layout_put(a, "s10", &SONY), 0);
-    assert_true(id_hex_equal(&id_apply_kept(a, 1)->key, KEY)); /* 0 is the level */
-    assert_true(id_hex_equal(&id_apply_kept(a, 1)->value, VALUE));
+    assert_true(id_hex_equal(&id_apply_kept(a, 0)->key, KEY));
+    assert_true(id_hex_equal(&id_apply_kept(a, 0)->value, VALUE));
     assert_int_equal(id_apply_layout_put(a, "other", &SONY), 0);
     assert_int_equal(id_apply_layout_delete(a, "other"), 0);
     id_apply_load(a, loaded);
@@ -265,7 +243,6 @@ int main(void)
         TEST(test_a_tombstone_keeps_what_its_name_means),
         TEST(test_rules_are_held_against_the_time_of_the_log),
         TEST(test_names_are_bounded),
-        cmocka_unit_test(test_nothing_before_level_four),
         TEST(test_rows_load_to_the_same_state),
         TEST(test_load_refuses_damage),
         TEST(test_listener_hears_of_changes_and_of_loaded_rows),

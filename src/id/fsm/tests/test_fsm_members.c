@@ -302,13 +302,13 @@ static void test_golden_bytes(void **state)
 
     (void)state;
     command_put(&buf, COMMAND_MEMBER_BEGIN, &change);
-    assert_bytes(&buf, "03 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
+    assert_bytes(&buf, "03 11 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
     command_put(&buf, COMMAND_MEMBER_END, &(struct member_change){.index = 9, .given_up = true});
-    assert_bytes(&buf, "03 15 " ID_STAMP_EMPTY "01 0900000000000000");
+    assert_bytes(&buf, "03 12 " ID_STAMP_EMPTY "01 0900000000000000");
     buf.len = 0;
     command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
-    assert_bytes(&buf, "03 16 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
+    assert_bytes(&buf, "03 13 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
     assert_bytes(&buf, "03 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000 0000");

@@ -29,7 +29,6 @@ static int setup(void **state)
     assert_non_null(a);
     id_apply_init(a);
     a->term = TERM;
-    id_apply_raise(a, 4);
     id_apply_mode(a, "m", TAG_MODE_MONOTONIC);
     assert_int_equal(id_apply_clock(a, LOG_MS), 0);
     *state = a;
@@ -119,9 +118,9 @@ static void test_a_window_is_cut_at_the_max_of_the_tag(void **state)
     struct id_apply *a = *state;
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = 1});
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
     command_item_put(
-        &command, COMMAND_TAGS_PUT_BOUNDED,
+        &command, COMMAND_TAGS_PUT,
         &(struct tag_put){.name = "m", .name_len = 1, .fields = TAG_FIELD_MAX, .max = 5});
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
@@ -173,36 +172,6 @@ static void test_a_node_cannot_append_what_is_the_leaders(void **state)
     assert_int_equal(status, ERR_BAD_MESSAGE);
     assert_true(max_id(a, "m") == 1);
     buf_free(&command);
-}
-
-static void test_below_its_level_nothing_of_it_is_there(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-    const struct tag_put put = {
-        .name = "m", .name_len = 1, .fields = TAG_FIELD_MODE, .mode = TAG_MODE_MONOTONIC};
-    struct put_result result;
-    struct buf command = BUF_INIT;
-    int32_t status = 0;
-
-    (void)state;
-    assert_non_null(a);
-    id_apply_init(a);
-    id_apply_raise(a, 3);
-    result = id_apply_put(a, put, false);
-    assert_int_equal(result.status, ERR_INVALID);
-    assert_string_equal(result.why, "mode is not known");
-    assert_null(fsm_tag(a->fsm, "m", 1));
-    command_put(&command, COMMAND_WINDOW, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, COMMAND_WINDOW, &(struct grant_item){"m", 1, 5});
-    command_items_end(&command);
-    (void)id_apply_bytes(a, &command);
-    assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
-    assert_int_equal(status, ERR_BAD_MESSAGE);
-    id_apply_raise(a, 4);
-    assert_int_equal(id_apply_put(a, put, false).status, 0);
-    buf_free(&command);
-    id_apply_free(a);
-    free(a);
 }
 
 /* --- keys (R9) --- */
@@ -445,7 +414,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_segments_and_strict_ids_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_node_cannot_append_what_is_the_leaders, setup,
                                         teardown),
-        cmocka_unit_test(test_below_its_level_nothing_of_it_is_there),
         cmocka_unit_test_setup_teardown(test_a_key_stands_for_the_ids_that_the_leader_took, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_keyed_of_another_term_does_nothing, setup, teardown),

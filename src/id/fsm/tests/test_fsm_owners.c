@@ -1,5 +1,5 @@
 /*
- * test_fsm_owners.c - level 6: rows belong to the client that made them. Worker ids: who may renew,
+ * test_fsm_owners.c - rows belong to the client that made them. Worker ids: who may renew,
  * release and take over, that no window begins below what was promised, and which id is granted.
  * Keys: whom they answer.
  *
@@ -25,13 +25,6 @@
 #define ADDRESS 20
 #define OTHER_ADDRESS 22
 
-static int setup(void **state)
-{
-    assert_int_equal(four_ids_setup(state), 0);
-    id_apply_raise(*state, 6);
-    return 0;
-}
-
 /* The rows make the same state again. */
 static int teardown(void **state)
 {
@@ -48,6 +41,7 @@ static struct worker_acquire asking(const char *name, uint64_t client)
 {
     struct worker_acquire ask = four_ids_asking(name);
 
+    ask.kind = WORKER_CLIENT;
     ask.client = client;
     ask.percent = 100;
     return ask;
@@ -114,28 +108,6 @@ static void test_an_address_is_its_owner(void **state)
     four_ids_refused(a, renew(a, OTHER_ADDRESS, 0, 1), ERR_NOT_OWNER);
     four_ids_refused(a, release(a, OTHER_ADDRESS, 0, 1, 1, false), ERR_NOT_OWNER);
     assert_int_equal(renew(a, ADDRESS, 0, 1).status, 0);
-}
-
-/* As an earlier level wrote them, with any lowest bit. */
-static void test_rows_of_before_keep_their_owners(void **state)
-{
-    struct id_apply *a;
-
-    assert_int_equal(four_ids_teardown(state), 0);
-    assert_int_equal(four_ids_setup(state), 0);
-    a = *state;
-    id_apply_raise(a, 3);
-    four_ids_granted(acquire(a, "a", ALICE - 1), 0, 1, 0, T + WINDOW);
-    four_ids_granted(acquire(a, "b", ADDRESS + 1), 1, 1, 0, T + WINDOW);
-    four_ids_granted(four_ids_acquire(a, "nobody's"), 2, 1, 0, T + WINDOW);
-    id_apply_raise(a, 6);
-    four_ids_refused(a, renew(a, BOB, 0, 1), ERR_NOT_OWNER);
-    assert_int_equal(renew(a, ALICE, 0, 1).status, 0);
-    four_ids_refused(a, renew(a, OTHER_ADDRESS, 1, 1), ERR_NOT_OWNER);
-    assert_int_equal(renew(a, ADDRESS, 1, 1).status, 0);
-    assert_int_equal(renew(a, BOB, 2, 1).status, 0);
-    /* And a node that is behind the raise says nothing of owners. */
-    assert_int_equal(id_apply_renew(a, four_ids_renewal(0, 1, T)).status, 0);
 }
 
 static void test_force_releases_and_takes_over(void **state)
@@ -340,13 +312,6 @@ static void test_random_clients_never_get_a_time_twice(void **state)
 
 /* --- keys --- */
 
-static int setup_keys(void **state)
-{
-    assert_int_equal(keys_setup(state), 0);
-    id_apply_raise(*state, 5);
-    return 0;
-}
-
 static struct strict_result take(struct id_apply *a, const char *key, uint64_t client,
                                  uint32_t count)
 {
@@ -362,18 +327,13 @@ static void test_a_key_answers_its_owner_alone(void **state)
 {
     struct id_apply *a = *state;
 
-    gives(take(a, "old", ALICE, 1), 1);
-    replays(take(a, "old", BOB, 1), 1); /* as ever before level 6 */
-    id_apply_raise(a, 6);
-    replays(take(a, "old", ALICE, 1), 1);
-    refuses(take(a, "old", BOB, 1), ERR_KEY_CONFLICT, 0);
-    gives(take(a, "k", ALICE, 2), 2);
+    gives(take(a, "k", ALICE, 2), 1);
     refuses(take(a, "k", BOB, 2), ERR_KEY_CONFLICT, 0);
     refuses(take(a, "k", BOB, 3), ERR_KEY_CONFLICT, 0); /* nor tells it how many */
     refuses(take(a, "k", ADDRESS, 2), ERR_KEY_CONFLICT, 0);
     refuses(take(a, "k", ALICE, 3), ERR_KEY_CONFLICT, 2);
-    replays(take(a, "k", ALICE, 2), 2);
-    assert_true(id_apply_row(a, "a")->max_id == 4); /* no id went */
+    replays(take(a, "k", ALICE, 2), 1);
+    assert_true(id_apply_row(a, "a")->max_id == 3); /* no id went */
 }
 
 /* A client repeats to another node, where it may have another address. */
@@ -381,21 +341,19 @@ static void test_addresses_are_one_owner_of_keys(void **state)
 {
     struct id_apply *a = *state;
 
-    id_apply_raise(a, 6);
     gives(take(a, "k", ADDRESS, 1), 1);
     replays(take(a, "k", OTHER_ADDRESS, 1), 1);
     refuses(take(a, "k", ALICE, 1), ERR_KEY_CONFLICT, 0);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-#define TEST_KEYS(test) cmocka_unit_test_setup_teardown(test, setup_keys, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, teardown)
+#define TEST_KEYS(test) cmocka_unit_test_setup_teardown(test, keys_setup, keys_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_another_client_can_do_nothing),
         TEST(test_an_address_is_its_owner),
-        TEST(test_rows_of_before_keep_their_owners),
         TEST(test_force_releases_and_takes_over),
         TEST(test_force_moves_no_node),
         TEST(test_a_node_finds_its_name_among_nodes),

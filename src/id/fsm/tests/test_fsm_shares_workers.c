@@ -18,13 +18,6 @@
 #define GREEDY 11
 #define MODEST 12
 
-static int setup(void **state)
-{
-    assert_int_equal(four_ids_setup(state), 0);
-    id_apply_raise(*state, 3);
-    return 0;
-}
-
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
@@ -40,6 +33,7 @@ static struct worker_acquire asking(const char *name, uint64_t client, unsigned 
 {
     struct worker_acquire ask = four_ids_asking(name);
 
+    ask.kind = WORKER_CLIENT;
     ask.client = client;
     ask.most = (uint16_t)most;
     ask.percent = 50; /* two */
@@ -76,31 +70,8 @@ static unsigned held_by(const struct id_apply *a, uint64_t client)
         const struct worker_row *row = fsm_worker(a->fsm, id);
 
         count += row != NULL && row->client == client;
-        assert_true(row == NULL || row->client == 0 || row->state == WORKER_HELD);
     }
     return count;
-}
-
-static void test_nothing_counts_before_its_level(void **state)
-{
-    struct id_apply *a = *state;
-    struct worker_acquire ask = asking("a", GREEDY, 0);
-    struct buf command = BUF_INIT;
-    uint64_t digest;
-
-    assert_int_equal(four_ids_teardown(state), 0);
-    assert_int_equal(four_ids_setup(state), 0);
-    a = *state;
-    id_apply_raise(a, 2);
-    digest = fsm_digest(a->fsm);
-    ask.name_len = 1;
-    command_put(&command, COMMAND_WORKER_ACQUIRE_FOR, &ask);
-    assert_int_equal(id_apply_bytes(a, &command), ERR_BAD_MESSAGE);
-    assert_true(fsm_digest(a->fsm) == digest);
-    buf_free(&command);
-    ask.client = 0; /* as it is asked for then */
-    obtains(id_apply_acquire(a, ask), 0);
-    assert_int_equal(held_by(a, GREEDY), 0);
 }
 
 static void test_the_share_and_one_more(void **state)
@@ -130,6 +101,7 @@ static void test_a_share_is_one_at_least(void **state)
 static void test_an_allowance_goes_before_the_share(void **state)
 {
     struct id_apply *a = *state;
+    struct worker_acquire ask;
 
     obtains(id_apply_acquire(a, asking("a", GREEDY, 3)), 0);
     obtains(id_apply_acquire(a, asking("b", GREEDY, 3)), 1);
@@ -137,7 +109,9 @@ static void test_an_allowance_goes_before_the_share(void **state)
     has_its_share(a, id_apply_acquire(a, asking("d", GREEDY, 3)), 3, 3);
     /* It is less from now on: what it has stays, and may be had anew. */
     has_its_share(a, id_apply_acquire(a, asking("d", GREEDY, 1)), 3, 1);
-    obtains(id_apply_acquire(a, asking("b", GREEDY, 1)), 1);
+    ask = asking("b", GREEDY, 1);
+    ask.worker_id = 1;
+    obtains(id_apply_acquire(a, ask), 1);
     assert_int_equal(held_by(a, GREEDY), 3);
 }
 
@@ -148,33 +122,17 @@ static void test_what_it_has_already_is_no_more(void **state)
 
     obtains(acquire(a, "a", GREEDY), 0);
     obtains(acquire(a, "b", GREEDY), 1);
-    obtains(acquire(a, "a", GREEDY), 0);
     ask.worker_id = 1;
     obtains(id_apply_acquire(a, ask), 1);
     assert_int_equal(held_by(a, GREEDY), 2);
 }
 
-static void test_a_release_makes_room(void **state)
+static void test_nodes_are_not_counted(void **state)
 {
     struct id_apply *a = *state;
 
-    obtains(acquire(a, "a", GREEDY), 0);
-    obtains(acquire(a, "b", GREEDY), 1);
-    assert_int_equal(
-        id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false}).status, 0);
-    assert_int_equal(held_by(a, GREEDY), 1);
-    obtains(acquire(a, "c", GREEDY), 2);
-    has_its_share(a, acquire(a, "a", GREEDY), 2, 2); /* also for the name that it had */
-}
-
-static void test_nodes_and_nobody_are_not_counted(void **state)
-{
-    struct id_apply *a = *state;
-    struct worker_acquire node = four_ids_asking("node");
-
-    node.kind = WORKER_NODE;
-    obtains(id_apply_acquire(a, node), 0);
-    obtains(four_ids_acquire(a, "older"), 1);
+    obtains(four_ids_acquire(a, "node-1"), 0);
+    obtains(four_ids_acquire(a, "node-2"), 1);
     obtains(acquire(a, "a", GREEDY), 2);
     obtains(acquire(a, "b", GREEDY), 3);
     assert_int_equal(held_by(a, GREEDY), 2);
@@ -192,9 +150,8 @@ static void test_what_it_let_pass_goes_first(void **state)
     (void)id_apply_clock(a, T + WINDOW);
     has_its_share(a, acquire(a, "c", GREEDY), 2, 2); /* not over yet */
     (void)id_apply_clock(a, T + WINDOW + 1);
-    obtains(acquire(a, "c", GREEDY), 2);
+    obtains(acquire(a, "c", GREEDY), 0);
     assert_int_equal(held_by(a, GREEDY), 2);
-    assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_RELEASED);
     four_ids_refused(a, id_apply_renew(a, four_ids_renewal(0, 1, T)), ERR_FENCED);
     assert_int_equal(id_apply_renew(a, four_ids_renewal(1, 1, T + WINDOW)).status, 0);
 }
@@ -204,13 +161,14 @@ static void test_the_one_that_ended_first_goes(void **state)
     struct id_apply *a = *state;
     struct worker_acquire ask = asking("a", GREEDY, 0);
 
+    obtains(acquire(a, "m", MODEST), 0);
     ask.window_ms = 2 * WINDOW;
-    obtains(id_apply_acquire(a, ask), 0);
-    obtains(acquire(a, "b", GREEDY), 1);
+    obtains(id_apply_acquire(a, ask), 1);
+    obtains(acquire(a, "b", GREEDY), 2);
     (void)id_apply_clock(a, T + 2 * WINDOW + 1);
-    obtains(acquire(a, "c", GREEDY), 2);
-    assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_RELEASED);
-    assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_HELD);
+    obtains(acquire(a, "c", GREEDY), 0);
+    assert_int_equal(fsm_worker(a->fsm, 2)->state, WORKER_RELEASED);
+    assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_HELD);
 }
 
 static void test_a_renewal_in_time_keeps_it(void **state)
@@ -229,49 +187,29 @@ static void test_more_than_one_may_have_to_go(void **state)
 {
     struct id_apply *a = *state;
 
-    for (unsigned i = 0; i < 3; i++) {
-        obtains(id_apply_acquire(a, asking(i == 0   ? "a"
-                                           : i == 1 ? "b"
-                                                    : "c",
-                                           GREEDY, 3)),
-                (uint16_t)i);
+    obtains(acquire(a, "m", MODEST), 0);
+    for (uint16_t id = 1; id < 4; id++) {
+        obtains(id_apply_acquire(a, asking("a", GREEDY, 3)), id);
     }
     (void)id_apply_clock(a, T + WINDOW + 1);
-    obtains(id_apply_acquire(a, asking("d", GREEDY, 1)), 3);
+    obtains(id_apply_acquire(a, asking("d", GREEDY, 1)), 0);
     assert_int_equal(held_by(a, GREEDY), 1);
-}
-
-static void test_a_name_that_moves_leaves_its_id(void **state)
-{
-    struct id_apply *a = *state;
-    struct worker_acquire ask = asking("a", GREEDY, 0);
-
-    obtains(acquire(a, "a", GREEDY), 0);
-    (void)id_apply_clock(a, T + WINDOW + 1);
-    ask = asking("b", GREEDY, 0);
-    ask.wall_ms = T + WINDOW + 1;
-    obtains(id_apply_acquire(a, ask), 1);
-    ask = asking("a", GREEDY, 0);
-    ask.worker_id = 3;
-    obtains(id_apply_acquire(a, ask), 3);
-    assert_int_equal(held_by(a, GREEDY), 2);
-    assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_HELD); /* no other went for it */
-    assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_RELEASED);
 }
 
 static void test_whoever_takes_it_over_has_it(void **state)
 {
     struct id_apply *a = *state;
+    struct worker_acquire ask = asking("a", MODEST, 0);
 
     obtains(acquire(a, "a", GREEDY), 0);
     obtains(acquire(a, "b", MODEST), 1);
-    obtains(acquire(a, "a", MODEST), 0);
+    ask.worker_id = 0;
+    ask.force = true;
+    obtains(id_apply_acquire(a, ask), 0);
     assert_int_equal(held_by(a, GREEDY), 0);
     assert_int_equal(held_by(a, MODEST), 2);
     obtains(acquire(a, "c", GREEDY), 2);
     has_its_share(a, acquire(a, "c", MODEST), 2, 2);
-    obtains(four_ids_acquire(a, "a"), 0); /* by a node of before: nobody's */
-    assert_int_equal(held_by(a, MODEST), 1);
 }
 
 static void test_a_late_repeat_counts_once(void **state)
@@ -284,16 +222,13 @@ static void test_a_late_repeat_counts_once(void **state)
     copy = id_apply_copy(a);
     a->stamps.awaited[1] = a->stamps.seqs[1];
     obtains(acquire(a, "b", GREEDY), 1);
-    assert_int_equal(
-        id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false}).status, 0);
     id_apply_again(a, &copy);
     assert_int_equal(worker_result_decode(a->result.data, a->result.len, &result), 0);
     obtains(result, 0); /* as it was told, and no more */
     assert_int_equal(a->changed, 0);
-    assert_int_equal(held_by(a, GREEDY), 1);
-    obtains(acquire(a, "c", GREEDY), 2);
+    assert_int_equal(held_by(a, GREEDY), 2);
     a->stamps.awaited[1] = 0; /* and once nobody waits for it any more */
-    obtains(acquire(a, "c", GREEDY), 2);
+    has_its_share(a, acquire(a, "c", GREEDY), 2, 2);
     id_apply_again(a, &copy);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
     assert_int_equal(held_by(a, GREEDY), 2);
@@ -315,18 +250,22 @@ static void test_it_holds_behind_a_restart(void **state)
     obtains(acquire(a, "c", MODEST), 2);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_nothing_counts_before_its_level),  TEST(test_the_share_and_one_more),
-        TEST(test_a_share_is_one_at_least),          TEST(test_an_allowance_goes_before_the_share),
-        TEST(test_what_it_has_already_is_no_more),   TEST(test_a_release_makes_room),
-        TEST(test_nodes_and_nobody_are_not_counted), TEST(test_what_it_let_pass_goes_first),
-        TEST(test_the_one_that_ended_first_goes),    TEST(test_a_renewal_in_time_keeps_it),
-        TEST(test_more_than_one_may_have_to_go),     TEST(test_a_name_that_moves_leaves_its_id),
-        TEST(test_whoever_takes_it_over_has_it),     TEST(test_a_late_repeat_counts_once),
+        TEST(test_the_share_and_one_more),
+        TEST(test_a_share_is_one_at_least),
+        TEST(test_an_allowance_goes_before_the_share),
+        TEST(test_what_it_has_already_is_no_more),
+        TEST(test_nodes_are_not_counted),
+        TEST(test_what_it_let_pass_goes_first),
+        TEST(test_the_one_that_ended_first_goes),
+        TEST(test_a_renewal_in_time_keeps_it),
+        TEST(test_more_than_one_may_have_to_go),
+        TEST(test_whoever_takes_it_over_has_it),
+        TEST(test_a_late_repeat_counts_once),
         TEST(test_it_holds_behind_a_restart),
     };
 

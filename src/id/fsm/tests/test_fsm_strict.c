@@ -146,7 +146,7 @@ static void test_the_end_of_the_axis_is_never_cut(void **state)
                                   (struct tag_put){.name = "a",
                                                    .fields = TAG_FIELD_MAX_ID,
                                                    .max_id = TAG_MAX_ID_END - 10},
-                                  false)
+                                  true)
                          .status,
                      0);
     id_apply_strict(a, batch(a, 1, 1, 1), items, 3, results);

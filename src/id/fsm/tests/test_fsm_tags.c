@@ -271,7 +271,7 @@ static void test_put_refuses_broken_rules(void **state)
         {{.name = "x", .fields = TAG_FIELD_STEP, .step = LIMIT_TAG_STEP + 1}, "step is not"},
         {{.name = "x", .fields = TAG_FIELD_MAX_STEP, .max_step = LIMIT_TAG_STEP + 1}, "max_step"},
         {{.name = "x", .fields = TAG_FIELD_MAX_ID, .max_id = 1ULL << 63}, "max_id is larger"},
-        {{.name = "x", .fields = TAG_FIELD_MODE, .mode = 2}, "mode is not known"},
+        {{.name = "x", .fields = TAG_FIELD_MODE, .mode = 3}, "mode is not known"},
         {{.name = "x", .fields = TAG_FIELD_DESCRIPTION, .description = "\xc3"}, "description"},
     };
 
@@ -307,7 +307,7 @@ static void test_put_lowers_max_id_only_by_force(void **state)
     assert_int_equal(id_apply_put(a, put, true).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, 4);
     put.max_id = TAG_MAX_ID_END;
-    assert_int_equal(id_apply_put(a, put, false).status, 0);
+    assert_int_equal(id_apply_put(a, put, true).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, 5);
     assert_int_equal(id_apply_grant(a, "order", 1).status, ERR_EXHAUSTED);
 }
@@ -510,7 +510,8 @@ static void test_made_again_goes_on_above(void **state)
     (void)id_apply_delete(a, "order");
     a->wall_ms = 5000;
     result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1), false);
-    assert_int_equal(result.status, 0); /* asked for below the mark: no error */
+    assert_int_equal(result.status, ERR_WOULD_REPEAT);
+    result = id_apply_put(a, PUT(.name = "order"), false);
     assert_int_equal(result.made, 1);
     row = id_apply_row(a, "order");
     assert_int_equal(row->max_id, 100);
@@ -530,25 +531,16 @@ static void test_made_again_goes_on_above(void **state)
     assert_int_equal(id_apply_row(a, "order")->generation, 9);
 }
 
-/* --- level 2: ids stay below a max --- */
+/* --- ids stay below a max --- */
 
-static void raise_level(struct id_apply *a, uint16_t to)
-{
-    struct buf command = BUF_INIT;
-
-    command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
-    assert_int_equal(id_apply_as(a, 1, &command), 0);
-    buf_free(&command);
-}
-
-static struct put_result put_as(struct id_apply *a, enum command_type type, struct tag_put put)
+static struct put_result put_as(struct id_apply *a, struct tag_put put)
 {
     struct put_result result;
     struct buf command = BUF_INIT;
 
     put.name_len = (uint16_t)strlen(put.name);
-    command_put(&command, type, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, type, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     assert_int_equal(id_apply_as(a, 1, &command), 0);
     assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
@@ -558,25 +550,7 @@ static struct put_result put_as(struct id_apply *a, enum command_type type, stru
 
 static struct put_result put_max(struct id_apply *a, const char *name, uint64_t max)
 {
-    return put_as(a, COMMAND_TAGS_PUT_BOUNDED,
-                  (struct tag_put){.name = name, .fields = TAG_FIELD_MAX, .max = max});
-}
-
-static void test_a_max_before_its_level_changes_nothing(void **state)
-{
-    struct id_apply *a = *state;
-    struct buf command = BUF_INIT;
-    uint64_t digest = id_apply_digest(a);
-
-    command_put(&command, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = 1});
-    command_item_put(
-        &command, COMMAND_TAGS_PUT_BOUNDED,
-        &(struct tag_put){.name = "a", .name_len = 1, .fields = TAG_FIELD_MAX, .max = 9});
-    command_items_end(&command);
-    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
-    assert_int_equal(id_apply_digest(a), digest);
-    assert_null(fsm_tag(a->fsm, "a", 1));
-    buf_free(&command);
+    return put_as(a, (struct tag_put){.name = name, .fields = TAG_FIELD_MAX, .max = max});
 }
 
 static void test_ids_stay_below_the_max(void **state)
@@ -584,7 +558,6 @@ static void test_ids_stay_below_the_max(void **state)
     struct id_apply *a = *state;
     struct grant_result got;
 
-    raise_level(a, 2);
     assert_int_equal(put_max(a, "a", 1500).status, 0); /* from 1 on, a step of 1000 */
     got = id_apply_grant(a, "a", 1000);
     assert_int_equal(got.status, 0);
@@ -608,7 +581,7 @@ static void test_ids_stay_below_the_max(void **state)
     assert_int_equal(id_apply_row(a, "a")->max, 0); /* made again, without one */
 }
 
-/* --- level 3: a name has one shape --- */
+/* --- a name has one shape --- */
 
 #define SECRET(key) "{secret:6}\0" key key key key
 #define KEY_A "aaaaaaaa"
@@ -617,11 +590,10 @@ static void test_ids_stay_below_the_max(void **state)
 static struct put_result put_shape(struct id_apply *a, const char *name, const char *shape,
                                    size_t shape_len)
 {
-    return put_as(a, COMMAND_TAGS_PUT_SHAPED,
-                  (struct tag_put){.name = name,
-                                   .fields = shape != NULL ? TAG_FIELD_SHAPE : 0,
-                                   .shape = shape,
-                                   .shape_len = (uint16_t)shape_len});
+    return put_as(a, (struct tag_put){.name = name,
+                                      .fields = shape != NULL ? TAG_FIELD_SHAPE : 0,
+                                      .shape = shape,
+                                      .shape_len = (uint16_t)shape_len});
 }
 
 static void shape_is(struct id_apply *a, const char *name, const char *shape, size_t len)
@@ -637,8 +609,6 @@ static void test_a_name_keeps_its_shape(void **state)
 {
     struct id_apply *a = *state;
 
-    raise_level(a, 2);
-    raise_level(a, 3);
     assert_int_equal(put_shape(a, "a", "A{id:4}", 7).status, 0);
     shape_is(a, "a", "A{id:4}", 7);
     assert_int_equal(put_shape(a, "a", "A{id:4}", 7).status, 0);
@@ -667,8 +637,6 @@ static void test_a_secret_shape_bounds_its_tag(void **state)
 {
     struct id_apply *a = *state;
 
-    raise_level(a, 2);
-    raise_level(a, 3);
     assert_int_equal(put_shape(a, "s", SECRET(KEY_A), 43).status, 0);
     assert_int_equal(id_apply_row(a, "s")->max, 1000000);
     assert_int_equal(put_max(a, "s", 1000001).status, ERR_INVALID);
@@ -697,7 +665,7 @@ static struct put_result put_key(struct id_apply *a, const char *name, uint8_t n
     more.key_number = number;
     more.key = key;
     more.key_len = SHAPE_KEY_BYTES;
-    return put_as(a, COMMAND_TAGS_PUT_REKEYED, more);
+    return put_as(a, more);
 }
 
 /* Ids go on with the first of the new key; what nodes hold of the old one ends; and a repeat, which
@@ -708,10 +676,6 @@ static void test_a_new_key(void **state)
     struct id_apply *a = *state;
     uint32_t generation;
 
-    raise_level(a, 2);
-    raise_level(a, 3);
-    raise_level(a, 4);
-    raise_level(a, 5);
     assert_int_equal(
         put_shape(a, "s", REKEYABLE(LONG_KEY(KEY_A)), REKEYABLE_LEN + SHAPE_KEY_BYTES).status, 0);
     assert_int_equal(id_apply_row(a, "s")->max, 1000000);
@@ -754,10 +718,6 @@ static void test_the_key_of_a_dump(void **state)
                            .max = 260000000};
     struct id_apply *a = *state;
 
-    raise_level(a, 2);
-    raise_level(a, 3);
-    raise_level(a, 4);
-    raise_level(a, 5);
     for (int repeats = 0; repeats < 2; repeats++) {
         assert_int_equal(put_key(a, "s", 2, LONG_KEY(KEY_B), dump).status, 0);
         shape_is(a, "s", three, REKEYABLE_LEN + 3 * SHAPE_KEY_BYTES);
@@ -782,10 +742,6 @@ static void test_what_a_new_key_is_refused_for(void **state)
     struct id_apply *a = *state;
     struct tag_row row;
 
-    raise_level(a, 2);
-    raise_level(a, 3);
-    raise_level(a, 4);
-    raise_level(a, 5);
     assert_int_equal(put_shape(a, "s", REKEYABLE(LONG_KEY(KEY_A)), 49).status, 0);
     assert_int_equal(put_shape(a, "one", SECRET(KEY_A), 43).status, 0);
     assert_int_equal(put_shape(a, "wide", "{key}{secret:15}\0" LONG_KEY(KEY_A), 49).status, 0);
@@ -808,95 +764,11 @@ static void test_what_a_new_key_is_refused_for(void **state)
     assert_int_equal(tag_key_number(id_apply_row(a, "s")), SHAPE_KEYS_MAX - 1);
 }
 
-/* Until level 5 a leafd may follow that does not know {key}: the answers are what that one makes of
- * the very same entries, to the word. */
-static void test_a_key_before_its_level_is_what_it_was_then(void **state)
-{
-    static const struct {
-        const char *shape;
-        size_t len;
-        const char *why;
-    } puts[] = {
-        {REKEYABLE(LONG_KEY(KEY_A)), 49,
-         "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
-        {"{key}-{key}{secret:6}", 21,
-         "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
-        {"{key}{id:6}", 11, "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}"},
-        {"{month}{key}{secret:6}", 22,
-         "a date has {year}, or {year} and {month}, or {day} as well"},
-        {"{id}{key}", 9, "behind the id a shape has {luhn}, {mod97}, or no braces"},
-    };
-    struct id_apply *a = *state;
-
-    raise_level(a, 2);
-    for (uint16_t level = 3; level <= 4; level++) {
-        uint64_t digest;
-
-        raise_level(a, level);
-        digest = id_apply_digest(a);
-        for (size_t i = 0; i < sizeof puts / sizeof puts[0]; i++) {
-            struct put_result result = put_shape(a, "early", puts[i].shape, puts[i].len);
-
-            assert_int_equal(result.status, ERR_INVALID);
-            assert_string_equal(result.why, puts[i].why);
-        }
-        assert_int_equal(id_apply_digest(a), digest);
-        assert_null(fsm_tag(a->fsm, "early", 5));
-    }
-}
-
-/* A command that only a newer leafd can have appended: none is, and it is not done. */
-static void test_another_key_before_its_level_changes_nothing(void **state)
-{
-    const struct tag_put put = {.name = "s",
-                                .name_len = 1,
-                                .fields = TAG_FIELD_KEY,
-                                .key = LONG_KEY(KEY_A),
-                                .key_len = SHAPE_KEY_BYTES};
-    struct id_apply *a = *state;
-    struct buf command = BUF_INIT;
-    uint64_t digest;
-
-    raise_level(a, 2);
-    raise_level(a, 3);
-    raise_level(a, 4);
-    digest = id_apply_digest(a);
-    command_put(&command, COMMAND_TAGS_PUT_REKEYED, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, COMMAND_TAGS_PUT_REKEYED, &put);
-    command_items_end(&command);
-    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
-    assert_int_equal(id_apply_digest(a), digest);
-    buf_free(&command);
-}
-
-static void test_a_shape_before_its_level_changes_nothing(void **state)
-{
-    struct id_apply *a = *state;
-    struct buf command = BUF_INIT;
-    uint64_t digest;
-
-    raise_level(a, 2);
-    digest = id_apply_digest(a);
-    command_put(&command, COMMAND_TAGS_PUT_SHAPED, &(struct command_list){.wall_ms = 1});
-    command_item_put(&command, COMMAND_TAGS_PUT_SHAPED,
-                     &(struct tag_put){.name = "a",
-                                       .name_len = 1,
-                                       .fields = TAG_FIELD_SHAPE,
-                                       .shape = "{id}",
-                                       .shape_len = 4});
-    command_items_end(&command);
-    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
-    assert_int_equal(id_apply_digest(a), digest);
-    assert_null(fsm_tag(a->fsm, "a", 1));
-    buf_free(&command);
-}
-
 static void test_strict_ids_stay_below_the_max(void **state)
 {
     struct id_apply *a = *state;
     struct strict_result got;
 
-    raise_level(a, 2);
     assert_int_equal(put_max(a, "s", 11).status, 0);
     id_apply_mode(a, "s", TAG_MODE_STRICT);
     assert_int_equal(id_apply_row(a, "s")->max, 11); /* not given: it stays */
@@ -933,7 +805,6 @@ int main(void)
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),
         TEST(test_made_again_goes_on_above),
-        TEST(test_a_max_before_its_level_changes_nothing),
         TEST(test_ids_stay_below_the_max),
         TEST(test_strict_ids_stay_below_the_max),
         TEST(test_a_name_keeps_its_shape),
@@ -941,9 +812,6 @@ int main(void)
         TEST(test_a_new_key),
         TEST(test_the_key_of_a_dump),
         TEST(test_what_a_new_key_is_refused_for),
-        TEST(test_a_key_before_its_level_is_what_it_was_then),
-        TEST(test_another_key_before_its_level_changes_nothing),
-        TEST(test_a_shape_before_its_level_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

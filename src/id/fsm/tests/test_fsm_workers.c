@@ -88,7 +88,7 @@ static void test_same_name_gets_its_id_back_above(void **state)
     four_ids_granted(id_apply_acquire(a, ask), 1, 3, T + 2 * WINDOW, T + DAY + WINDOW);
     assert_string_equal(fsm_worker(a->fsm, 1)->address, "");
     /* Released. */
-    (void)id_apply_release(a, (struct worker_release){1, 3, T + DAY + 5, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){1, 3, T + DAY + 5, WORKER_NODE, 0, false});
     four_ids_granted(id_apply_acquire(a, ask), 1, 4, T + DAY + 5, T + DAY + 5 + WINDOW);
 }
 
@@ -101,12 +101,13 @@ static void test_a_name_stays_with_its_kind(void **state)
 
     ask.kind = WORKER_NODE;
     four_ids_granted(id_apply_acquire(a, ask), 0, 1, 0, T + WINDOW);
-    result = four_ids_acquire(a, "node-1/0/0");
+    ask.kind = WORKER_CLIENT;
+    result = id_apply_acquire(a, ask);
     four_ids_refused(a, result, ERR_CONFLICT);
     assert_int_equal(result.row.kind, WORKER_NODE);
     assert_int_equal(
         id_apply_release(a, (struct worker_release){0, 1, T, WORKER_NODE, 0, false}).status, 0);
-    four_ids_refused(a, four_ids_acquire(a, "node-1/0/0"), ERR_CONFLICT);
+    four_ids_refused(a, id_apply_acquire(a, ask), ERR_CONFLICT);
 }
 
 static void test_given_id_must_be_free(void **state)
@@ -124,14 +125,15 @@ static void test_given_id_must_be_free(void **state)
     four_ids_refused(a, acquire_id(a, "b", 4), ERR_INVALID); /* beyond two bits */
     four_ids_refused(a, acquire_id(a, "b", 1024), ERR_INVALID);
     four_ids_granted(acquire_id(a, "b", 3), 3, 1, 0, T + WINDOW);
-    (void)id_apply_release(a, (struct worker_release){2, 2, 0, WORKER_CLIENT, 0, false});
-    four_ids_granted(acquire_id(a, "c", 2), 2, 3, T + 2 * WINDOW, T + 3 * WINDOW);
+    (void)id_apply_release(a, (struct worker_release){2, 2, 0, WORKER_NODE, 0, false});
+    four_ids_refused(a, acquire_id(a, "c", 2), ERR_CONFLICT); /* its window is not over */
     (void)id_apply_clock(a, T + WINDOW);
     four_ids_refused(a, acquire_id(a, "d", 3), ERR_CONFLICT); /* its last millisecond */
     (void)id_apply_clock(a, T + WINDOW + 1);
     four_ids_granted(acquire_id(a, "a longer name", 3), 3, 2, T + WINDOW, T + 2 * WINDOW);
-    (void)id_apply_release(a, (struct worker_release){3, 2, 0, WORKER_CLIENT, 0, false});
-    four_ids_granted(acquire_id(a, "d", 3), 3, 3, T + 2 * WINDOW, T + 3 * WINDOW);
+    (void)id_apply_release(a, (struct worker_release){3, 2, 1, WORKER_NODE, 0, false});
+    (void)id_apply_clock(a, T + WINDOW + 2);
+    four_ids_granted(acquire_id(a, "d", 3), 3, 3, T + WINDOW, T + 2 * WINDOW);
     assert_string_equal(fsm_worker(a->fsm, 3)->name, "d");
 }
 
@@ -155,11 +157,12 @@ static void test_a_name_has_one_id(void **state)
     four_ids_granted(four_ids_acquire(a, "a"), 3, 2, T + WINDOW, T + 2 * WINDOW);
     /* Of two that it released, the later one is its own. */
     (void)id_apply_clock(a, T + WINDOW + 2);
-    (void)id_apply_release(a, (struct worker_release){3, 2, 0, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){3, 2, 0, WORKER_NODE, 0, false});
     four_ids_granted(four_ids_acquire(a, "a"), 3, 3, T + 2 * WINDOW, T + 3 * WINDOW);
     (void)id_apply_clock(a, T + WINDOW + 3);
-    (void)id_apply_release(a, (struct worker_release){3, 3, 0, WORKER_CLIENT, 0, false});
-    (void)id_apply_clock(a, T + WINDOW + 4);
+    (void)id_apply_release(a, (struct worker_release){3, 3, 0, WORKER_NODE, 0, false});
+    four_ids_refused(a, acquire_id(a, "a", 0), ERR_CONFLICT); /* the last one's is not over */
+    (void)id_apply_clock(a, T + 3 * WINDOW + 1);
     four_ids_granted(acquire_id(a, "a", 0), 0, 2, T + WINDOW, T + 2 * WINDOW);
     assert_int_equal(a->changed, 1); /* what it left was released before */
 }
@@ -181,7 +184,7 @@ static void test_handed_on_is_the_one_that_ended_first(void **state)
     (void)id_apply_clock(a, T + WINDOW + 1);
     four_ids_refused(a, four_ids_acquire(a, "e"), ERR_NO_WORKER_ID);
     /* Released, but its window ends last: it comes after those that expired. */
-    (void)id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_NODE, 0, false});
     (void)id_apply_clock(a, T + WINDOW + 3);
     four_ids_granted(four_ids_acquire(a, "e"), 1, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
     four_ids_granted(four_ids_acquire(a, "f"), 2, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
@@ -247,10 +250,10 @@ static void test_wall_clock_ahead_is_refused(void **state)
     /* Again and again: the windows end where the log's time says. */
     ask = four_ids_asking("c");
     ask.window_ms = LIMIT_WINDOW_MAX_MS;
-    four_ids_granted(id_apply_acquire(a, ask), 2, 1, 0, T + DAY);
-    four_ids_refused(a, id_apply_acquire(a, ask), ERR_CLOCK_SKEW);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 2, WINDOW, T + DAY);
+    four_ids_refused(a, id_apply_acquire(a, ask), ERR_NO_WORKER_ID);
     (void)id_apply_clock(a, T + DAY);
-    four_ids_granted(id_apply_acquire(a, ask), 2, 2, T + DAY, T + 2 * DAY);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 3, T + DAY, T + 2 * DAY);
 }
 
 static int acquire_status(struct id_apply *a, struct worker_acquire ask)
@@ -342,7 +345,7 @@ static void test_renew_is_fenced(void **state)
     assert_true(result.row.epoch == 2);
     four_ids_granted(id_apply_renew(a, four_ids_renewal(0, 2, T + 20000)), 0, 2, T + WINDOW,
                      T + 20000 + WINDOW);
-    (void)id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_NODE, 0, false});
     result = id_apply_renew(a, four_ids_renewal(0, 2, T));
     four_ids_refused(a, result, ERR_FENCED);
     assert_int_equal(result.row.state, WORKER_RELEASED);
@@ -396,7 +399,7 @@ static void test_release_gives_back_what_was_not_used(void **state)
     struct worker_result result;
 
     (void)four_ids_acquire(a, "a");
-    result = id_apply_release(a, (struct worker_release){0, 1, T + 1234, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 1, T + 1234, WORKER_NODE, 0, false});
     assert_int_equal(result.status, 0);
     assert_int_equal(result.row.state, WORKER_RELEASED);
     assert_true(result.row.granted_until_ms == T + 1234);
@@ -404,18 +407,17 @@ static void test_release_gives_back_what_was_not_used(void **state)
     assert_string_equal(result.row.name, "a"); /* so that it gets its id back */
     /* Unknown: all of it counts as used. */
     four_ids_granted(four_ids_acquire(a, "a"), 0, 2, T + 1234, T + 1234 + WINDOW);
-    result = id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_NODE, 0, false});
     assert_true(result.row.granted_until_ms == T + 1234 + WINDOW);
     assert_true(result.row.last_timestamp_ms == T + 1234);
     /* Never below the start, which may be another's end. */
     four_ids_granted(four_ids_acquire(a, "a"), 0, 3, T + 1234 + WINDOW, T + 1234 + 2 * WINDOW);
-    result = id_apply_release(a, (struct worker_release){0, 3, 1, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 3, 1, WORKER_NODE, 0, false});
     assert_true(result.row.granted_until_ms == T + 1234 + WINDOW);
     assert_true(result.row.last_timestamp_ms == T + 1234);
     /* Nor above the end. */
     four_ids_granted(four_ids_acquire(a, "a"), 0, 4, T + 1234 + WINDOW, T + 1234 + 2 * WINDOW);
-    result =
-        id_apply_release(a, (struct worker_release){0, 4, UINT64_MAX, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 4, UINT64_MAX, WORKER_NODE, 0, false});
     assert_int_equal(result.status, 0);
     assert_true(result.row.granted_until_ms == T + 1234 + 2 * WINDOW);
     assert_true(result.row.last_timestamp_ms == T + 1234 + 2 * WINDOW);
@@ -430,7 +432,7 @@ static void test_release_cannot_take_back_a_report(void **state)
     (void)four_ids_acquire(a, "a");
     renew.last_timestamp_ms = T + 700;
     (void)id_apply_renew(a, renew);
-    result = id_apply_release(a, (struct worker_release){0, 1, T + 5, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 1, T + 5, WORKER_NODE, 0, false});
     assert_int_equal(result.status, 0);
     assert_true(result.row.granted_until_ms == T + 700);
     assert_true(result.row.last_timestamp_ms == T + 700);
@@ -442,21 +444,21 @@ static void test_release_is_fenced(void **state)
     struct worker_result result;
 
     four_ids_refused(a,
-                     id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_CLIENT, 0, false}),
+                     id_apply_release(a, (struct worker_release){0, 1, 0, WORKER_NODE, 0, false}),
                      ERR_NOT_FOUND);
     (void)four_ids_acquire(a, "a");
-    result = id_apply_release(a, (struct worker_release){0, 2, T, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 2, T, WORKER_NODE, 0, false});
     four_ids_refused(a, result, ERR_FENCED);
     assert_true(result.row.epoch == 1);
     (void)four_ids_acquire(a, "a");
     four_ids_refused(a,
-                     id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT, 0, false}),
+                     id_apply_release(a, (struct worker_release){0, 1, T, WORKER_NODE, 0, false}),
                      ERR_FENCED);
     assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_HELD);
     assert_int_equal(
-        id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_CLIENT, 0, false}).status, 0);
+        id_apply_release(a, (struct worker_release){0, 2, 0, WORKER_NODE, 0, false}).status, 0);
     /* Again: answered as before, and the bound stays. */
-    result = id_apply_release(a, (struct worker_release){0, 2, T, WORKER_CLIENT, 0, false});
+    result = id_apply_release(a, (struct worker_release){0, 2, T, WORKER_NODE, 0, false});
     four_ids_refused(a, result, 0);
     assert_true(result.row.granted_until_ms == T + 2 * WINDOW);
 }

@@ -97,7 +97,7 @@ static uint64_t max(uint64_t a, uint64_t b)
 
 static bool is_free(const struct world *world, const struct slot *slot)
 {
-    return !slot->used || !slot->held || slot->until < world->log_ms;
+    return !slot->used || slot->until < world->log_ms;
 }
 
 static struct slot *slot_of_name(struct world *world, unsigned name)
@@ -122,8 +122,11 @@ static struct slot *slot_for_any(struct world *world)
     for (unsigned id = 0; id < IDS; id++) {
         struct slot *slot = &world->slots[id];
 
-        if (is_free(world, slot) &&
-            (best == NULL || (best->used && (!slot->used || slot->until < best->until)))) {
+        if (is_free(world, slot)) {
+            return slot;
+        }
+        if (!slot->held && slot->from <= world->log_ms &&
+            (best == NULL || slot->until < best->until)) {
             best = slot;
         }
     }
@@ -264,7 +267,7 @@ static void step_again(struct world *world)
 static void step_acquire(struct world *world)
 {
     unsigned name = (unsigned)below(world, NAMES);
-    struct worker_acquire ask = {.kind = WORKER_CLIENT, .worker_id = WORKER_ID_ANY};
+    struct worker_acquire ask = {.kind = WORKER_NODE, .worker_id = WORKER_ID_ANY};
     struct slot *slot = NULL;
     struct worker_result result;
     char text[16];
@@ -341,7 +344,7 @@ static void step_renew(struct world *world, struct holder *holder)
 
 static void step_release(struct world *world, struct holder *holder)
 {
-    struct worker_release release = {holder->id, holder->epoch, 0, WORKER_CLIENT, 0, false};
+    struct worker_release release = {holder->id, holder->epoch, 0, WORKER_NODE, 0, false};
     struct slot *slot = &world->slots[holder->id];
     struct worker_result result;
     int wanted = slot->epoch == holder->epoch ? 0 : ERR_FENCED;

@@ -52,8 +52,7 @@ static void test_repeated_acquire_changes_nothing(void **state)
     /* Released since: the epoch is over, whoever still waits for it. */
     four_ids_granted(id_apply_acquire(a, ask), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     fourth = id_apply_copy(a);
-    (void)id_apply_release(a,
-                           (struct worker_release){1, 4, T + 3 * WINDOW, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){1, 4, T + 3 * WINDOW, WORKER_NODE, 0, false});
     digest = fsm_digest(a->fsm);
     four_ids_granted(again(a, &fourth), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     assert_int_equal(a->changed, 0);
@@ -80,7 +79,7 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
     four_ids_granted(four_ids_acquire(a, "a"), 0, 1, 0, T + WINDOW);
     acquired = id_apply_copy(a);
     assert_int_equal(
-        id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT, 0, false}).status, 0);
+        id_apply_release(a, (struct worker_release){0, 1, T, WORKER_NODE, 0, false}).status, 0);
     released = id_apply_copy(a);
     four_ids_granted(four_ids_acquire(a, "a"), 0, 2, T, T + WINDOW);
     digest = fsm_digest(a->fsm);

@@ -44,7 +44,7 @@ static int teardown(void **state)
 static struct worker_result acquire(struct id_apply *a, const char *name, uint16_t id,
                                     uint64_t wall_ms)
 {
-    return id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_CLIENT,
+    return id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_NODE,
                                                        .worker_id = id,
                                                        .window_ms = WINDOW,
                                                        .wall_ms = wall_ms,
@@ -92,7 +92,7 @@ static void test_1100_registrations_for_1024_ids(void **state)
     assert_int_equal(acquire(a, name, WORKER_ID_ANY, T).status, ERR_NO_WORKER_ID);
     /* One that is given back is there for the next. */
     assert_int_equal(
-        id_apply_release(a, (struct worker_release){512, 1, T, WORKER_CLIENT, 0, false}).status, 0);
+        id_apply_release(a, (struct worker_release){512, 1, T, WORKER_NODE, 0, false}).status, 0);
     result = acquire(a, name, WORKER_ID_ANY, T);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.row.id, 512);
@@ -109,7 +109,7 @@ static void test_worker_rows_are_golden(void **state)
     assert_int_equal(a->row_count, 4); /* layout, answer, time */
     assert_true(id_hex_equal(&a->rows[3].key, "77 0102"));
     assert_true(id_hex_equal(&a->rows[3].value,
-                             "02 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
+                             "02 01 01 0100000000000000 0000000000000000 108fe5cf8b010000 "
                              "0000000000000000 0068e5cf8b010000 0100 6e 0000"));
 }
 
@@ -122,7 +122,7 @@ static void test_load_gives_the_same_state(void **state)
     (void)acquire(a, "a", 1023, T);
     (void)acquire(a, "b", WORKER_ID_ANY, T);
     (void)acquire(a, "b", WORKER_ID_ANY, T);
-    (void)id_apply_release(a, (struct worker_release){1023, 1, T, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){1023, 1, T, WORKER_NODE, 0, false});
     id_apply_load(a, loaded);
     assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
     assert_true(id_apply_same_worker(fsm_worker(loaded, 0), fsm_worker(a->fsm, 0)));
@@ -200,7 +200,7 @@ static void test_query_lists_in_order(void **state)
     (void)acquire(a, "y", 7, T);
     (void)acquire(a, "x", WORKER_ID_ANY, T);
     (void)id_apply_release(
-        a, (struct worker_release){7, 1, 0, WORKER_CLIENT, 0, false}); /* released ones too */
+        a, (struct worker_release){7, 1, 0, WORKER_NODE, 0, false}); /* released ones too */
     (void)id_apply_clock(a, T + 1);
     assert_string_equal(query(a, 0, LIMIT_WORKER_IDS), "0 7 1023");
     assert_string_equal(query(a, 0, 2), "0 7");
@@ -280,7 +280,7 @@ static void test_listener_hears_of_each_change(void **state)
         a, (struct worker_renew){.worker_id = 5, .epoch = 2, .window_ms = WINDOW, .wall_ms = T});
     (void)id_apply_clock(a, T + WINDOW + 1);
     (void)acquire(a, "a", 3, T); /* and 5 is released with it */
-    (void)id_apply_release(a, (struct worker_release){3, 1, 0, WORKER_CLIENT, 0, false});
+    (void)id_apply_release(a, (struct worker_release){3, 1, 0, WORKER_NODE, 0, false});
     assert_string_equal(watcher.heard, "5:a:1 5:a:1 5-:a:1 3:a:1 3-:a:1 ");
     (void)id_apply_put(a, (struct tag_put){.name = "tag"}, false); /* nobody hears of tags */
     watcher.heard[0] = '\0';

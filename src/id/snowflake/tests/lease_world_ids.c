@@ -153,7 +153,9 @@ int lease_world_steal(struct lease_world *world, enum worker_kind kind, const ch
                                      .wall_ms = world->true_ms,
                                      .name = name,
                                      .name_len = (uint16_t)strlen(name),
-                                     .address = ""};
+                                     .address = "",
+                                     .client = kind == WORKER_CLIENT ? 9 : 0,
+                                     .percent = 100};
     struct buf command = BUF_INIT;
     struct worker_result result;
 
@@ -173,6 +175,7 @@ void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t
     ASSERT(row != NULL);
     release.epoch = row->epoch;
     release.kind = row->kind;
+    release.client = row->client;
     command_put(&command, COMMAND_WORKER_RELEASE, &release);
     result = lease_world_command(world, &command);
     ASSERT(result.status == 0);
