@@ -4,7 +4,7 @@ Each has the sequence that shows it, which is asserted to fail still, with its k
 random sequence leaves out meanwhile, so that it can look behind the fault.
 """
 
-from model.reference import DATED, NO_MAX, SECRET
+from model.reference import SECRET
 
 
 class Known:
@@ -19,39 +19,12 @@ def row_of(run, words):
     return run.tag(words["tag"])
 
 
-def copies_a_dated_tag(run, name, words):
-    return name == "copy" and row_of(run, words).shape in DATED
-
-
-def copies_a_tag_that_ends_soon(run, name, words):
-    row = row_of(run, words) if name == "copy" else None
-    return row is not None and row.max < 10**6 + max(row.given, default=0) + 10**5
-
-
 def makes_a_secret_tag_again(run, name, words):
     return name == "put" and row_of(run, words).shape in SECRET and (
         words["tag"] in run.model.lost)
 
 
 KNOWN = {
-    "dump-of-a-dated-tag": Known(
-        "a page of the list with a dated tag cannot be posted to another cluster",
-        "dump-refused-dated",
-        """
-{"nodes": 1, "tags": {"a/0": {"mode": "strict", "shape": "D{year}{month}{day}-{id:6}"}}}
-["put", {"tag": "a/0"}]
-["ids", {"tag": "a/0"}]
-["copy", {"tag": "a/0"}]
-""", copies_a_dated_tag),
-    "dump-of-a-tag-that-ends-soon": Known(
-        "nor one with a tag that has fewer than a million ids left below its max",
-        "dump-refused-needs_force",
-        """
-{"nodes": 1, "tags": {"a/0": {"mode": "strict", "max": 30}}}
-["put", {"tag": "a/0"}]
-["ids", {"tag": "a/0"}]
-["copy", {"tag": "a/0"}]
-""", copies_a_tag_that_ends_soon),
     "secret-tag-younger-than-the-backup": Known(
         "made again with a max_id above all that was handed out it has another key, and the texts "
         "of the one before",

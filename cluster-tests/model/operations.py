@@ -485,8 +485,7 @@ def copy(run, tag, node=0, as_="operator"):
     must(shown["tag"] == tag, "wrong-list", f"{page} where {tag} is there")
     shown["tag"] = name
     answer = run.world.http(node, "operator", "POST", "/api/tags?wait=all&timeout_ms=10000", page)
-    kind = "dated" if row.shape in DATED else answer.code
-    must(answer.ok or answer.code in ("unknown", "not_everywhere"), f"dump-refused-{kind}",
+    must(answer.ok or answer.code in ("unknown", "not_everywhere"), f"dump-refused-{answer.code}",
          f"{shown}: {answer}")
     other = run.model.tag(name, row.shape)
     run.specs[name] = {**run.spec(tag), "mode": row.mode}

@@ -15,8 +15,7 @@
 void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
                     const struct command_list *head, struct buf *command)
 {
-    *bulk = (struct tag_bulk){.text = body, .len = len, .command = command};
-    command_put(command, COMMAND_TAGS_PUT, head);
+    *bulk = (struct tag_bulk){.text = body, .len = len, .head = *head, .command = command};
 }
 
 /* --- faults --- */
@@ -358,11 +357,13 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
     if (bulk->at == bulk->len) {
         return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
     }
+    bulk->head.is_dump = first != '[' && page_begins(*bulk);
+    command_put(bulk->command, COMMAND_TAGS_PUT, &bulk->head);
     if (first == '[') {
         bulk->at++;
         bulk->state = TAG_BULK_FIRST_ITEM;
     } else {
-        bulk->state = page_begins(*bulk) ? TAG_BULK_PAGE : TAG_BULK_LINE;
+        bulk->state = bulk->head.is_dump ? TAG_BULK_PAGE : TAG_BULK_LINE;
     }
     return 0;
 }

@@ -32,6 +32,7 @@ enum tag_bulk_state {
 struct tag_bulk {
     const char *text; /* the body, borrowed */
     size_t len;
+    struct command_list head;
     struct buf *command; /* borrowed */
     size_t at;
     size_t count; /* tags */

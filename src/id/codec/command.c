@@ -127,6 +127,7 @@ static const struct field LIST_FIELDS[] = {FIELD_NUMBER(struct command_list, wal
 
 static const struct field PUT_LIST_FIELDS[] = {
     FIELD_BOOL(struct command_list, force),
+    FIELD_BOOL(struct command_list, is_dump),
     FIELD_NUMBER(struct command_list, wall_ms),
 };
 

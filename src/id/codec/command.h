@@ -75,6 +75,9 @@ struct command_list {
         key_share; /* of STRICT and KEYED: of these, a client whose item does not say may have */
     uint64_t term; /* of KEYED: in which the leader took the ids */
     bool force;    /* of TAGS_PUT */
+    bool
+        is_dump; /* of TAGS_PUT: what GET /api/tags showed. A new name takes its max_id without force,
+                     since no hand wrote it */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
     struct reader items;          /* at the next item */

@@ -91,7 +91,7 @@ static inline bool client_is_named(uint64_t client)
  * held by another name, the name holds another one, or it is another kind of holder's: the result's
  * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
  * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
- * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or no layout yet: ask again).
+ * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
  */
 struct worker_acquire {
     uint8_t kind;

@@ -53,14 +53,15 @@ static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *ro
 }
 
 /* The mark of what was granted. Only force moves it down, and then to a new generation. */
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
-                        struct tag_row *row, struct put_result *result)
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
+                        const struct command_list *command, struct tag_row *row,
+                        struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
-    bool falls = wanted < mark && !(asked && force);
+    bool falls = wanted < mark && !(asked && command->force);
 
     if (old != NULL && asked && falls) {
         result->status = ERR_WOULD_REPEAT;
@@ -68,7 +69,7 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bo
         result->asked = wanted;
         return ERR_WOULD_REPEAT;
     }
-    if (asked && !force &&
+    if (asked && !command->force && !(command->is_dump && old == NULL) &&
         needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, row, result)) {
         return ERR_NEEDS_FORCE;
     }
@@ -186,8 +187,8 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
  * from the old row; times are the caller's to set, and plan->shape to free.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, bool force, struct plan *plan,
-                     struct put_result *result)
+                     const struct tag_put *put, const struct command_list *command,
+                     struct plan *plan, struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -231,8 +232,8 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if ((put->fields & TAG_FIELD_KEY) != 0 && !merge_key(old, put, &row, plan, result)) {
         return result->status;
     }
-    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, force);
-    err = merge_max_id(old, put, force, &row, result);
+    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, command->force);
+    err = merge_max_id(old, put, command, &row, result);
     if (err != 0) {
         return err;
     }
@@ -317,7 +318,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         struct plan *plan = &plans[result->failed_at];
 
         plan->row = row;
-        if (put_merge(recalls, old, &put, command.force, plan, result) != 0) {
+        if (put_merge(recalls, old, &put, &command, plan, result) != 0) {
             return true;
         }
         made += row == NULL;

@@ -177,7 +177,9 @@ static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying,
     char name[4];
 
     command_put(buf, COMMAND_TAGS_PUT,
-                &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = wall_ms});
+                &(struct command_list){.force = prng_below(prng, 2) == 0,
+                                       .is_dump = prng_below(prng, 4) == 0,
+                                       .wall_ms = wall_ms});
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
         struct tag_put put = {.name = name,
                               .name_len = 2,

@@ -315,12 +315,12 @@ static const struct golden GOLDEN[] = {
     {"grant", encode_grant, decode_command,
      "03 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
     {"put", encode_put, decode_command,
-     "03 03 " ID_STAMP_EMPTY "01 " WALL
+     "03 03 " ID_STAMP_EMPTY "01 00 " WALL
      "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 " PUT_REST
      "01 0200 6262 02 0000000000000000 0a000000 00000000 00 0000 " PUT_REST
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "00"},
     {"bounded put", encode_bounded_put, decode_command,
-     "03 03 " ID_STAMP_EMPTY "00 " WALL
+     "03 03 " ID_STAMP_EMPTY "00 00 " WALL
      "01 0100 61 20 0000000000000000 00000000 00000000 00 0000 ffffffffffff1f00 0000 00 0000 00"},
     {"bounded put result", encode_bounded_put_result, decode_put_result,
      "01 82 00000000 00000000 00000000 01000000 0000000000000000 0000000000000000 0000 " ROW_HEAD
@@ -328,11 +328,11 @@ static const struct golden GOLDEN[] = {
     {"bounded rows", encode_bounded_rows, decode_rows,
      "01 84 0000 02000000 " ROW ROW_HEAD "ffffffffffff1f00 0000"},
     {"shaped put", encode_shaped_put, decode_command,
-     "03 03 " ID_STAMP_EMPTY "00 " WALL
+     "03 03 " ID_STAMP_EMPTY "00 00 " WALL
      "01 0100 61 40 0000000000000000 00000000 00000000 00 0000 0000000000000000 " SHAPE_HEX
      "00 0000 00"},
     {"rekeyed put", encode_rekeyed_put, decode_command,
-     "03 03 " ID_STAMP_EMPTY "00 " WALL
+     "03 03 " ID_STAMP_EMPTY "00 00 " WALL
      "01 0100 61 80 0000000000000000 00000000 00000000 00 0000 0000000000000000 0000 02 2000 "
      "303132333435363738396162636465666768696a6b6c6d6e6f70717273747576 00"},
     {"shaped put result", encode_shaped_put_result, decode_put_result,
@@ -491,7 +491,7 @@ static void test_put_refuses_unknown_bits(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    id_hex_put(&buf, "03 03 " ID_STAMP_EMPTY "02 " WALL
+    id_hex_put(&buf, "03 03 " ID_STAMP_EMPTY "02 00 " WALL
                      "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "00");
     assert_int_equal(decode_command(buf.data, buf.len), ERR_BAD_MESSAGE);
     buf.data[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = 0;

@@ -152,14 +152,42 @@ static void test_all_or_nothing(void **state)
     assert_int_equal(id_apply_puts(a, puts, 2, true).status, 0);
 }
 
+/* What GET /api/tags showed, of a new name: no hand wrote it. Of one that is there it needs force. */
+static void test_a_dump(void **state)
+{
+    struct id_apply *a = *state;
+    const struct command_list list = {.wall_ms = 1, .is_dump = true};
+    const struct tag_put put = {.name = "t",
+                                .name_len = 1,
+                                .fields = TAG_FIELD_MAX_ID | TAG_FIELD_MAX,
+                                .max_id = 3000000 - 5,
+                                .max = 3000000};
+    const struct tag_put higher = {
+        .name = "t", .name_len = 1, .fields = TAG_FIELD_MAX_ID, .max_id = 3000000 - 4};
+    const int wanted[] = {0, 0, ERR_NEEDS_FORCE};
+
+    for (int i = 0; i < 3; i++) {
+        struct buf command = BUF_INIT;
+        struct put_result result;
+
+        command_put(&command, COMMAND_TAGS_PUT, &list);
+        command_item_put(&command, COMMAND_TAGS_PUT, i < 2 ? &put : &higher);
+        command_items_end(&command);
+        assert_int_equal(id_apply_bytes(a, &command), 0);
+        assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+        assert_int_equal(result.status, wanted[i]);
+        assert_true(id_apply_row(a, "t")->max_id == 3000000 - 5);
+        buf_free(&command);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_jump),
-        TEST(test_a_deleted_tag_would_repeat),
-        TEST(test_few_are_left),
-        TEST(test_all_or_nothing),
+        TEST(test_a_jump),       TEST(test_a_deleted_tag_would_repeat),
+        TEST(test_few_are_left), TEST(test_all_or_nothing),
+        TEST(test_a_dump),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
