@@ -277,6 +277,8 @@ def sql_row(name="'a'", max_id="1", step="1"):
     (sql_row(name="'" + "订" * 43 + "'"), "129 bytes"),
     (sql_row(name=r"'a\nb'"), "control character"),
     (sql_row(name="'a\u0085'"), "control character"),
+    (sql_row(name="'a\u202eb'"), '"a\\u{202e}b": U+202E at character 2'),
+    (sql_row(name="'ab\u200b'"), "U+200B at character 3"),
     (sql_row(name="0xff"), "not UTF-8"),
     (sql_row(name="NULL"), "0 bytes"),
     (sql_row(name="'x'"), "tag 'x' is already in line 2, row 1"),
@@ -324,9 +326,10 @@ def test_a_dump_without_its_last_line_is_warned_of():
 
 def test_warnings():
     _, tags, warnings = read("Order,1,1\norder ,1,1\nfar,1,1," + "订" * 100 + "\n")
-    assert len(warnings) == 2
-    assert "the description was cut" in warnings[0]
-    assert "'Order' and 'order '" in warnings[1]
+    assert len(warnings) == 3
+    assert "'order ' looks like another one: a blank at its end" in warnings[0]
+    assert "the description was cut" in warnings[1]
+    assert "'Order' and 'order '" in warnings[2]
     assert tags["far"][2] == "订" * 85
 
 

@@ -49,6 +49,44 @@ def test_names(shared, name):
     assert shared.nodes[2].http("DELETE", path(name)).status == 204
 
 
+HIDDEN = [0x9, 0x7f, 0x85, 0xad, 0x61c, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x2069, 0xfe0f,
+          0xfeff, 0xe0041]
+
+
+@pytest.mark.parametrize("code", HIDDEN, ids=hex)
+def test_no_new_name_has_what_nobody_sees(shared, tag, code):
+    """The answer names it, and its place; whatever node is asked, alone and in a list."""
+    name = f"{tag}{chr(code)}x"
+    place = f"U+{code:04X} at character {len(tag) + 1} is"
+    for node in shared.nodes:
+        answer = node.http("PUT", path(name))
+        assert answer.status == 400 and place in answer.json()["message"], answer
+        answer = node.http("POST", "/api/tags", [{"tag": tag}, {"tag": name}])
+        assert answer.status == 400 and place in answer.json()["message"], answer
+        assert chr(code) not in answer.json()["message"]
+    assert get_id(shared.nodes[0], name).status == (400 if code < 0xa0 else 404)
+    assert shared.nodes[0].get_json(f"/api/tags?prefix={tag}")["tags"] == []
+
+
+@pytest.mark.parametrize("end, why", [
+    ("cafe\u0301", "U+0301 at character"),
+    ("\u0430bc", "U+0062 at character"),
+    ("x\u00a0y", "U+00A0 at character"),
+    ("\uff58", "U+FF58 at character"),
+    ("caf\u00e9 \u8ba2\u5355 \u0437\u0430\u043a\u0430\u0437 Order", None),
+])
+def test_a_new_name_that_looks_like_another_is_warned_of(shared, tag, end, why):
+    """Once, when the tag is made; beside what else there is to warn of."""
+    made = shared.nodes[0].http("PUT", path(f"{tag}.{end}"))
+    assert made.status == 201 and (why or "") in made.json().get("warning", ""), made
+    assert ("warning" in made.json()) == (why is not None)
+    again = shared.nodes[1].http("PUT", path(f"{tag}.{end}"), {"max": 5})
+    assert again.status == 200 and "warning" not in again.json(), again
+    both = shared.nodes[0].http("PUT", path(f"{tag}.{end}2"), {"max": 5, "max_id": 5})
+    assert both.status in (201, 409), both
+    assert get_id(shared.nodes[2], f"{tag}.{end}").status == 200
+
+
 def test_dots_do_not_merge_tags(shared, tag):
     """Leaf drops what follows the last dot; here two such names are two tags."""
     shared.create_tag(f"{tag}.a", max_id=1000)

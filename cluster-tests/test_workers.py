@@ -245,6 +245,8 @@ BAD_BODIES = [
     ('{"name":"x","address":"a","window_ms":5000,"worker_id":65535}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"from_ms":-1}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"owner":"me"}', "bad_request"),
+    ('{"name":"x\\u202ey","address":"a","window_ms":5000}', "bad_request"),
+    ('{"name":"x\\u0085y","address":"a","window_ms":5000}', "bad_request"),
     (json.dumps({"name": "x" * 129, "address": "a", "window_ms": 5000}), "bad_request"),
     (json.dumps({"name": "x", "address": "a" * 256, "window_ms": 5000}), "bad_request"),
 ]

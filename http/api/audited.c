@@ -282,7 +282,7 @@ static int tag_before_cb(struct conn *conn, struct call *call)
     ASSERT(conn->note != NULL);
     if (call->request.status == 0 && tag_rows_decode(reply->data, reply->len, &rows) == 0 &&
         rows.count == 1) {
-        tag_json_put(&rows.rows[0], api_loop(conn)->zones,
+        tag_json_put(&rows.rows[0], false, api_loop(conn)->zones,
                      clock_wall_ms(api_loop(conn)->backend->clock), &json);
         put_before(conn->note, &json);
     }

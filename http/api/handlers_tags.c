@@ -27,11 +27,11 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-static void show_tag(struct conn *conn, const struct tag_row *row, struct buf *json)
+static void show_tag(struct conn *conn, const struct tag_row *row, bool is_new, struct buf *json)
 {
     const struct api_loop *loop = api_loop(conn);
 
-    tag_json_put(row, loop->zones, clock_wall_ms(loop->backend->clock), json);
+    tag_json_put(row, is_new, loop->zones, clock_wall_ms(loop->backend->clock), json);
 }
 
 /* --- get --- */
@@ -44,7 +44,7 @@ static int get_cb(struct conn *conn, struct call *call)
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
         return ERR_BAD_MESSAGE;
     }
-    show_tag(conn, &rows.rows[0], reply_begin(conn));
+    show_tag(conn, &rows.rows[0], false, reply_begin(conn));
     return 200;
 }
 
@@ -236,7 +236,7 @@ static int show_put(struct conn *conn, const struct put_result *result, bool bul
         buf_printf(json, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
         return 200;
     }
-    show_tag(conn, &result->first, json);
+    show_tag(conn, &result->first, result->made > 0, json);
     return result->made > 0 ? 201 : 200;
 }
 
@@ -415,7 +415,7 @@ static int list_cb(struct conn *conn, struct call *call)
     buf_printf(json, "{\"tags\":[");
     for (size_t i = 0; i < rows.count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
-        show_tag(conn, &rows.rows[i], json);
+        show_tag(conn, &rows.rows[i], false, json);
     }
     text_put_field_of(json, "],\"next\":", rows.next_len > 0 ? rows.next : NULL, rows.next_len);
     buf_printf(json, "}");

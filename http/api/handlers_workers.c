@@ -29,6 +29,7 @@
 #include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/share.h"
+#include "src/base/looks.h"
 #include "src/id/codec/tag.h"
 
 #define WHAT "a worker id's fields" /* for messages */
@@ -155,6 +156,24 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
+/* True if the leader took no new name that has what nobody sees; answered. */
+static bool is_hidden_name(struct conn *conn, const struct buf *payload)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+    struct command command;
+    bool hidden = command_read(payload->data, payload->len, &command) == 0 &&
+                  command.type == COMMAND_WORKER_ACQUIRE &&
+                  looks_hidden(command.acquire.name, command.acquire.name_len, place);
+
+    if (hidden) {
+        (void)reply_error(
+            conn, 400, "bad_request", "name=%s: %s",
+            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
+    }
+    return hidden;
+}
+
 /* What acquire, renew and release return. */
 static int change_cb(struct conn *conn, struct call *call)
 {
@@ -168,6 +187,9 @@ static int change_cb(struct conn *conn, struct call *call)
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
         return ERR_BAD_MESSAGE;
+    }
+    if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
+        return ANSWERED;
     }
     done = result.status == 0 || (status == 200 && renewed_already(asked, &result));
     if (!done || (!result.has_row && status != 204)) {
@@ -197,13 +219,16 @@ static struct call *change_new(int done)
 static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
 {
     char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES] = "";
 
     if (name->len < 1 || name->len > LIMIT_WORKER_NAME_BYTES ||
         tag_name_check(name->text, name->len, NULL) != 0) {
+        bool hidden = looks_hidden(name->text, name->len, place);
+
         return reply_error(conn, 400, "bad_request",
-                           "name=%s is not 1 to %d bytes of UTF-8 without control characters",
+                           "name=%s is not 1 to %d bytes of UTF-8 without control characters%s%s",
                            text_show(name->text, name->len, shown, sizeof shown),
-                           LIMIT_WORKER_NAME_BYTES);
+                           LIMIT_WORKER_NAME_BYTES, hidden ? ": " : "", place);
     }
     if (address->len > LIMIT_ADDRESS_BYTES ||
         tag_text_check(address->text, address->len, false) != 0) {

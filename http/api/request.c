@@ -11,6 +11,7 @@
 #include "http/api/route.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/looks.h"
 #include "src/id/codec/tag.h"
 
 #define MESSAGE_BYTES 640
@@ -59,9 +60,11 @@ int reply_fault(struct conn *conn, const struct body_fault *fault)
 int reply_bad_tag(struct conn *conn, const char *name, size_t len, const char *why)
 {
     char shown[SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
 
     return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
-                       text_show(name, len, shown, sizeof shown), why);
+                       text_show(name, len, shown, sizeof shown),
+                       looks_hidden(name, len, place) ? place : why);
 }
 
 int reply_err(struct conn *conn, int err)
@@ -180,17 +183,16 @@ bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint
 HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
 {
     const struct request *request = &conn->request;
+    const char *raw = conn_at(conn, request->name_at);
     const char *why = "";
     int rv;
 
-    rv = target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
-                       name, LIMIT_TAG_NAME_BYTES, ret_len);
+    rv = target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, name, LIMIT_TAG_NAME_BYTES,
+                       ret_len);
     if (rv != 0) {
         why = rv == ERR_INVALID ? "a % without two hex digits behind it"
                                 : "the name of a tag is longer than 128 bytes";
-    } else {
-        rv = tag_name_check(name, *ret_len, &why);
+        return reply_bad_tag(conn, raw, request->name_len, why);
     }
-    return rv == 0 ? true
-                   : reply_bad_tag(conn, conn_at(conn, request->name_at), request->name_len, why);
+    return tag_name_check(name, *ret_len, &why) == 0 || reply_bad_tag(conn, name, *ret_len, why);
 }

@@ -9,6 +9,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/entropy.h"
+#include "src/base/looks.h"
 
 static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
@@ -27,12 +28,14 @@ static int read_description(const json_t *value, struct param *field, struct bod
 static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
     const char *why = "the name of a tag is not a string";
 
     field->text = json_string_value(value);
     field->len = json_string_length(value);
     if (field->text == NULL || tag_name_check(field->text, field->len, &why) != 0) {
-        return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", body_show(value, shown), why);
+        return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", body_show(value, shown),
+                         looks_hidden(field->text, field->len, place) ? place : why);
     }
     return 0;
 }
@@ -206,26 +209,36 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     return true;
 }
 
-/* A warning, if less than a tenth is left: of the ids below its max, or of this period's. */
-static void put_warning(const struct tag_row *row, struct zones *zones, uint64_t wall_ms,
-                        struct buf *buf)
+/* A warning, if less than a tenth is left, of the ids below its max or of this period's; and of a
+ * new tag, if its name looks like another one. */
+static void put_warning(const struct tag_row *row, bool is_new, struct zones *zones,
+                        uint64_t wall_ms, struct buf *buf)
 {
     struct tag_period period;
     struct shape shape;
+    char looks[LOOKS_WHY_BYTES];
+    BUF_LOCAL(warning);
 
     if (tag_is_nearly_exhausted(row)) {
-        buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");
+        buf_printf(&warning, "less than 10 %% of the ids below max are left");
     } else if (tag_is_dated(row) && tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 &&
                tag_period_now(&shape, row->max_id, zones, wall_ms, &period) &&
                period.left < (shape.numbers + 9) / 10) {
-        buf_printf(buf,
-                   ",\"warning\":\"less than 10 %% of the numbers of %u are left; the tag counts "
-                   "from 1 again %s\"",
+        buf_printf(&warning,
+                   "less than 10 %% of the numbers of %u are left; the tag counts from 1 again %s",
                    period.number, period.next);
+    }
+    if (is_new && looks_like_another(row->name, row->name_len, looks)) {
+        buf_printf(&warning, "%sthe name looks like another one: %s", warning.len > 0 ? "; " : "",
+                   looks);
+    }
+    if (warning.len > 0) {
+        text_put_field_of(buf, ",\"warning\":", (const char *)warning.data, warning.len);
     }
 }
 
-void tag_json_put(const struct tag_row *row, struct zones *zones, uint64_t wall_ms, struct buf *buf)
+void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
+                  struct buf *buf)
 {
     char time[TEXT_TIME_BYTES];
 
@@ -242,7 +255,7 @@ void tag_json_put(const struct tag_row *row, struct zones *zones, uint64_t wall_
     if (tag_is_rekeyable(row)) {
         buf_printf(buf, ",\"key\":%u", tag_key_number(row));
     }
-    put_warning(row, zones, wall_ms, buf);
+    put_warning(row, is_new, zones, wall_ms, buf);
     if (row->mode != TAG_MODE_TREND) {
         buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }

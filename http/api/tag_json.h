@@ -40,8 +40,9 @@ struct tag_period {
 bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
                     uint64_t wall_ms, struct tag_period *ret_period);
 
-/* Append a row as a JSON object. zones, wall_ms: for a warning of a tag with a date. */
-void tag_json_put(const struct tag_row *row, struct zones *zones, uint64_t wall_ms,
+/* Append a row as a JSON object. zones, wall_ms: for a warning of a tag with a date; is_new: one of
+ * its name, too. */
+void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
                   struct buf *buf);
 
 #endif

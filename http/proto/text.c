@@ -10,6 +10,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/looks.h"
 #include "src/base/utf8.h"
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
@@ -163,23 +164,28 @@ const char *text_show(const char *text, size_t len, char *out, size_t size)
     ASSERT(size >= 16);
     out[at++] = '"';
     for (size_t i = 0; i < len;) {
-        uint32_t code;
+        uint32_t code = 0;
         size_t step = utf8_step(text + i, len - i, &code);
-        bool printable = step > 1 || (step == 1 && text[i] >= 0x20 && text[i] != 0x7f);
+        char escaped[] = "\\u{10ffff}";
+        int room = 4;
 
-        /* Room for four bytes here, and after the loop for dots, quote and NUL. */
-        if (at + 4 + 5 > size) {
+        if (step > 1 && looks_unseen(code)) {
+            room = snprintf(escaped, sizeof escaped, "\\u{%x}", (unsigned)code);
+        } else if (step == 0 || looks_unseen(code)) {
+            (void)snprintf(escaped, sizeof escaped, "\\x%02x", (unsigned char)text[i]);
+            step = 1;
+        } else {
+            memcpy(escaped, text + i, step);
+            escaped[step] = '\0';
+        }
+        /* Room for that, or for four bytes, and after the loop for dots, quote and NUL. */
+        if (at + (size_t)room + 5 > size) {
             memcpy(out + at, "...", 3);
             at += 3;
             break;
         }
-        if (printable) {
-            memcpy(out + at, text + i, step);
-            at += step;
-        } else {
-            at += (size_t)snprintf(out + at, 5, "\\x%02x", (unsigned char)text[i]);
-            step = 1;
-        }
+        memcpy(out + at, escaped, strlen(escaped));
+        at += strlen(escaped);
         i += step;
     }
     out[at++] = '"';

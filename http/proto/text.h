@@ -46,8 +46,8 @@ void text_put_field_of(struct buf *buf, const char *before, const char *text, si
 #define TEXT_UNKNOWN UINT64_MAX
 void text_put_number(struct buf *buf, const char *before, uint64_t value);
 
-/* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
- * end in "...". Returns out, NUL-terminated. size >= 16. */
+/* A value in double quotes for a message: what nobody sees (looks.h) becomes \xNN or \u{N}, long
+ * ones are cut and end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
 
 /* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */

@@ -115,30 +115,19 @@ static void new_zone(const struct fsm *fsm, const struct tag_put *put,
     }
 }
 
-bool dates_refuse(const struct fsm *fsm, const void *data, size_t len,
-                  struct put_result *ret_refused)
+bool dates_refuse(const struct fsm *fsm, const struct tag_put *put,
+                  char known[SHAPE_ZONE_BYTES_MAX + 1], char *why, size_t size)
 {
-    char known[SHAPE_ZONE_BYTES_MAX + 1] = ""; /* the last one: a list has the same again */
     char zone[SHAPE_ZONE_BYTES_MAX + 1];
-    struct command command;
-    struct tag_put put;
-    uint32_t at = 0;
 
-    if (command_type(data, len) != COMMAND_TAGS_PUT || command_read(data, len, &command) != 0) {
+    new_zone(fsm, put, zone);
+    if (strcmp(zone, known) == 0 || zone[0] == '\0') {
         return false;
     }
-    for (; command_next(&command.list, &put); at++) {
-        new_zone(fsm, &put, zone);
-        if (strcmp(zone, known) == 0 || zone[0] == '\0') {
-            continue;
-        }
-        if (!zone_is_known(zone)) {
-            *ret_refused = (struct put_result){.status = ERR_INVALID, .failed_at = at};
-            (void)snprintf(ret_refused->why, sizeof ret_refused->why,
-                           "the leader's time zone database (tzdata) has no %s", zone);
-            return true;
-        }
-        memcpy(known, zone, sizeof known);
+    if (!zone_is_known(zone)) {
+        (void)snprintf(why, size, "the leader's time zone database (tzdata) has no %s", zone);
+        return true;
     }
+    memcpy(known, zone, sizeof zone);
     return false;
 }

@@ -40,10 +40,10 @@ uint32_t dates_period(void *data, const char *name, size_t name_len);
  * do not last until it ends. */
 uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s);
 
-/* Is the command one that gives a name a zone that this system does not have? Leaders ask before a
- * command is in the log, so that it is judged the same whatever node was asked. True: the result
- * says so, as if apply had. */
-bool dates_refuse(const struct fsm *fsm, const void *data, size_t len,
-                  struct put_result *ret_refused);
+/* Does the put give a name a zone that this system does not have? The leader asks before it is in
+ * the log, so that it is judged the same whatever node was asked. True: why says so. known: the
+ * last zone that was good, of those of one list; "" before. */
+bool dates_refuse(const struct fsm *fsm, const struct tag_put *put,
+                  char known[SHAPE_ZONE_BYTES_MAX + 1], char *why, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include "raft/cluster/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/looks.h"
 #include "src/id/codec/command.h"
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
@@ -349,28 +350,89 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     return true;
 }
 
-/* A put that this leader must not propose is answered as one that apply refused. */
-static void answer_refused(struct work *work, const struct put_result *refused)
+/* Would this put make a tag whose name has what nobody sees? One that is there stays of use. The
+ * name of a tag that was deleted is as good as new. */
+static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char *why, size_t size)
 {
+    const struct tag_row *row;
+    char place[LOOKS_WHY_BYTES];
+
+    if (!looks_hidden(put->name, put->name_len, place)) {
+        return false;
+    }
+    row = fsm_tag(fsm, put->name, put->name_len);
+    (void)snprintf(why, size, "name: %s", place);
+    return row == NULL || row->deleted;
+}
+
+/* Puts that a leader does not propose, which apply would carry out. True: the result is as if apply
+ * had refused. */
+static bool refuse_puts(const struct fsm *fsm, struct command_list list,
+                        struct put_result *ret_refused)
+{
+    char known[SHAPE_ZONE_BYTES_MAX + 1] = "";
+    struct tag_put put;
+    bool refused = false;
+
+    *ret_refused = (struct put_result){.status = ERR_INVALID};
+    while (!refused && command_next(&list, &put)) {
+        refused = hides_in_name(fsm, &put, ret_refused->why, sizeof ret_refused->why) ||
+                  dates_refuse(fsm, &put, known, ret_refused->why, sizeof ret_refused->why);
+        ret_refused->failed_at += !refused;
+    }
+    return refused;
+}
+
+/* The same of a client's new name for a worker id. */
+static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
+{
+    char place[LOOKS_WHY_BYTES];
+    bool refused =
+        acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
+
+    for (unsigned id = 0; refused && id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(fsm, (uint16_t)id);
+
+        refused = row == NULL ||
+                  tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
+    }
+    return refused;
+}
+
+/* What this leader must not propose is answered as if apply had refused it. False: it may. */
+static bool refuse_new(struct work *work, const struct buf *payload)
+{
+    const struct ground *on = work->serving->on;
+    int type = command_type(payload->data, payload->len);
+    struct put_result puts;
+    struct command command;
     BUF_LOCAL(reply);
 
-    put_result_encode(refused, &reply);
-    finish(work, 0, driver_applied(work->serving->on->driver)->index, reply.data, reply.len);
+    if (type == COMMAND_TAGS_PUT && command_read(payload->data, payload->len, &command) == 0 &&
+        refuse_puts(on->fsm, command.list, &puts)) {
+        put_result_encode(&puts, &reply);
+    } else if (type == COMMAND_WORKER_ACQUIRE &&
+               command_read(payload->data, payload->len, &command) == 0 &&
+               refuse_worker(on->fsm, &command.acquire)) {
+        worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, &reply);
+    } else {
+        return false;
+    }
+    finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
+    return true;
 }
 
 /* What would make the state larger than it may be is refused here, before it is in the log: apply
- * knows no bound of one node, nor its time zones. */
+ * knows no bound of one node, nor its time zones, and takes any name that a row may have. */
 static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
     const struct buf *payload = entry_of(work);
-    struct put_result refused;
     uint64_t adds_bytes = 0;
     struct fsm_usage usage;
 
     work->admitted = true;
-    if (dates_refuse(on->fsm, payload->data, payload->len, &refused)) {
-        answer_refused(work, &refused);
+    if (refuse_new(work, payload)) {
         return;
     }
     if (on->memory_bytes > 0) {

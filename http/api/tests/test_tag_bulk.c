@@ -200,7 +200,7 @@ static void test_what_is_shown_is_read_again(void **state)
 
     (void)state;
     buf_printf(&page, "{\"tags\":[");
-    tag_json_put(&row, NULL, 0, &page);
+    tag_json_put(&row, false, NULL, 0, &page);
     buf_printf(&page, "],\"next\":null}");
     assert_int_equal(read_into(&command, (char *)page.data, page.len, SIZE_MAX, &fault), 0);
     assert_int_equal(command_read(command.data, command.len, &read), 0);

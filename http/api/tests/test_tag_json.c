@@ -156,7 +156,7 @@ static void test_put_row(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    tag_json_put(&row, NULL, 0, &buf);
+    tag_json_put(&row, false, NULL, 0, &buf);
     buf_put_u8(&buf, 0);
     assert_string_equal((char *)buf.data,
                         "{\"tag\":\"a\\\"b\",\"max_id\":\"9223372036854775807\",\"step\":5,"
@@ -206,7 +206,7 @@ static void test_a_dated_tag_warns(void **state)
         struct buf buf = BUF_INIT;
         const char *warning;
 
-        tag_json_put(&row, zones, 1795172638123 + 43200000 * (i == 5 || i == 6), &buf);
+        tag_json_put(&row, false, zones, 1795172638123 + 43200000 * (i == 5 || i == 6), &buf);
         buf_put_u8(&buf, 0);
         warning = strstr((char *)buf.data, "warning");
         if ((warning != NULL) != (cases[i].warning != NULL) ||

@@ -160,6 +160,15 @@ static void test_show(void **state)
     assert_string_equal(text_show("a\nb\x7f", 4, out, sizeof(out)), "\"a\\x0ab\\x7f\"");
     assert_string_equal(text_show("\xe8\xae\xa2\xff", 4, out, sizeof(out)),
                         "\"\xe8\xae\xa2\\xff\"");
+    assert_string_equal(text_show("a\xe2\x80\xae\xc2\x85", 6, out, sizeof(out)),
+                        "\"a\\u{202e}\\u{85}\"");
+    for (size_t size = 16; size <= 64; size++) {
+        static const char marks[] = "\xf3\xa0\x81\xa1\xf3\xa0\x81\xa1\xf3\xa0\x81\xa1";
+
+        text_show(marks, sizeof marks - 1, out, size);
+        assert_true(strlen(out) < size);
+        assert_int_equal(strstr(out, "...") != NULL, size < 33);
+    }
     for (size_t len = 0; len <= 40; len++) {
         const char *text = "0123456789012345678901234567890123456789";
 

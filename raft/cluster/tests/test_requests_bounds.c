@@ -175,6 +175,106 @@ static void test_a_full_state_takes_no_new_tags(void **state)
     scene_expect_idle(&ring, false);
 }
 
+/* What a put, or an acquire, was answered. */
+static int result_of(struct ring *ring, uint64_t node, struct asked *asked, char why[96])
+{
+    const struct buf *reply = &asked->base.reply;
+    struct put_result put;
+    struct worker_result worker;
+    int status;
+
+    ask(ring, node, asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_int_equal(asked->base.status, 0);
+    if (put_result_decode(reply->data, reply->len, &put) == 0) {
+        memcpy(why, put.why, sizeof put.why);
+        status = put.status;
+    } else {
+        assert_int_equal(worker_result_decode(reply->data, reply->len, &worker), 0);
+        status = worker.status;
+    }
+    asked_free(asked);
+    return status;
+}
+
+/* A client's. */
+static void asked_acquire(struct asked *asked, const char *name)
+{
+    asked_get(asked, name); /* for what every request has */
+    asked->base.kind = ID_REQUEST_COMMAND;
+    asked->base.payload.len = 0;
+    command_put(&asked->base.payload, COMMAND_WORKER_ACQUIRE,
+                &(struct worker_acquire){.kind = WORKER_CLIENT,
+                                         .worker_id = WORKER_ID_ANY,
+                                         .window_ms = LIMIT_WINDOW_MIN_MS,
+                                         .wall_ms = FAKE_WALL_MS,
+                                         .name = name,
+                                         .name_len = (uint16_t)strlen(name),
+                                         .address = ""});
+}
+
+/* Into the log as it is, as leaders before this rule did. */
+static void append(struct ring *ring, uint64_t leader, struct asked *asked, uint64_t seq)
+{
+    struct driver_command command;
+    uint64_t index;
+    uint64_t term;
+
+    session_stamp_put(&asked->base.payload, &(struct session_stamp){9, 1, seq, 1});
+    command = (struct driver_command){asked->base.payload.data, asked->base.payload.len};
+    assert_int_equal(
+        driver_submit(&ring_node(ring, leader)->replica.driver, &command, 1, &index, &term), 0);
+    ring_run_ms(ring, 500);
+    asked_free(asked);
+}
+
+/* Nobody makes a tag, or takes a worker id, by such a name; by whatever node, and in a list. What
+ * has it already is changed, acquired again and deleted; and then the name is gone. */
+static void test_a_hidden_name_is_for_what_is_there(void **state)
+{
+    static const char name[] = "or\xe2\x80\x8b"
+                               "der";
+    RING ring = {.keeps_time = true, .workers = 1};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+    char why[96] = "";
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    ring_run_ms(&ring, 2000); /* the log has a time, and a layout */
+    for (unsigned i = 0; i < 2; i++) {
+        asked_put(&asked, name, 10);
+        assert_int_equal(result_of(&ring, i == 0 ? leader : follower, &asked, why), ERR_INVALID);
+        assert_string_equal(
+            why, "name: U+200B at character 3 is invisible, or changes how others are shown");
+    }
+    assert_null(ring_row(&ring, leader, name));
+    asked_put(&asked, name, 10);
+    append(&ring, leader, &asked, 1);
+    assert_int_equal(ring_row(&ring, follower, name)->step, 10);
+    asked_put(&asked, name, 20);
+    assert_int_equal(result_of(&ring, follower, &asked, why), 0);
+    assert_int_equal(ring_row(&ring, leader, name)->step, 20);
+    asked_delete(&asked, name);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    asked_free(&asked);
+    assert_true(ring_row(&ring, leader, name)->deleted);
+    asked_put(&asked, name, 10);
+    assert_int_equal(result_of(&ring, follower, &asked, why), ERR_INVALID);
+
+    asked_acquire(&asked, name);
+    assert_int_equal(result_of(&ring, follower, &asked, why), ERR_INVALID);
+    asked_acquire(&asked, name);
+    append(&ring, leader, &asked, 2);
+    asked_acquire(&asked, name);
+    assert_int_equal(result_of(&ring, follower, &asked, why), 0);
+    asked_acquire(&asked, "order");
+    assert_int_equal(result_of(&ring, follower, &asked, why), 0);
+    scene_expect_idle(&ring, true);
+}
+
 static void test_low_disks_refuse_commands(void **state)
 {
     RING ring = {0};
@@ -384,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_a_payload_up_to_the_limit),
         cmocka_unit_test(test_low_disks_refuse_commands),
         cmocka_unit_test(test_a_full_state_takes_no_new_tags),
+        cmocka_unit_test(test_a_hidden_name_is_for_what_is_there),
         cmocka_unit_test(test_stop_answers_everything),
         cmocka_unit_test(test_malformed_frames_are_told),
     };

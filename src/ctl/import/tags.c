@@ -12,6 +12,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
+#include "src/base/looks.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
 
@@ -56,7 +57,7 @@ static void check_name(const struct checking *checking, const struct row *row, c
     size_t len;
     const char *name = bytes_of(checking, row, COLUMN_NAME, &len);
     char shown[SHOWN_BYTES];
-    bool control = false;
+    char place[LOOKS_WHY_BYTES];
 
     (void)text_show(name, len, shown, sizeof shown);
     if (!text_is_utf8(name, len)) {
@@ -67,12 +68,6 @@ static void check_name(const struct checking *checking, const struct row *row, c
         add_why(why, "%s %s has %zu bytes, not 1 to %d", column, shown, len, LIMIT_TAG_NAME_BYTES);
         return;
     }
-    for (size_t i = 0; i < len;) {
-        uint32_t code = 0;
-
-        i += utf8_step(name + i, len - i, &code);
-        control |= code < 0x20 || (code >= 0x7f && code < 0xa0);
-    }
     if (memmem(name, len, "??", 2) != NULL) {
         /* What mysqldump writes for letters that its character set does not have. */
         add_why(why,
@@ -80,8 +75,9 @@ static void check_name(const struct checking *checking, const struct row *row, c
                 "that is its name, make the tag by hand",
                 column, shown);
     }
-    if (control) {
-        add_why(why, "%s %s has a control character", column, shown);
+    if (looks_hidden(name, len, place)) {
+        add_why(why, "%s %s: %s; no new tag can have it: give it another name in the file", column,
+                shown, place);
     }
 }
 
@@ -187,6 +183,7 @@ static void check_row(struct checking *checking, const struct row *row)
     struct import_tag *tag = &checking->tags->list[checking->tags->count];
     char why[WHY_BYTES] = "";
     char place[ROW_PLACE_BYTES];
+    char looks[LOOKS_WHY_BYTES];
 
     *tag = (struct import_tag){.row = row};
     check_name(checking, row, why);
@@ -210,6 +207,10 @@ static void check_row(struct checking *checking, const struct row *row)
         warn(checking, row, tag, "has max_id 0: its first id will be 0");
     } else if (tag->max_id == TAG_MAX_ID) {
         warn(checking, row, tag, "is exhausted: it has no id left");
+    }
+    if (looks_like_another(tag->name, tag->name_len, looks)) {
+        messages_add(&checking->tags->warnings, "%s: tag '%.*s' looks like another one: %s",
+                     row_place(row, place), (int)tag->name_len, tag->name, looks);
     }
     checking->tags->count++;
 }

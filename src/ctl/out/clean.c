@@ -6,16 +6,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "src/base/looks.h"
 #include "src/base/utf8.h"
-
-/* Characters that change how what stands around them is shown, or show nothing at all. */
-static bool is_tricky(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0xad || code == 0x61c ||
-           (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
-           (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
-}
 
 void clean_put(struct buf *out, const char *text, size_t len)
 {
@@ -26,7 +18,7 @@ void clean_put(struct buf *out, const char *text, size_t len)
         if (step == 0) {
             buf_printf(out, "\\x%02x", (unsigned char)*text);
             step = 1;
-        } else if (!is_tricky(code)) {
+        } else if (!looks_unseen(code)) {
             buf_put(out, text, step);
         } else if (code < 0x80) {
             buf_printf(out, "\\x%02x", (unsigned)code);

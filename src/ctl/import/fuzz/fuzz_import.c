@@ -11,7 +11,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
-#include "src/base/utf8.h"
+#include "src/base/looks.h"
 #include "src/ctl/import/file.h"
 #include "src/ctl/import/tags.h"
 
@@ -28,14 +28,11 @@ static void check_messages(const struct messages *messages)
 
 static void check_tag(const struct import_tags *tags, const struct import_tag *tag)
 {
+    char why[LOOKS_WHY_BYTES];
+
     ASSERT(tag->name_len >= 1 && tag->name_len <= LIMIT_TAG_NAME_BYTES);
     ASSERT(text_is_utf8(tag->name, tag->name_len));
-    for (size_t i = 0; i < tag->name_len;) {
-        uint32_t code = 0;
-
-        i += utf8_step(tag->name + i, tag->name_len - i, &code);
-        ASSERT(code >= 0x20 && !(code >= 0x7f && code < 0xa0));
-    }
+    ASSERT(!looks_hidden(tag->name, tag->name_len, why));
     ASSERT(tag->max_id <= TAG_MAX_ID);
     ASSERT(tag->step >= 1 && tag->step <= LIMIT_TAG_STEP);
     ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
