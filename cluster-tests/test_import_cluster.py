@@ -1,5 +1,6 @@
 """Leaf's table taken over into a real cluster: every tag goes on exactly at its row's max_id."""
 
+import json
 import os
 import random
 import re
@@ -99,6 +100,20 @@ def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
     assert again.code == 76, again
     for number, (tag, max_id, _, _) in enumerate(asked[:50]):
         assert next_id(cluster.nodes[number % 3], tag) > max_id
+
+
+def test_json_of_a_table(shared, tag, tmp_path):
+    """As DBeaver exports it; again it is refused, since ids would repeat."""
+    path = tmp_path / "leaf_alloc.json"
+    rows = [{"biz_tag": f"{tag}.{n}", "max_id": 2**53 + 1 + n, "step": 100, "description": None,
+             "update_time": "2026-11-20T09:59:59.000Z"} for n in range(3)]
+    path.write_text(json.dumps({"leaf_alloc": rows}, indent=2), encoding="utf-8")
+    done = run_import(shared, tmp_path, path, "--force")
+    assert done.code == 0 and "3 tags made" in done.out, done
+    for row, node in zip(rows, shared.nodes):
+        assert next_id(node, row["biz_tag"]) == row["max_id"]
+    again = run_import(shared, tmp_path, path, "--force")
+    assert again.code == 76, again
 
 
 def test_a_real_dump(make_cluster, tmp_path):

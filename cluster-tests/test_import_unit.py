@@ -216,8 +216,8 @@ def test_files_that_make_no_sense(data, why):
     (b"\xfd7zXZ\0", "by xz"),
     (b"sep=;\nbiz_tag;max_id;step\na;1;2\n", "sep= line"),
     (b"biz_tag;max_id;step\na;1;2\n", "separated by semicolons"),
-    (b'[{"biz_tag":"a","max_id":1,"step":2}]', "is JSON"),
-    (b'{"biz_tag":"a"}\n', "is JSON"),
+    (b'/**\n Export to JSON plugin for PHPMyAdmin\n */\n// leaf.leaf_alloc\n[{"biz_tag":"a"}]',
+     "old phpMyAdmins"),
     (b"--\n-- PostgreSQL database dump\n--\nCOPY leaf_alloc FROM stdin;\na\\c\t1\t2\n",
      "a dump of PostgreSQL"),
     (b"INSERT INTO \"leaf_alloc\" VALUES ('a\\c',1,2,NULL,NULL);\n", "a name in double quotes"),
@@ -228,6 +228,112 @@ def test_files_that_make_no_sense(data, why):
 ])
 def test_files_of_other_tools(data, why):
     assert why in refused(data)
+
+
+ROW = '{"biz_tag":"订\\u5355","max_id":9007199254740993,"step":100,"description":"d\\n"}'
+STRINGS = '{"id":1.5,"MAX_ID":"9007199254740993","Biz_Tag":"订单","step":"100","description":"d\\n"}'
+NO_TEXT = '{"biz_tag":"订单","max_id":9007199254740993,"step":100,"description":null}'
+HEADER = '{"type":"header","comment":"Export to JSON plugin"},{"type":"database","name":"leaf"},'
+PART = '{"type":"table","name":"%s","database":"leaf","data":[%s]}'
+
+
+@pytest.mark.parametrize("text", [
+    ROW,
+    STRINGS,
+    f"\ufeff \r\n {ROW}\t\n",
+    f"[{ROW}]",
+    f"\n[\n  {STRINGS}\n]\n",
+    f"[]{ROW}[]",
+    f"[{HEADER}{PART % ('other', '{}')},\n{PART % ('leaf_alloc', STRINGS)}]\n",
+    f'{{"leaf_alloc": [{ROW}]}}',
+    f'{{"select * from `leaf`.LEAF_ALLOC;": [{ROW}]}}',
+    f'{{"hasData":true,"rows":[{ROW}],"warnings":[],"warningsCount":0}}',
+    json.dumps(json.loads(ROW), indent=4),
+])
+def test_json_forms(text):
+    """An array, objects one behind the other, and what phpMyAdmin, DBeaver and mysqlsh wrap."""
+    for form in None, "json":
+        assert read(text, form)[:2] == ("json", {"订单": (9007199254740993, 100, "d\n")})
+
+
+def test_json_of_many_rows():
+    wanted = {f"t{n}": (2**63 - 1 - n, 1 + n, "") for n in range(3000)}
+    lines = [json.dumps({"biz_tag": name, "max_id": max_id, "step": step, "update_time": "x"})
+             for name, (max_id, step, _) in wanted.items()]
+    for text in "\n".join(lines), f"[{','.join(lines)}]", f'{{"leaf_alloc":[{",".join(lines)}]}}':
+        assert read(text)[1] == wanted
+    assert read(NO_TEXT)[1] == {"订单": (9007199254740993, 100, "")}
+
+
+def json_row(name='"a"', max_id="1", step="1", more=""):
+    return f'[{{"biz_tag":"x","max_id":1,"step":1}},\n{{"biz_tag":{name},"max_id":{max_id},' \
+           f'"step":{step}{more}}}]'
+
+
+@pytest.mark.parametrize("data, why", [
+    (json_row(name='""'), 'line 2: biz_tag "" has 0 bytes'),
+    (json_row(name="null"), "0 bytes"),
+    (json_row(name="5"), "line 2: biz_tag is a number, not a string"),
+    (json_row(name="true"), "biz_tag is true or false"),
+    (json_row(name='["a"]'), "biz_tag is an object or an array"),
+    (json_row(name='"a\\u0000"'), "U+0000 at character 2"),
+    (json_row(name='"a\\u200b"'), "U+200B at character 2"),
+    (json_row(name='"x"'), "line 2: tag 'x' is already in line 1"),
+    (json_row(max_id="-1"), 'max_id is "-1"'),
+    (json_row(max_id='"-1"'), 'max_id is "-1"'),
+    (json_row(max_id='"1.5"'), 'max_id is "1.5"'),
+    (json_row(max_id='"9223372036854775808"'), 'max_id is "9223372036854775808"'),
+    (json_row(max_id='""'), 'max_id is ""'),
+    (json_row(max_id="1.0"), "max_id is a number with a fraction or an exponent"),
+    (json_row(max_id="1e3"), "max_id is a number with a fraction or an exponent"),
+    (json_row(max_id="null"), "max_id is NULL"),
+    (json_row(step="0"), 'step is "0"'),
+    (json_row(step="1000000001"), 'step is "1000000001"'),
+    (json_row(more=',"description":7'), "description is a number, not a string"),
+    (json_row(more=',"STEP":7'), "the column step twice"),
+    ('{"biz_tag":"a","step":1}', "line 1: without the column max_id"),
+    ('\n{"id":1}\n', "line 2: without the column biz_tag"),
+    (f"[{PART % ('leaf_alloc', ROW + ',7')}]", "line 1, row 2: a row that is no object"),
+])
+def test_json_rows_that_are_wrong(data, why):
+    errors = errors_of(data)
+    assert len(errors) == 1 and why in errors[0], errors
+
+
+@pytest.mark.parametrize("data, why", [
+    (json_row(max_id=str(2**63)), "line 2: \"too big integer near '9223372036854775808'\""),
+    (json_row(max_id=str(-2**64)), "line 2: \"too big negative integer"),
+    (json_row(more=',"step":1'), "duplicate object key"),
+    (json_row(name='"\\ud800"'), "line 2"),
+    (json_row(name='"\\xff"').encode("latin1").replace(b"\\xff", b"\xff"), "line 2"),
+    (json_row()[:-1], "line 2: the array is cut off"),
+    (json_row()[:-2], "line 2"),
+    (json_row() + "]", "line 2: neither an object"),
+    ('[{"biz_tag":"a"},]', "line 1: neither an object"),
+    ('[{"biz_tag":"a"}{}]', "a comma or ] was expected"),
+    ('["biz_tag"]', "neither an object nor an array of objects"),
+    (f"[[{ROW}]]", "neither an object nor an array of objects"),
+    ("[]", "no rows of a table leaf_alloc"),
+    (f"[{HEADER}{PART % ('other', ROW)}]", "no rows of a table leaf_alloc"),
+    (f"[{PART % ('leaf_alloc', ROW)},{PART % ('leaf_alloc', ROW)}]", "a second database"),
+    ('[{"type":"table","name":"leaf_alloc"}]', "no table with a name and data"),
+    ('[{"type":"view","name":"leaf_alloc","data":[]}]', "no table with a name and data"),
+    (f'{{"leaf_alloc_old":[{ROW}]}}', 'rows of "leaf_alloc_old", not of leaf_alloc: --table'),
+    (f'{{"my-leaf_alloc":[{ROW}]}}', 'rows of "my-leaf_alloc"'),
+])
+def test_json_that_makes_no_sense(data, why):
+    assert why in refused(data)
+
+
+def test_json_by_another_name():
+    for data in f'{{"ids":[{ROW}]}}', f"[{PART % ('ids', ROW)}]":
+        code, tags, lines = run_print(data, None, "leaf", *ORDER, "--table", "ids")
+        assert code == 0 and tags[0]["max_id"] == "9007199254740993", lines
+    row = {"biz_type": "a", "max_id": 7, "step": 3, "delta": 1, "remainder": 0, "version": 4}
+    code, tags, lines = run_print(json.dumps([row]), None, "tinyid")
+    assert code == 0 and tags == [{"tag": "a", "max_id": "8", "step": 3}], lines
+    code, _, lines = run_print(json.dumps([dict(row, delta=2)]), None, "tinyid")
+    assert code == 65 and "leafd hands out every number" in "".join(lines)
 
 
 def test_one_of_two_databases_has_the_table():

@@ -79,7 +79,7 @@ static enum ctl_exit read_file(struct importing *importing)
     if (importing->form == FORMS) {
         return ctl_fail(CTL_USAGE,
                         "format: \"%s\" is none of sql, tsv, outfile, csv, csv-doubled, "
-                        "csv-backslash",
+                        "csv-backslash, json",
                         named);
     }
     code = read_whole(importing->from, &importing->data);
@@ -402,7 +402,7 @@ static const struct option_about OPTIONS[] = {
     {"skip-ahead", 0, NULL, "leave tags alone that are further in the cluster than in the rows"},
     {"force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"},
     {"format", 0, "FORM",
-     "sql, tsv, outfile, csv, csv-doubled or csv-backslash (default: found out)"},
+     "sql, tsv, outfile, csv, csv-doubled, csv-backslash or json (default: found out)"},
     {"columns", 0, "NAMES", "the order of columns that the file does not name, between commas"},
     {"table", 0, "NAME", "the table's name"},
     {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
@@ -419,9 +419,10 @@ const struct command COMMAND_IMPORT_LEAF = {
     .name = "leaf",
     .operands = "[FILE]",
     .summary = "take over Leaf's table leaf_alloc: each tag goes on at its row's max_id",
-    .text = "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
-            "between tabs (mysql -B, or INTO OUTFILE), or CSV. All is checked before anything is "
-            "sent, and a run that was broken off is run again.",
+    .text =
+        "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
+        "between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. All is checked before anything is "
+        "sent, and a run that was broken off is run again.",
     .options = OPTIONS,
     .run = run_leaf,
 };

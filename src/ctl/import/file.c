@@ -7,13 +7,14 @@
 #include <strings.h>
 
 #include "src/base/assert.h"
+#include "src/ctl/import/json.h"
 #include "src/ctl/import/separated.h"
 #include "src/ctl/import/sql.h"
 
 #define HEAD_BYTES 2000 /* where a dump says what made it, and that it is whole */
 
-static const char *const NAMES[FORMS] = {"unknown", "sql",         "tsv",          "outfile",
-                                         "csv",     "csv-doubled", "csv-backslash"};
+static const char *const NAMES[FORMS] = {"unknown", "sql",         "tsv",           "outfile",
+                                         "csv",     "csv-doubled", "csv-backslash", "json"};
 
 const char *form_name(enum form form)
 {
@@ -92,6 +93,9 @@ static enum form detect(const struct source *source, const char *data, size_t le
     if (begins_sql(data, len)) {
         return FORM_SQL;
     }
+    if (len > 0 && (*data == '[' || *data == '{')) {
+        return FORM_JSON;
+    }
     end = memchr(data, '\n', len);
     line = end != NULL ? (size_t)(end - data) : len;
     if (memchr(data, '\t', line) != NULL) {
@@ -132,8 +136,6 @@ static const char *other_file(const char *data, size_t len)
          5, "the file is compressed by xz: xzcat FILE | leafctl import ... -"},
         {"BZh", 3, "the file is compressed by bzip2: bzcat FILE | leafctl import ... -"},
         {"sep=", 4, "the file has a sep= line: give it without, separated by commas"},
-        {"[", 1, "the file is JSON: POST it to /api/tags, or give the table as CSV"},
-        {"{", 1, "the file is JSON: POST it to /api/tags, or give the table as CSV"},
     };
     size_t head = len < HEAD_BYTES ? len : HEAD_BYTES;
     const char *end = memchr(data, '\n', len);
@@ -143,6 +145,10 @@ static const char *other_file(const char *data, size_t len)
         if (len >= others[i].len && memcmp(data, others[i].begins, others[i].len) == 0) {
             return others[i].text;
         }
+    }
+    if (memmem(data, head, "Export to JSON plugin", 21) != NULL && *data == '/') {
+        return "JSON with comments, as old phpMyAdmins write it: take away what is above the [ of "
+               "the table, and what is behind its ]";
     }
     if (memmem(data, head, "PostgreSQL database dump", 24) != NULL) {
         return "a dump of PostgreSQL, whose quotes and backslashes are others: give the table as "
@@ -183,12 +189,15 @@ static int read_form(const struct source *source, const char *table, const char 
         return separated_read(source, &DIALECT_CSV_DOUBLED, data, len, rows, why);
     case FORM_CSV_BACKSLASH:
         return separated_read(source, &DIALECT_CSV_BACKSLASH, data, len, rows, why);
+    case FORM_JSON:
+        return json_read(source, table, data, len, rows, why);
     case FORM_UNKNOWN:
     case FORMS:
         break;
     }
-    return refuse(why,
-                  "this is neither a dump, nor columns separated by tabs or commas; see --help");
+    return refuse(
+        why,
+        "this is neither a dump, nor JSON, nor columns separated by tabs or commas; see --help");
 }
 
 int file_read(const struct source *source, const char *table, const char *data, size_t len,

@@ -19,6 +19,7 @@ enum form {
     FORM_CSV,
     FORM_CSV_DOUBLED,
     FORM_CSV_BACKSLASH,
+    FORM_JSON,
     FORMS
 };
 
