@@ -1,5 +1,6 @@
 """Backups under load, restores while clients keep ids from after the backup, lost majorities."""
 
+import contextlib
 import os
 import random
 import re
@@ -24,6 +25,7 @@ from upgrade import level_of
 from wait import wait_until
 
 MARGIN = 10_000_000
+SHORT_LOG = {**FAST, "raft-snapshot-entries": 64, "raft-trailing-entries": 16}
 CONFIG = 64
 DATA = 65
 
@@ -502,14 +504,14 @@ class Sip(threading.Thread):
 
 
 class Writers:
-    """Clients of a strict tag, on all nodes: each id is an entry of the log."""
+    """Clients of a strict tag, on these nodes: each id is an entry of the log."""
 
-    def __init__(self, cluster, tag, count=6):
+    def __init__(self, nodes, tag, count=6):
         self.stopping = threading.Event()
         self.ids = []
         self.faults = []
         self.threads = [
-            threading.Thread(target=self.write, args=(cluster.nodes[i % 3], tag), daemon=True)
+            threading.Thread(target=self.write, args=(nodes[i % len(nodes)], tag), daemon=True)
             for i in range(count)
         ]
 
@@ -560,7 +562,7 @@ def expect_backups_to_end(cluster, tag):
     make_many_tags(cluster.leader())
     cluster.wait_applied()
     sips = [Sip(node) for node in cluster.nodes]
-    with Writers(cluster, tag) as writers:
+    with Writers(cluster.nodes, tag) as writers:
         for node in cluster.nodes:
             wait_until(lambda: writers.faults or figure(node, failed) == 1, 30, "it is given up")
             assert not writers.faults, writers.faults
@@ -584,10 +586,9 @@ def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
         assert os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb")) < 60 << 20
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a volume")
-def test_backups_that_nobody_takes_on_a_small_volume(make_cluster, tag):
-    """With a map of more than there is disk."""
-    cluster = make_cluster(settings={**FAST, "data-map-bytes": "16GiB"}, start=False)
+@contextlib.contextmanager
+def small_volumes(cluster):
+    """Data directories on volumes of 112 MiB, before the nodes start."""
     volumes = [os.path.join(node.directory, "volume") for node in cluster.nodes]
     try:
         for node, volume in zip(cluster.nodes, volumes):
@@ -595,14 +596,91 @@ def test_backups_that_nobody_takes_on_a_small_volume(make_cluster, tag):
             subprocess.run(["mount", "-t", "tmpfs", "-o", "size=112m", "leafd-test", volume],
                            check=True)
             node.data_dir = os.path.join(volume, "data")
-        expect_backups_to_end(cluster.start(), tag)
-        for volume in volumes:
-            space = os.statvfs(volume)
-            assert space.f_bavail * space.f_frsize > 32 << 20
+        yield volumes
     finally:
         cluster.end()
         for volume in filter(os.path.ismount, volumes):
             subprocess.run(["umount", volume], check=True)
+
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a volume")
+
+
+@only_root
+def test_backups_that_nobody_takes_on_a_small_volume(make_cluster, tag):
+    """With a map of more than there is disk."""
+    cluster = make_cluster(settings={**FAST, "data-map-bytes": "16GiB"}, start=False)
+    with small_volumes(cluster) as volumes:
+        expect_backups_to_end(cluster.start(), tag)
+        for volume in volumes:
+            space = os.statvfs(volume)
+            assert space.f_bavail * space.f_frsize > 32 << 20
+
+
+def leave_in_a_snapshot(proxies, away, leave):
+    """Start a follower that needs a snapshot, and let it leave in the middle of that."""
+    passed = 0
+    gone = threading.Event()
+
+    def change(data):
+        nonlocal passed
+        passed += len(data) if len(data) > 16 << 10 else 0  # nothing else comes in such pieces
+        if passed > 3 << 19 and not gone.is_set():
+            leave()
+            gone.set()
+        return data
+
+    proxies.change = change
+    away.start()
+    assert gone.wait(30), f"{passed} bytes of a snapshot in 30 s: {away.log_tail()}"
+    proxies.change = None
+
+
+def expect_room_while_a_follower_is_gone(cluster, proxies, tag, how):
+    """It stops in the middle of a snapshot, or is cut off, and others write more than the map holds
+    beside the leader's view. Nobody ends, no change is refused; when it comes back it has all."""
+    cluster.start()
+    cluster.create_tag(tag, mode="strict")
+    away = cluster.followers()[0]
+    others = [node for node in cluster.nodes if node is not away]
+    cluster.wait_applied()
+    away.kill9()
+    make_many_tags(cluster.leader())
+    with Writers(others, tag) as writers:
+        writers.wait_more(400, 30)  # its place in the log is gone
+        leave_in_a_snapshot(proxies, away,
+                            away.pause if how == "stopped" else lambda: proxies.isolate(away))
+        assert all(figure(node, "leafd_snapshots_sent_total") == 0 for node in others)
+        writers.wait_more(8000, 90)
+        for node in others:
+            assert figure(node, "leafd_disk_low") == 0
+        proxies.heal()
+        away.resume()
+        wait_until(lambda: figure(away, "leafd_snapshots_received_total") > 0, 60, "a snapshot")
+        writers.wait_more(400, 30)
+    assert not writers.faults and len(set(writers.ids)) == len(writers.ids)
+    cluster.wait_applied()
+    for node in cluster.nodes:
+        node.check_running()
+    local = [node.get_json(f"/api/tags/{tag}?consistency=local") for node in cluster.nodes]
+    assert local[0] == local[1] == local[2] and int(local[0]["max_id"]) > max(writers.ids)
+
+
+def test_a_follower_that_stops_in_a_snapshot(make_cluster, proxies, tag):
+    """With a small map: the file stays below it."""
+    cluster = make_cluster(settings={**SHORT_LOG, "data-map-bytes": "64MiB"}, start=False)
+    proxies.attach(cluster)
+    expect_room_while_a_follower_is_gone(cluster, proxies, tag, "stopped")
+    for node in cluster.nodes:
+        assert os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb")) < 60 << 20
+
+
+@only_root
+def test_a_follower_that_is_cut_off_in_a_snapshot_on_a_small_volume(make_cluster, proxies, tag):
+    cluster = make_cluster(settings={**SHORT_LOG, "data-map-bytes": "16GiB"}, start=False)
+    proxies.attach(cluster)
+    with small_volumes(cluster):
+        expect_room_while_a_follower_is_gone(cluster, proxies, tag, "cut")
 
 
 def test_a_directory_of_a_running_node_is_not_recovered(make_cluster, tmp_path):
