@@ -240,6 +240,10 @@ def test_tags(shared, ctl, tag):
     assert ctl("tags", "get", tag, code=4).err.count("unknown_tag") == 1
     assert ctl("tags", "delete", tag, code=4).out == ""
     assert "leafctl tags put" in ctl("next", tag, code=4).err
+    hidden = ctl("tags", "put", f"{tag}\u202e", code=76)
+    assert f"U+202E at character {len(tag) + 1}" in hidden.err and "\u202e" not in hidden.err
+    odd = ctl("tags", "put", f"{tag}\u0301")
+    assert re.search(r"^warning +the name looks like another one: U\+0301", odd.out, re.M), odd
 
 
 def test_tags_are_listed_in_pages(make_cluster, tmp_path, tag):
