@@ -59,6 +59,29 @@ static void test_unseen_at_its_bounds(void **state)
     assert_false(looks_unseen(0x10ffff));
 }
 
+/* Each code is found in a text if and only if it is unseen. */
+static void test_hidden_knows_every_code(void **state)
+{
+    char why[LOOKS_WHY_BYTES];
+
+    (void)state;
+    for (uint32_t code = 0; code <= 0x10ffff; code++) {
+        char text[] = "a....b";
+        size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+        static const uint8_t leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+        for (size_t i = 0; i < len; i++) {
+            uint32_t bits = code >> (6 * (len - 1 - i));
+
+            text[1 + i] = (char)(i > 0 ? 0x80 | (bits & 0x3f) : leads[len] | bits);
+        }
+        if (code < 0xd800 || code > 0xdfff) {
+            assert_int_equal(looks_hidden(text, sizeof text - 1, why), looks_unseen(code));
+            assert_true(!looks_unseen(code) || strstr(why, " at character 2 is ") != NULL);
+        }
+    }
+}
+
 static void test_like_another(void **state)
 {
     (void)state;
@@ -86,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hidden_is_named_with_its_place),
         cmocka_unit_test(test_unseen_at_its_bounds),
+        cmocka_unit_test(test_hidden_knows_every_code),
         cmocka_unit_test(test_like_another),
     };
 
