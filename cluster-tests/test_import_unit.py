@@ -248,10 +248,12 @@ PART = '{"type":"table","name":"%s","database":"leaf","data":[%s]}'
     f'{{"leaf_alloc": [{ROW}]}}',
     f'{{"select * from `leaf`.LEAF_ALLOC;": [{ROW}]}}',
     f'{{"hasData":true,"rows":[{ROW}],"warnings":[],"warningsCount":0}}',
+    f'{{"RECORDS":[{ROW}]}}',
+    f'{{"table":"leaf_alloc","rows":[{ROW}]}}',
     json.dumps(json.loads(ROW), indent=4),
 ])
 def test_json_forms(text):
-    """An array, objects one behind the other, and what phpMyAdmin, DBeaver and mysqlsh wrap."""
+    """An array, objects one behind the other, and what tools put around them (json.h)."""
     for form in None, "json":
         assert read(text, form)[:2] == ("json", {"订单": (9007199254740993, 100, "d\n")})
 
@@ -320,6 +322,7 @@ def test_json_rows_that_are_wrong(data, why):
     ('[{"type":"view","name":"leaf_alloc","data":[]}]', "no table with a name and data"),
     (f'{{"leaf_alloc_old":[{ROW}]}}', 'rows of "leaf_alloc_old", not of leaf_alloc: --table'),
     (f'{{"my-leaf_alloc":[{ROW}]}}', 'rows of "my-leaf_alloc"'),
+    (f'{{"table":"old","rows":[{ROW}]}}', 'rows of "old", not of leaf_alloc'),
 ])
 def test_json_that_makes_no_sense(data, why):
     assert why in refused(data)

@@ -204,10 +204,25 @@ static int take_part(struct json_reading *reading, json_t *object, const char *t
     return 0;
 }
 
+/* The table or query that rows are of, as far as it is said; NULL: it is not. */
+static const char *rows_of(json_t *object, const char *list)
+{
+    static const char *const plain[] = {"rows", "data", "RECORDS"}; /* mysqlsh, ..., Navicat */
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (strcmp(list, plain[i]) == 0) {
+            return json_string_value(json_object_get(object, "table")); /* HeidiSQL */
+        }
+    }
+    return list;
+}
+
 static int take_object(struct json_reading *reading, json_t *object)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
     const char *list = json_is_array(json_object_get(object, "rows")) ? "rows" : only_array(object);
+    const char *of = list != NULL ? rows_of(object, list) : NULL;
+    char shown[SHOWN_BYTES];
 
     if (has_column(reading->source, object)) {
         take_row(reading, object, 0);
@@ -216,19 +231,17 @@ static int take_object(struct json_reading *reading, json_t *object)
     if (type != NULL) {
         return take_part(reading, object, type);
     }
-    if (list == NULL) {
-        take_row(reading, object, 0); /* which lacks what is needed */
-        return 0;
-    }
-    if (strcmp(list, "rows") != 0 && !names_table(list, reading->table)) {
-        char shown[SHOWN_BYTES];
-
+    if (of != NULL && !names_table(of, reading->table)) {
         buf_printf(reading->why, "line %u: rows of %s, not of %s: --table says another name",
-                   (unsigned)reading->line, text_show(list, strlen(list), shown, sizeof shown),
+                   (unsigned)reading->line, text_show(of, strlen(of), shown, sizeof shown),
                    reading->table);
         return ERR_INVALID;
     }
-    take_list(reading, json_object_get(object, list));
+    if (list != NULL) {
+        take_list(reading, json_object_get(object, list));
+    } else {
+        take_row(reading, object, 0); /* which lacks what is needed */
+    }
     return 0;
 }
 

@@ -5,6 +5,8 @@
  *   phpMyAdmin    [{"type":"header",...},{"type":"table","name":"leaf_alloc","data":[{...}]}]
  *   DBeaver       {"leaf_alloc":[{...}]}, also by the text of a query
  *   mysqlsh       {"rows":[{...}],...}
+ *   Navicat       {"RECORDS":[{...}]}
+ *   HeidiSQL      {"table":"leaf_alloc","rows":[{...}]}
  *
  * Failure modes: a row that cannot be understood is an error of its own, and the others are read
  * on; ERR_INVALID with *why where the file is no JSON, is cut off, or has no such rows. Numbers are
