@@ -176,8 +176,9 @@ struct store_space {
     uint64_t used_bytes; /* 0 for memory */
     uint64_t room_bytes; /* what could be written now */
     uint64_t disk_free_bytes;
-    uint64_t disk_bytes; /* of the file system */
-    bool low;            /* less than LIMIT_STORE_LOW_*: refuse new proposals */
+    uint64_t disk_bytes;  /* of the file system */
+    uint64_t views_ended; /* since it was opened, to have room */
+    bool low;             /* less than LIMIT_STORE_LOW_*: refuse new proposals */
 };
 
 struct store;

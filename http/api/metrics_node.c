@@ -243,6 +243,9 @@ static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
 
     if (disk->map_bytes > 0) {
         expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+        expose_family(to, "leafd_views_ended_total", METRIC_COUNTER,
+                      "Backups and snapshots that were ended so that changes had room.");
+        expose_sample(to, "", disk->views_ended);
     }
 }
 

@@ -139,6 +139,7 @@ static void look_disk(const struct figures *figures, struct id_disk_figures *now
         .used_bytes = seen.space.used_bytes,
         .disk_bytes = seen.space.disk_bytes,
         .disk_free_bytes = seen.space.disk_free_bytes,
+        .views_ended = seen.space.views_ended,
         .commit = seen.commit,
         .flush = seen.flush,
     };

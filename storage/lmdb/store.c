@@ -61,6 +61,7 @@ struct store_lmdb {
     struct store_meta now;   /* as of the last commit */
     struct lmdb_views views; /* the youngest first */
     unsigned view_count;
+    uint64_t views_ended; /* for room */
 };
 
 static const struct store_ops lmdb_ops;
@@ -336,11 +337,13 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
         oldest = oldest_view(lmdb);
         lmdb_env_space(&lmdb->env, lmdb->dir.path, oldest != NULL ? oldest->floor_bytes : 0,
                        ret_space);
+        ret_space->views_ended = lmdb->views_ended;
         if (oldest == NULL || (ret_space->room_bytes >= oldest->floor_bytes &&
                                (!ret_space->low || oldest->began_low))) {
             return;
         }
         end_view(oldest);
+        lmdb->views_ended++;
     }
 }
 
@@ -363,6 +366,7 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
      * pages that a view keeps. One that the disk had no room for never is. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
         end_view(oldest);
+        lmdb->views_ended++;
         err = commit_whole(lmdb, list, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);

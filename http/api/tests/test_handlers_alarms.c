@@ -345,7 +345,10 @@ static const struct id_figures gathered = {
                  .levels = {1, 3},
                  .version = "1\"\n}"},
                 {.id = 2, .voter = true}},
-    .disk = {.map_bytes = 1 << 30, .used_bytes = 5, .commit = {.counts = {0, 2}, .sum_us = 31}},
+    .disk = {.map_bytes = 1 << 30,
+             .used_bytes = 5,
+             .views_ended = 7,
+             .commit = {.counts = {0, 2}, .sum_us = 31}},
     .busiest_count = 2,
     .busiest = {{.name = "a\"b\\c", .name_len = 5, .per_s = 2.5, .left = 1000},
                 {.name = "slow", .name_len = 4, .per_s = 0.001, .left = INT64_MAX}},
@@ -369,6 +372,7 @@ static void test_what_the_node_gathered(void **state)
     assert_true(value_of(f, "leafd_member_clock_off_seconds{member=\"1\"}") == -0.005);
     assert_int_equal(VALUE("leafd_member_info{member=\"1\",version=\"1\\\"\\n}\"}"), 1);
     assert_int_equal(VALUE("leafd_map_used_bytes"), 5);
+    assert_int_equal(VALUE("leafd_views_ended_total"), 7);
     assert_int_equal(VALUE("leafd_commit_duration_seconds_bucket{le=\"0.00002\"}"), 2);
     assert_true(value_of(f, "leafd_commit_duration_seconds_sum") == 0.000031);
     assert_true(value_of(f, "leafd_busiest_tag_ids_per_second{tag=\"a\\\"b\\\\c\"}") == 2.5);

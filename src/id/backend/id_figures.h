@@ -54,6 +54,7 @@ struct id_disk_figures {
     uint64_t used_bytes; /* of it */
     uint64_t disk_bytes; /* of the file system */
     uint64_t disk_free_bytes;
+    uint64_t views_ended;         /* backups and snapshots, to have room, since the start */
     struct histogram_view commit; /* from the first operation of a commit until all is durable */
     struct histogram_view flush;  /* of this, writing and syncing */
 };

@@ -262,6 +262,14 @@ static uint64_t room(struct fixture *fixture)
     return space.room_bytes;
 }
 
+static uint64_t views_ended(struct fixture *fixture)
+{
+    struct store_space space;
+
+    fixture->store->ops->space(fixture->store, &space);
+    return space.views_ended;
+}
+
 /* Each look: the oldest view ends once half of the room of its begin is gone, and not before; what
  * it kept is used again, and the file grows no more. */
 static void test_room_ends_the_oldest_view_first(void **state)
@@ -287,6 +295,7 @@ static void test_room_ends_the_oldest_view_first(void **state)
         assert_false(atomic_load(&second->ended));
     }
     assert_true(fixture->store->file_bytes - file_bytes <= at_first / 2 + 64 * PAGE_BYTES);
+    assert_int_equal(views_ended(fixture), 1);
     assert_int_equal(read_view(fixture, first), ERR_DISK_FULL);
     assert_int_equal(read_view(fixture, second), 0);
     for (unsigned i = 0; i < 100000 && !atomic_load(&second->ended); i++) {
@@ -301,6 +310,8 @@ static void test_room_ends_the_oldest_view_first(void **state)
     assert_int_equal(fixture->store->file_bytes, file_bytes);
     fixture->store->ops->snapshot_close(fixture->store, first);
     fixture->store->ops->snapshot_close(fixture->store, second);
+    fixture->store->ops->snapshot_close(fixture->store, open_view(fixture)); /* by itself */
+    assert_int_equal(views_ended(fixture), 2);
     gen_release(&gen);
 }
 
@@ -328,6 +339,7 @@ static void test_room_is_made_for_a_commit(void **state)
         churn(fixture, &gen);
     }
     (void)room(fixture);
+    assert_int_equal(views_ended(fixture), LIMIT_STORE_SNAPSHOTS);
     for (unsigned i = 0; i < LIMIT_STORE_SNAPSHOTS; i++) {
         fixture->store->ops->snapshot_close(fixture->store, views[i]);
     }
