@@ -177,6 +177,7 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
         counts.snapshots = figures.snapshots_received;
         facts.map_bytes = figures.disk.map_bytes;
         facts.map_used_bytes = figures.disk.used_bytes;
+        facts.worker_names_shared = figures.worker_names_shared;
     }
     process_look(&process);
     count_requests(api, &facts);

@@ -268,6 +268,15 @@ static bool clock_off(const struct alarm_facts *facts, char *text)
     return off_ms > CLOCK_OFF_MS || off_ms < -CLOCK_OFF_MS;
 }
 
+static bool worker_names_shared(const struct alarm_facts *facts, char *text)
+{
+    uint64_t names = facts->worker_names_shared;
+
+    SAY(text, "%llu name%s %s several worker ids: as many processes are running, or were lately",
+        ull(names), names == 1 ? "" : "s", names == 1 ? "holds" : "hold");
+    return names > 0;
+}
+
 static bool layout_ends(const struct alarm_facts *facts, char *text)
 {
     bool is_named = facts->layout_name != NULL && facts->layout_name[0] != '\0';
@@ -323,6 +332,10 @@ static const struct {
     [ALARM_CLOCK_OFF] = {"LeafdClockOff", "warning",
                          "See whether its time service runs: chronyc tracking, timedatectl.",
                          clock_off, 10000, NULL},
+    [ALARM_WORKER_NAMES_SHARED] = {"LeafdWorkerNamesShared", "warning",
+                                   "Give each process a name of its own, if you meant one process "
+                                   "(docs/snowflake.md); GET /api/workers shows the names.",
+                                   worker_names_shared, 120000, NULL},
     [ALARM_LAYOUT_ENDS] = {"LeafdSnowflakeLayoutEnds", "warning",
                            "Plan a layout with more bits of time, or a later epoch "
                            "(docs/snowflake.md).",

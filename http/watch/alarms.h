@@ -31,6 +31,7 @@ enum alarm_name {
     ALARM_PEER_IMPLAUSIBLE,
     ALARM_SNOWFLAKE_REFUSED,
     ALARM_CLOCK_OFF,
+    ALARM_WORKER_NAMES_SHARED,
     ALARM_LAYOUT_ENDS,
     ALARM_VERSIONS_DIFFER,
     ALARM_MAP_FILLS,
@@ -59,6 +60,7 @@ struct alarm_facts {
     int64_t certificate_until_s; /* wall time; 0: there is none */
     uint64_t map_bytes;          /* what the database may take; 0: not known */
     uint64_t map_used_bytes;
+    uint64_t worker_names_shared; /* names under which several worker ids are held */
 };
 
 struct alarm {

@@ -293,6 +293,24 @@ static void test_map(void **state)
     ends(world, ALARM_MAP_FILLS);
 }
 
+static void test_worker_names(void **state)
+{
+    struct world *world = *state;
+
+    look_for(world, 1000);
+    assert_false(world->alarms.items[ALARM_WORKER_NAMES_SHARED].begun);
+    world->facts.worker_names_shared = 1;
+    holds(world, ALARM_WORKER_NAMES_SHARED, 120,
+          "1 name holds several worker ids: as many processes are running, or were lately");
+    world->facts.worker_names_shared = 2;
+    look_for(world, 1);
+    assert_string_equal(
+        text_of(world, ALARM_WORKER_NAMES_SHARED),
+        "2 names hold several worker ids: as many processes are running, or were lately");
+    world->facts.worker_names_shared = 0;
+    ends(world, ALARM_WORKER_NAMES_SHARED);
+}
+
 /* 14 days before its end, and at it; a new one ends the alarm. */
 static void test_certificate(void **state)
 {
@@ -349,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_snowflake, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lag_and_level, setup, teardown),
         cmocka_unit_test_setup_teardown(test_map, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_worker_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_certificate, setup, teardown),
         cmocka_unit_test_setup_teardown(test_json, setup, teardown),
     };
