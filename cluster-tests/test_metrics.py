@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import leafctl
 from client import once
 from ports import take_port
 from wait import wait_until
@@ -101,6 +102,60 @@ def test_promtool_and_the_files_for_prometheus(make_cluster, tag, promtool, tmp_
     monitoring.check_expressions(report, FILES, str(tmp_path))
     monitoring.check_dashboard(FILES, os.path.join(ROOT, "docs"))
     assert monitoring.check_metrics(FILES, scrape(cluster)) > 30
+
+
+MODES = {"trend": {"step": 1000}, "small": {"step": 1, "max_step": 30},
+         "strict": {"mode": "strict"}, "mono": {"mode": "monotonic"},
+         "shaped": {"shape": "A-{id:12}"},
+         "dated": {"mode": "strict", "shape": "INV-{year}-{id:9}"}}
+TAKEN_AT_ONCE = 20
+
+
+def rates(cluster, tag):
+    """What nodes hand out a second, by mode: the sums of what each node says."""
+    page = cluster.nodes[0].get_json(f"/api/cluster/segments?prefix={tag}.")
+    assert all(node["answered"] for node in page["nodes"]), page
+    return {mode: sum(segment["rate_per_s"] for node in page["nodes"]
+                      for segment in node["segments"] if segment["tag"] == f"{tag}.{mode}")
+            for mode in MODES}
+
+
+def metered(cluster, tag):
+    """The same, by the metrics."""
+    found = [metrics(node) for node in cluster.nodes]
+    return {mode: sum(of.get(f'leafd_busiest_tag_ids_per_second{{tag="{tag}.{mode}"}}', 0)
+                      for of in found) for mode in MODES}
+
+
+@pytest.mark.bound(180)
+def test_one_rate_of_every_mode(shared, tag, tmp_path):
+    """As many as were taken, of every mode, wherever one looks; and it falls to 0, also where no
+    segment comes any more."""
+    for mode, fields in MODES.items():
+        shared.create_tag(f"{tag}.{mode}", **fields)
+    times = []
+    begun = time.monotonic()
+    while time.monotonic() < begun + 20:
+        for node in shared.nodes:
+            for mode in MODES:
+                answer = node.get(f"/api/segment/get/{tag}.{mode}?count={TAKEN_AT_ONCE}")
+                assert answer.status == 200, answer
+        times.append(time.monotonic())
+        time.sleep(0.1)  # the pace, of which the rate is measured
+    seen, by_metrics = rates(shared, tag), metered(shared, tag)
+    top = leafctl.of(shared, tmp_path)("top", f"{tag}.", "--json").json
+    now = time.monotonic()
+    taken = sum(at > now - 10 for at in times) * len(shared.nodes) * TAKEN_AT_ONCE / 10
+    for mode in MODES:
+        assert taken / 2 < seen[mode] < taken * 2, (mode, taken, seen)
+        assert seen[mode] / 2 < by_metrics[mode] < seen[mode] * 2, (mode, seen, by_metrics)
+    listed = {row["tag"]: row for row in top["tags"]}
+    for mode in MODES:
+        row = listed[f"{tag}.{mode}"]
+        assert seen[mode] / 2 < row["rate_per_s"] < seen[mode] * 2, (row, seen)
+        assert (row["lasts_s"] is None) == (mode in ("strict", "mono", "dated")), row
+    wait_until(lambda: not any(rates(shared, tag).values()), 90, "nobody asks")
+    assert sum(metered(shared, tag).values()) < len(MODES) * len(shared.nodes)
 
 
 def test_both_formats_say_the_same(shared):

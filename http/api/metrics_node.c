@@ -291,8 +291,8 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
     static const char *const names[] = {"leafd_busiest_tag_ids_per_second",
                                         "leafd_busiest_tag_exhaustion_seconds"};
     static const char *const helps[] = {
-        "Ids of a tag that all nodes were granted, of the fastest tags.",
-        "Time until its ids end, below its max or 2^63, at this rate."};
+        "Ids of a tag that this node hands out, of its fastest tags.",
+        "Time until its ids end, below its max or 2^63, as all nodes use them."};
 
     for (unsigned k = 0; k < COUNT_OF(names); k++) {
         expose_family(to, names[k], METRIC_GAUGE, helps[k]);
@@ -303,8 +303,7 @@ static void put_busiest(struct exposition *to, const struct id_figures *now,
             if (identity == NULL || identity_may_use(identity, tag->name, tag->name_len)) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
                 buf_put(&labels, "", 1);
-                expose_real(to, (const char *)labels.data,
-                            k == 0 ? tag->per_s : (double)tag->left / tag->per_s);
+                expose_real(to, (const char *)labels.data, k == 0 ? tag->per_s : tag->ends_s);
             }
         }
     }

@@ -265,9 +265,10 @@ const leftIn = (segment) => segment.slots.reduce((sum, slot) =>
   sum + (slot.size > 0 ? Number(BigInt(slot.end) - BigInt(slot.next_id)) : 0), 0);
 const leftOf = (name) => segmentsOf(name).reduce((sum, s) => sum + leftIn(s), 0);
 const leftBelow = (tag) => BigInt(tag.max || MAX_ID) - BigInt(tag.max_id);
-// Until the first node has used up what it holds.
+// Until the first node has used up what it holds; of strict and monotonic tags none holds any.
 function memoryLasts(name) {
-  const busy = segmentsOf(name).filter((segment) => segment.rate_per_s > 0);
+  const busy = segmentsOf(name).filter((segment) => segment.rate_per_s > 0 &&
+    segment.state !== "strict" && segment.state !== "monotonic");
   return busy.length ? lasting(Math.min(...busy.map((s) => leftIn(s) / s.rate_per_s))) : "–";
 }
 const counterLasts = (tag) => rateOf(tag.tag) > 0

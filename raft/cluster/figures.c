@@ -8,43 +8,18 @@
 
 #include "src/base/assert.h"
 
-void figures_init(struct figures *figures, const struct figures_sources *of, uint64_t seed)
+#define RATE_MIN_PER_S (1.0 / 3600) /* slower tags are not among the busiest */
+
+void figures_init(struct figures *figures, const struct figures_sources *of)
 {
     memset(figures, 0, sizeof *figures);
     figures->of = *of;
-    busiest_init(&figures->busiest, seed, ground_now_ms(of->on));
     ASSERT(pthread_mutex_init(&figures->box.mutex, NULL) == 0);
 }
 
 void figures_free(struct figures *figures)
 {
     ASSERT(pthread_mutex_destroy(&figures->box.mutex) == 0);
-}
-
-void figures_tag_changes(struct figures *figures, const struct tag_row *row)
-{
-    figures->name = row->name;
-    figures->generation = row->generation;
-    figures->max_id = row->max_id;
-}
-
-/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation),
- * nor is what a new period or key passes over. */
-void figures_tag_changed(struct figures *figures, const struct tag_row *row)
-{
-    bool is_same = figures->name == row->name && figures->generation == row->generation;
-    uint64_t grown = is_same && row->max_id > figures->max_id ? row->max_id - figures->max_id : 0;
-    struct shape shape;
-
-    figures->name = NULL;
-    if (grown > 0 && row->shape_len > 0 &&
-        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
-        grown = shape_grown(&shape, figures->max_id, row->max_id);
-    }
-    if (grown > 0) {
-        busiest_note(&figures->busiest, row->name, row->name_len, grown,
-                     ground_now_ms(figures->of.on));
-    }
 }
 
 static void look_consensus(const struct figures *figures, struct id_figures *now)
@@ -176,25 +151,62 @@ static void look_members(const struct figures *figures, struct id_figures *now)
     }
 }
 
+/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation),
+ * nor is what a new period or key passes over. */
+static void look_growth(struct figures_growth *growth, const struct id_tag *tag,
+                        const struct tag_row *row, uint64_t now_ms)
+{
+    bool is_same = growth->tag == tag && growth->generation == row->generation;
+    uint64_t grown = is_same && row->max_id > growth->max_id ? row->max_id - growth->max_id : 0;
+    struct shape shape;
+
+    if (growth->tag != tag) {
+        *growth = (struct figures_growth){.tag = tag};
+    }
+    if (grown > 0 && row->shape_len > 0 &&
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
+        grown = shape_grown(&shape, growth->max_id, row->max_id);
+    }
+    if (meter_note(&growth->ids, grown, FIGURES_GROWTH_HALF_MS, now_ms) || !is_same) {
+        growth->generation = row->generation;
+        growth->max_id = row->max_id;
+    }
+}
+
+static int faster_first(const void *a, const void *b)
+{
+    double left = ((const struct id_tag_figures *)a)->per_s;
+    double right = ((const struct id_tag_figures *)b)->per_s;
+
+    return (left < right) - (left > right);
+}
+
 static void look_busiest(struct figures *figures, struct id_figures *now)
 {
     const struct ground *on = figures->of.on;
-    struct busiest_tag tags[ID_BUSIEST_TAGS];
-    size_t count = busiest_look(&figures->busiest, ground_now_ms(on), tags, ID_BUSIEST_TAGS);
+    const struct usage *usage = allocator_usage(figures->of.allocator);
 
-    for (size_t i = 0; i < count; i++) {
-        const struct busiest_place *place = tags[i].place;
-        const struct tag_row *row = fsm_tag(on->fsm, place->name, place->name_len);
-        struct id_tag_figures *tag = &now->busiest[now->busiest_count];
+    _Static_assert(USAGE_BUSIEST == ID_BUSIEST_TAGS, "all of them are told");
+    for (size_t i = 0; i < usage->count; i++) {
+        const struct id_tag *tag = usage->busiest[i];
+        const struct tag_row *row = fsm_tag(on->fsm, tag->name, tag->name_len);
+        struct id_tag_figures *to = &now->busiest[now->busiest_count];
+        double per_s = (double)tag->refill.rate.per_s;
+        double by_all;
 
-        if (row != NULL && !row->deleted) {
-            memcpy(tag->name, place->name, sizeof tag->name);
-            tag->name_len = place->name_len;
-            tag->per_s = tags[i].per_s;
-            tag->left = dates_left(figures->of.dates, row, tag->per_s);
-            now->busiest_count++;
+        if (row == NULL || row->deleted || per_s < RATE_MIN_PER_S) {
+            continue;
         }
+        look_growth(&figures->growths[i], tag, row, ground_now_ms(on));
+        by_all = (double)figures->growths[i].ids.per_s;
+        by_all = by_all > per_s ? by_all : per_s;
+        memcpy(to->name, tag->name, tag->name_len);
+        to->name_len = tag->name_len;
+        to->per_s = per_s;
+        to->ends_s = (double)dates_left(figures->of.dates, row, by_all) / by_all;
+        now->busiest_count++;
     }
+    qsort(now->busiest, now->busiest_count, sizeof now->busiest[0], faster_first);
 }
 
 void figures_turn(struct figures *figures)

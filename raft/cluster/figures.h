@@ -10,7 +10,6 @@
 #define LEAFD_RAFT_CLUSTER_FIGURES_H
 
 #include "raft/cluster/backups.h"
-#include "raft/cluster/busiest.h"
 #include "raft/cluster/dates.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/requests.h"
@@ -18,6 +17,7 @@
 #include "src/id/backend/id_backend.h"
 
 #define FIGURES_MS 1000
+#define FIGURES_GROWTH_HALF_MS 60000 /* of the growth of a tag (meter.h): the last minutes count */
 
 /* What is looked at; filled in by the replica. */
 struct figures_sources {
@@ -31,22 +31,23 @@ struct figures_sources {
     struct disk *disk;
 };
 
+/* How fast max_id of one of the busiest tags rises: what all nodes take together. */
+struct figures_growth {
+    const struct id_tag *tag; /* whose it is; NULL: nobody's */
+    uint32_t generation;      /* as of the last look */
+    uint64_t max_id;
+    struct meter ids;
+};
+
 struct figures {
     struct figures_sources of;
-    struct busiest busiest;
-    const char *name; /* of the tag that is about to change, to be compared alone; NULL: none */
-    uint32_t generation;
-    uint64_t max_id;
-    uint64_t due_ms; /* 0: at once */
+    struct figures_growth growths[USAGE_BUSIEST]; /* by the places of usage.busiest */
+    uint64_t due_ms;                              /* 0: at once */
     struct id_figures_box box;
 };
 
-void figures_init(struct figures *figures, const struct figures_sources *of, uint64_t seed);
+void figures_init(struct figures *figures, const struct figures_sources *of);
 void figures_free(struct figures *figures);
-
-/* A tag is about to change, and has changed. */
-void figures_tag_changes(struct figures *figures, const struct tag_row *row);
-void figures_tag_changed(struct figures *figures, const struct tag_row *row);
 
 void figures_turn(struct figures *figures);
 

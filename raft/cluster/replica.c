@@ -79,7 +79,6 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     if (opened) {
         replica->owner->tag_opened(replica->owner, row);
     }
-    figures_tag_changed(&replica->figures, row);
     allocator_tag_changed(replica->allocator, row);
     announce_tag_changed(&replica->announce, row);
 }
@@ -90,7 +89,6 @@ static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *
 
     replica->recalled = row->recalling;
     growth_note(&replica->growth, row, ground_tags_ms(&replica->ground));
-    figures_tag_changes(&replica->figures, row);
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -128,7 +126,12 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 
 static void on_strict_answer(void *data, struct id_request *request, int status)
 {
-    answers_put(data, request, status);
+    struct replica *replica = data;
+
+    if (status == 0) {
+        allocator_answered(replica->allocator, request);
+    }
+    answers_put(&replica->answers, request, status);
 }
 
 /* --- the tags served lately, on the disk: fetched after a restart --- */
@@ -220,7 +223,7 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
                                        &replica->timers, &replica->proposer);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
     replica->strict = strict_new(config->strict_keys, replica->ground.clock, &replica->timers,
-                                 &replica->proposer, on_strict_answer, &replica->answers);
+                                 &replica->proposer, on_strict_answer, replica);
     dates_init(&replica->dates, &replica->ground);
     strict_dates(replica->strict, dates_period, &replica->dates);
     strict_keys(replica->strict, has_keys, replica->allocator);
@@ -343,7 +346,7 @@ static void start_figures(struct replica *replica, struct disk *disk)
                                        .dates = &replica->dates,
                                        .disk = disk};
 
-    figures_init(&replica->figures, &of, replica->config.driver.seed);
+    figures_init(&replica->figures, &of);
 }
 
 static void follow_members(struct replica *replica)

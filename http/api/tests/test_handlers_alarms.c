@@ -350,8 +350,8 @@ static const struct id_figures gathered = {
              .views_ended = 7,
              .commit = {.counts = {0, 2}, .sum_us = 31}},
     .busiest_count = 2,
-    .busiest = {{.name = "a\"b\\c", .name_len = 5, .per_s = 2.5, .left = 1000},
-                {.name = "slow", .name_len = 4, .per_s = 0.001, .left = INT64_MAX}},
+    .busiest = {{.name = "a\"b\\c", .name_len = 5, .per_s = 2.5, .ends_s = 400},
+                {.name = "slow", .name_len = 4, .per_s = 0.001, .ends_s = 1e18}},
 };
 
 /* What the raft loop gathered, with texts from elsewhere that are hostile. */

@@ -61,6 +61,7 @@ static uint64_t left_of(const json_t *segment)
 static void add_segment(struct rates *rates, const json_t *segment)
 {
     const char *tag = field_text(segment, "tag");
+    const char *state = field_text(segment, "state");
     int64_t per_s = field_number(segment, "rate_per_s", 0);
     int64_t step = field_number(segment, "step", 0);
     uint64_t left = left_of(segment);
@@ -73,10 +74,12 @@ static void add_segment(struct rates *rates, const json_t *segment)
     rate->nodes++;
     rate->left += left;
     rate->step = step > 0 && (uint64_t)step > rate->step ? (uint64_t)step : rate->step;
-    if (per_s > 0) {
+    rate->per_s += per_s > 0 ? (uint64_t)per_s : 0;
+    /* Nodes hold no ids of tags in the modes without segments. */
+    if (per_s > 0 &&
+        (state == NULL || (strcmp(state, "strict") != 0 && strcmp(state, "monotonic") != 0))) {
         double lasts_s = (double)left / (double)per_s;
 
-        rate->per_s += (uint64_t)per_s;
         rate->lasts_s = rate->lasts_s < 0 || lasts_s < rate->lasts_s ? lasts_s : rate->lasts_s;
     }
 }

@@ -48,6 +48,7 @@ struct allocator {
     struct id_proposer *proposer;
     struct id_waker *waker;
     struct prefetch *prefetch; /* NULL: nobody hears of segments */
+    struct usage usage;
     struct tag_queue ready;
     struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
     struct timer next_turn;   /* wakes the loop */
@@ -74,6 +75,7 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->proposer = proposer;
     STAILQ_INIT(&allocator->ready);
     STAILQ_INIT(&allocator->delayed);
+    usage_init(&allocator->usage, table, clock, timers);
     return allocator;
 }
 
@@ -84,6 +86,7 @@ void allocator_free(struct allocator *allocator)
     }
     ASSERT(allocator->batch_count == 0 && allocator->returning == 0);
     timer_cancel(allocator->timers, &allocator->next_turn);
+    usage_free(&allocator->usage);
     free(allocator);
 }
 
@@ -271,6 +274,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->end = result->first + result->size;
     tag_room(tag, refill->end);
     refill->retry_at_ms = 0;
+    usage_add(&allocator->usage, tag, result->size);
     segment_publish(&tag->buffer, result->first, result->size);
     allocator->counts.granted += result->size;
     YIELD("published a segment");
@@ -283,6 +287,14 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     tag_end(allocator, tag);
 }
 
+static void tag_burn(struct allocator *allocator, struct id_tag *tag)
+{
+    uint64_t burnt = segment_burn(&tag->buffer);
+
+    allocator->counts.burnt[ID_BURN_GENERATION] += burnt;
+    usage_burnt(tag, burnt);
+}
+
 /* The tag has (at least) this generation: burn what is held of an older one. */
 static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation)
 {
@@ -290,7 +302,7 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     if (generation == tag->refill.generation) {
         return;
     }
-    allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    tag_burn(allocator, tag);
     allocator->counts.held -= tag->refill.loads > 0;
     refill_reset(&tag->refill, generation);
 }
@@ -328,7 +340,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
                                                            : ID_TAG_STRICT;
 
         atomic_store_explicit(&tag->state, state, memory_order_release);
-        allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+        tag_burn(allocator, tag);
     } else {
         tag_steps(tag, result->step, result->max_step);
         atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
@@ -465,7 +477,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
     if (after != ID_TAG_ACTIVE && after != ID_TAG_EXHAUSTED) {
-        allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+        tag_burn(allocator, tag);
     }
     tag_generation(allocator, tag, row->generation);
     tag->bound = tag_bound(row);
@@ -566,11 +578,34 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
         info->step = refill->size;
         info->refill_in_flight = refill->in_flight;
         info->last_refill_ago_ms = refill->loads > 0 ? now_ms - refill->last_load_ms : UINT64_MAX;
-        info->rate_per_s = refill->rate_per_s;
+        usage_look(&allocator->usage, tag);
+        info->rate_per_s = (uint64_t)(refill->rate.per_s + 0.5F);
         tag = id_table_next(allocator->table, prefix, prefix_len, tag->name, tag->name_len);
     }
     page.more = tag != NULL;
     *ret_page = page;
+}
+
+void allocator_answered(struct allocator *allocator, const struct id_request *request)
+{
+    struct strict_result result;
+    struct strict_item item;
+    struct id_tag *tag;
+    size_t count = 0;
+
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    tag = id_table_find(allocator->table, item.name, item.name_len);
+    if (tag != NULL &&
+        results_decode(RESULT_STRICT, request->reply.data, request->reply.len, &result, 1,
+                       &count) == 0 &&
+        !result.replayed) {
+        usage_add(&allocator->usage, tag, item.count);
+    }
+}
+
+const struct usage *allocator_usage(const struct allocator *allocator)
+{
+    return &allocator->usage;
 }
 
 const struct allocator_counts *allocator_counts(const struct allocator *allocator)
@@ -691,6 +726,7 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     if (total == 0) {
         return;
     }
+    usage_burnt(tag, total);
     row = giving->row_of(giving->data, tag->name, tag->name_len);
     if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, top.first + top.count)) {
         struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,

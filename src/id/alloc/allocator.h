@@ -41,6 +41,7 @@
 #include "src/base/clock.h"
 #include "src/base/histogram.h"
 #include "src/id/alloc/prefetch.h"
+#include "src/id/alloc/usage.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
@@ -94,6 +95,12 @@ int allocator_take_marks(struct allocator *allocator, const void *command, size_
  * how a tag that was made again is found before this node has applied it. NULL when the table is
  * full. */
 struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row);
+
+/* A request of kind ID_REQUEST_STRICT was answered with these ids, now: its tag is in use. */
+void allocator_answered(struct allocator *allocator, const struct id_request *request);
+
+/* How fast this node hands out which tags. */
+const struct usage *allocator_usage(const struct allocator *allocator);
 
 /* Fill a page for GET /api/node/segments. limit 1..LIMIT_TAGS_PER_PAGE. */
 void allocator_segments(struct allocator *allocator, const char *prefix, size_t prefix_len,

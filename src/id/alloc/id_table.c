@@ -274,6 +274,12 @@ size_t id_table_count(const struct id_table *table)
     return table->count;
 }
 
+struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag)
+{
+    return tag != NULL ? RB_NEXT(id_tags, &table->by_name, (struct id_tag *)tag)
+                       : RB_MIN(id_tags, &table->by_name);
+}
+
 /* The first entry whose name is >= name, or > name. */
 static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond)
 {

@@ -41,6 +41,7 @@ struct id_tag {
     _Atomic uint32_t max_step;      /* largest segment; 0 until known */
     _Atomic bool refill_wanted;     /* set by the claimer that asks, cleared when a refill lands */
     uint16_t name_len;              /* fixed at insertion, as the name */
+    uint32_t unseen;                /* the raft loop's: ids left at its last look, and come since */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
     struct id_tag *want_next;       /* want_list.h */
@@ -68,7 +69,7 @@ struct id_segment_info {
     uint32_t step;                     /* last segment's size; 0 when none came yet */
     bool refill_in_flight;
     uint64_t last_refill_ago_ms; /* UINT64_MAX: never */
-    uint64_t rate_per_s;
+    uint64_t rate_per_s;         /* ids that it handed out, of late (usage.h) */
 };
 
 struct id_segments_page {
@@ -120,6 +121,10 @@ bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row);
 bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count);
 
 size_t id_table_count(const struct id_table *table);
+
+/* The next entry in byte order of names, the first one behind NULL; NULL: there is none. Owner
+ * only. */
+struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag);
 
 /* The first entry in byte order of names that is > after (or >= prefix when after is empty) and
  * begins with prefix; NULL at the end. Owner only. */

@@ -47,7 +47,7 @@ uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cove
 {
     uint64_t most = refill->max_step > 0 ? refill->max_step : LIMIT_TAG_STEP;
     uint64_t size = leaf_size(refill, now_ms);
-    uint64_t cover = product(refill->rate_per_s, cover_ms) / 1000;
+    uint64_t cover = product(refill->pace_per_s, cover_ms) / 1000;
 
     if (size < cover) {
         size = cover;
@@ -69,17 +69,19 @@ void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64
     if (refill->loads > 0) {
         uint64_t used = refill->unused > left ? refill->unused - left : 0;
         uint64_t passed_ms = passed_since(refill, now_ms);
-        uint64_t window_ms = passed_ms > REFILL_RATE_WINDOW_MS ? passed_ms : REFILL_RATE_WINDOW_MS;
-        uint64_t rate = product(used, 1000) / window_ms;
+        uint64_t window_ms = passed_ms > REFILL_PACE_WINDOW_MS ? passed_ms : REFILL_PACE_WINDOW_MS;
+        uint64_t pace = product(used, 1000) / window_ms;
 
-        if (rate < refill->rate_per_s && passed_ms < REFILL_SEGMENT_DURATION_MS) {
-            rate = rate / 2 + refill->rate_per_s / 2;
+        if (pace < refill->pace_per_s && passed_ms < REFILL_SEGMENT_DURATION_MS) {
+            pace = pace / 2 + refill->pace_per_s / 2;
         }
-        refill->rate_per_s = rate;
+        refill->pace_per_s = pace;
     }
-    refill->loads += refill->loads < UINT32_MAX;
+    if (refill->loads < UINT8_MAX) {
+        refill->loads++;
+    }
     refill->size = size;
-    refill->unused = left + size;
+    refill->unused = (uint32_t)(left + size);
     refill->last_load_ms = now_ms;
 }
 
@@ -91,7 +93,7 @@ void refill_reset(struct refill *refill, uint32_t generation)
     refill->last_load_ms = 0;
     refill->unused = 0;
     refill->end = 0;
-    refill->rate_per_s = 0;
+    refill->pace_per_s = 0;
 }
 
 HOT bool refill_due(uint32_t used, uint32_t size, uint32_t percent)

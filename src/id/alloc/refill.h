@@ -5,9 +5,9 @@
  *  1. Leaf's rule (SegmentIDGenImpl): the first two are the tag's step; from the third on, the time
  * d since the previous load decides: d < 15 min doubles unless that passes max_step, 15 <= d < 30
  *     min keeps, d >= 30 min halves unless that falls below step.
- *  2. At least rate * cover_ms, where rate is the measured consumption (ids a second, from how fast
- *     the last segment was used up), so that a buffer outlasts a failover at once and not after
- * many doublings.
+ *  2. At least pace * cover_ms, where pace is how fast the last segment was used up (ids a second),
+ *     so that a buffer outlasts a failover at once and not after many doublings. It is no rate for
+ *     people (usage.h): it rises at once, and keeps between two segments.
  *  3. At least the demand of parked requests.
  *  4. At most max_step, at least step.
  *
@@ -19,8 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/base/meter.h"
+
 #define REFILL_SEGMENT_DURATION_MS (15 * 60 * 1000) /* Leaf's SEGMENT_DURATION */
-#define REFILL_RATE_WINDOW_MS 100    /* a rate is measured over no less: a moment says little */
+#define REFILL_PACE_WINDOW_MS 100    /* a pace is measured over no less: a moment says little */
 #define REFILL_DEFAULT_PERCENT 10    /* Leaf asks when 10 % of the current segment is used */
 #define REFILL_DEFAULT_COVER_MS 5000 /* longer than an election with default timeouts */
 
@@ -28,15 +30,16 @@ struct refill {
     uint32_t step;         /* the tag's own step, as last seen; 0: unknown */
     uint32_t max_step;     /* as last seen; 0: unknown */
     uint32_t size;         /* size of the last segment received; 0: none yet */
-    uint32_t loads;        /* segments received */
     uint32_t generation;   /* the tag's generation the slots belong to */
+    uint32_t unused;       /* ids that were unused just after it arrived, itself included */
+    struct meter rate;     /* ids that this node hands out: usage.h's */
+    uint8_t loads;         /* segments received, up to UINT8_MAX */
     bool in_flight;        /* at most one request a tag */
     bool queued;           /* in one of the allocator's queues */
     uint64_t request_id;   /* of the request in flight; a late reply with another one is burnt */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */
-    uint64_t unused;       /* ids that were unused just after it arrived, itself included */
     uint64_t end;          /* exclusive end of the newest range published of this generation */
-    uint64_t rate_per_s;   /* measured consumption; 0: unknown */
+    uint64_t pace_per_s;   /* how fast segments were used up, for sizes alone; 0: unknown */
     uint64_t retry_at_ms;  /* not before this after a failure */
 };
 
@@ -47,7 +50,7 @@ uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cove
                      uint64_t demand);
 
 /* Note a segment of `size` ids arrived at now_ms; `left` ids of older segments were still unused.
- * Measures the rate: up at once, down by halves unless the tag was idle for SEGMENT_DURATION. */
+ * Measures the pace: up at once, down by halves unless the tag was idle for SEGMENT_DURATION. */
 void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64_t left);
 
 /* The slots now belong to another generation and are empty: forget what was learnt of the older

@@ -40,12 +40,12 @@ struct id_member_figures {
     char version[ID_VERSION_BYTES]; /* "" until it registered */
 };
 
-/* One of the tags that grow fastest, by what all nodes take. */
+/* One of the tags of which this node hands out most. */
 struct id_tag_figures {
     char name[LIMIT_TAG_NAME_BYTES + 1];
     uint16_t name_len;
-    double per_s;  /* ids, over the last minute or so */
-    uint64_t left; /* ids that its max_id may still rise by */
+    double per_s;  /* ids, by this node, of late */
+    double ends_s; /* until its ids end, at the rate at which all nodes use them */
 };
 
 /* The data directory and its file, as the writer saw them last; zeros: not known. */

@@ -374,7 +374,8 @@ static void test_rates(void **state)
     static const char page[] =
         "{\"segments\":[{\"tag\":\"a\",\"rate_per_s\":10,\"step\":5,\"slots\":[{\"next_id\":\"1\","
         "\"end\":\"51\"},{\"next_id\":null,\"end\":null}]},{\"tag\":\"b\",\"rate_per_s\":30,"
-        "\"slots\":[]},{\"tag\":\"idle\",\"slots\":[{\"next_id\":\"1\",\"end\":\"9\"}]},{},7]}";
+        "\"slots\":[]},{\"tag\":\"idle\",\"slots\":[{\"next_id\":\"1\",\"end\":\"9\"}]},{},7,"
+        "{\"tag\":\"strict\",\"state\":\"strict\",\"rate_per_s\":1,\"slots\":[]}]}";
     json_t *json = load(page);
     struct rates rates;
 
@@ -383,14 +384,16 @@ static void test_rates(void **state)
     rates_add(&rates, json);
     rates_add(&rates, json);
     rates_sort(&rates);
-    assert_int_equal(rates.count, 3);
+    assert_int_equal(rates.count, 4);
     assert_string_equal(rates.list[0].tag, "b");
     assert_int_equal(rates.list[0].per_s, 60);
     assert_true(rates.list[0].lasts_s == 0);
     assert_int_equal(rates.list[1].left, 100);
     assert_true(rates.list[1].lasts_s == 5); /* on each node */
-    assert_string_equal(rates.list[2].tag, "idle");
-    assert_true(rates.list[2].lasts_s < 0 && rates.list[2].nodes == 2);
+    assert_string_equal(rates.list[2].tag, "strict");
+    assert_true(rates.list[2].lasts_s < 0 && rates.list[2].per_s == 2);
+    assert_string_equal(rates.list[3].tag, "idle");
+    assert_true(rates.list[3].lasts_s < 0 && rates.list[3].nodes == 2);
     rates_free(&rates);
     json_decref(json);
 }

@@ -140,62 +140,62 @@ static void test_unknown_step_leaves_it_to_the_cluster(void **state)
 }
 
 /* A burst on a tag with step 10: after three loads its buffer covers five seconds. */
-static void test_rate_reacts_at_once(void **state)
+static void test_pace_reacts_at_once(void **state)
 {
     struct refill refill = tag_of(10, 1000000);
 
     (void)state;
     refill_loaded(&refill, 1000, 10, 0);
-    assert_int_equal(refill.rate_per_s, 0);
+    assert_int_equal(refill.pace_per_s, 0);
     refill_loaded(&refill, 1002, 10, 0); /* 10 ids in 2 ms, taken as in 100 ms */
-    assert_int_equal(refill.rate_per_s, 100);
+    assert_int_equal(refill.pace_per_s, 100);
     assert_int_equal(refill_size(&refill, 1002, COVER_MS, 0), 500);
     refill_loaded(&refill, 1004, 500, 0);
     refill_loaded(&refill, 1104, 500, 0); /* the 500 in 100 ms */
-    assert_int_equal(refill.rate_per_s, 5000);
+    assert_int_equal(refill.pace_per_s, 5000);
     assert_int_equal(refill_size(&refill, 1104, COVER_MS, 0), 25000);
     assert_int_equal(refill_size(&refill, 1104, 200, 0), 1000);
     assert_int_equal(refill_size(&refill, 1104, 0, 0), 1000); /* Leaf's rule alone */
 }
 
-static void test_rate_counts_only_what_was_used(void **state)
+static void test_pace_counts_only_what_was_used(void **state)
 {
     struct refill refill = tag_of(1000, 1000000);
 
     (void)state;
     refill_loaded(&refill, 0, 1000, 0);
     refill_loaded(&refill, 1000, 1000, 900); /* preloaded after 10 % */
-    assert_int_equal(refill.rate_per_s, 100);
+    assert_int_equal(refill.pace_per_s, 100);
     refill_loaded(&refill, 2000, 1000, 1900 - 100);
-    assert_int_equal(refill.rate_per_s, 100);
+    assert_int_equal(refill.pace_per_s, 100);
     refill_loaded(&refill, 3000, 1000, 5000); /* more left than there was: nothing used */
-    assert_int_equal(refill.rate_per_s, 50);
+    assert_int_equal(refill.pace_per_s, 50);
 }
 
-static void test_rate_falls_by_halves_and_after_idling_at_once(void **state)
+static void test_pace_falls_by_halves_and_after_idling_at_once(void **state)
 {
     struct refill refill = tag_of(1000, 1000000);
 
     (void)state;
     refill_loaded(&refill, 0, 1000, 0);
     refill_loaded(&refill, 100, 1000, 0);
-    assert_int_equal(refill.rate_per_s, 10000);
+    assert_int_equal(refill.pace_per_s, 10000);
     refill_loaded(&refill, 1100, 1000, 0); /* now 1000 a second */
-    assert_int_equal(refill.rate_per_s, 5500);
+    assert_int_equal(refill.pace_per_s, 5500);
     refill_loaded(&refill, 1100 + 20 * MINUTE_MS, 1000, 0);
-    assert_int_equal(refill.rate_per_s, 0); /* 1000 in 20 minutes */
+    assert_int_equal(refill.pace_per_s, 0); /* 1000 in 20 minutes */
 }
 
-static void test_rate_at_one_moment(void **state)
+static void test_pace_at_one_moment(void **state)
 {
     struct refill refill = tag_of(1000, 1000000);
 
     (void)state;
     refill_loaded(&refill, 5, 1000, 0);
     refill_loaded(&refill, 5, 1000, 0); /* no time passed: taken as 100 ms */
-    assert_int_equal(refill.rate_per_s, 10000);
+    assert_int_equal(refill.pace_per_s, 10000);
     refill_loaded(&refill, 4, 1000, 0); /* a clock that stands or falls does no harm */
-    assert_int_equal(refill.rate_per_s, 10000);
+    assert_int_equal(refill.pace_per_s, 10000);
     assert_int_equal(refill_size(&refill, 3, COVER_MS, 0), 50000);
 }
 
@@ -210,7 +210,7 @@ static void test_reset_begins_anew(void **state)
     refill_reset(&refill, 4);
     assert_int_equal(refill.generation, 4);
     assert_int_equal(refill.loads, 0);
-    assert_int_equal(refill.rate_per_s, 0);
+    assert_int_equal(refill.pace_per_s, 0);
     assert_true(refill.end == 0);
     assert_int_equal(refill.step, 10);
     assert_int_equal(refill_size(&refill, 2, COVER_MS, 0), 10);
@@ -265,10 +265,10 @@ int main(void)
         cmocka_unit_test(test_size_asks_again_for_the_same),
         cmocka_unit_test(test_demand_raises_the_first_segment_too),
         cmocka_unit_test(test_unknown_step_leaves_it_to_the_cluster),
-        cmocka_unit_test(test_rate_reacts_at_once),
-        cmocka_unit_test(test_rate_counts_only_what_was_used),
-        cmocka_unit_test(test_rate_falls_by_halves_and_after_idling_at_once),
-        cmocka_unit_test(test_rate_at_one_moment),
+        cmocka_unit_test(test_pace_reacts_at_once),
+        cmocka_unit_test(test_pace_counts_only_what_was_used),
+        cmocka_unit_test(test_pace_falls_by_halves_and_after_idling_at_once),
+        cmocka_unit_test(test_pace_at_one_moment),
         cmocka_unit_test(test_reset_begins_anew),
         cmocka_unit_test(test_size_stays_in_bounds),
         cmocka_unit_test(test_due_at_the_threshold),
