@@ -32,7 +32,6 @@ STAILQ_HEAD(tag_queue, id_tag);
 struct batch {
     struct id_request request;
     struct allocator *allocator;
-    uint64_t id;
     uint64_t began_us;
     struct timer abandon;
     bool abandoned;
@@ -54,7 +53,6 @@ struct allocator {
     struct timer next_turn;   /* wakes the loop */
     size_t batch_count;       /* of grants */
     size_t abandoned_count;
-    uint64_t last_batch_id;
     struct allocator_counts counts;
     bool has_rekeyable; /* a tag of the table has a shape with {key} */
     bool stopped;       /* segments were given back: none is asked for or published any more */
@@ -168,9 +166,8 @@ static void on_abandon(struct timer *timer, uint64_t now_ms)
     for (size_t i = 0; i < batch->count; i++) {
         struct refill *refill = &batch->tags[i]->refill;
 
-        ASSERT(refill->in_flight && refill->request_id == batch->id);
+        ASSERT(refill->in_flight);
         refill->in_flight = false;
-        refill->request_id = 0;
         tag_queue(allocator, batch->tags[i], now_ms);
     }
     allocator->counts.in_flight -= batch->count;
@@ -374,13 +371,11 @@ static void batch_done_cb(struct id_request *request)
         struct id_tag *tag = batch->tags[i];
 
         if (batch->abandoned) { /* late: another request may be under way */
-            ASSERT(tag->refill.request_id != batch->id);
             allocator->counts.burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
             continue;
         }
-        ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
+        ASSERT(tag->refill.in_flight);
         tag->refill.in_flight = false;
-        tag->refill.request_id = 0;
         if (err == 0) {
             tag_result(allocator, tag, &results[i], now_ms);
         } else {
@@ -403,7 +398,6 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     struct buf *payload = &batch->request.payload;
 
     batch->allocator = allocator;
-    batch->id = ++allocator->last_batch_id;
     batch->began_us = clock_now_us(allocator->clock);
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.deadline_ms = now_ms + config->request_ms;
@@ -422,7 +416,6 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
                                 atomic_load_explicit(&tag->demand, memory_order_relaxed));
         command_item_put(payload, COMMAND_GRANT, &item);
         tag->refill.in_flight = true;
-        tag->refill.request_id = batch->id;
         batch->tags[batch->count++] = tag;
     }
     command_items_end(payload);

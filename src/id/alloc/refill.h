@@ -36,7 +36,6 @@ struct refill {
     uint8_t loads;         /* segments received, up to UINT8_MAX */
     bool in_flight;        /* at most one request a tag */
     bool queued;           /* in one of the allocator's queues */
-    uint64_t request_id;   /* of the request in flight; a late reply with another one is burnt */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */
     uint64_t end;          /* exclusive end of the newest range published of this generation */
     uint64_t pace_per_s;   /* how fast segments were used up, for sizes alone; 0: unknown */

@@ -47,12 +47,12 @@ HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct 
 /* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
 static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
 {
-    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_acquire);
+    return atomic_load_explicit(&buffer->size[generation & 1], memory_order_acquire);
 }
 
 static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
 {
-    return atomic_load_explicit(&buffer->slot[generation & 1].first, memory_order_relaxed);
+    return atomic_load_explicit(&buffer->first[generation & 1], memory_order_relaxed);
 }
 
 /* Acquire: who sees a generation published sees its slot filled. */
@@ -157,9 +157,8 @@ bool segment_can_publish(const struct segment_buffer *buffer)
 static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
                       struct segment_slot_view *ret_slot)
 {
-    const struct segment_slot *slot = &buffer->slot[generation & 1];
-    uint32_t size = atomic_load_explicit(&slot->size, memory_order_acquire);
-    uint64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
+    uint32_t size = slot_size(buffer, generation);
+    uint64_t first = atomic_load_explicit(&buffer->first[generation & 1], memory_order_acquire);
 
     *ret_slot = (struct segment_slot_view){0};
     if (used < size) {
@@ -170,15 +169,14 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
 void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size)
 {
     uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;
-    struct segment_slot *slot = &buffer->slot[generation & 1];
 
     ASSERT(size > 0);
     ASSERT(first <= UINT64_MAX - size);
     ASSERT(segment_can_publish(buffer));
     /* The acquire load of `word` just above keeps these stores behind it; release is for
      * segment_inspect(), see slot_view(). */
-    atomic_store_explicit(&slot->first, first, memory_order_release);
-    atomic_store_explicit(&slot->size, size, memory_order_release);
+    atomic_store_explicit(&buffer->first[generation & 1], first, memory_order_release);
+    atomic_store_explicit(&buffer->size[generation & 1], size, memory_order_release);
     atomic_store_explicit(&buffer->ready, generation, memory_order_release);
 }
 

@@ -2,7 +2,7 @@
  * segment.h - the double buffer of a tag: two slots of granted ids, claimed without a lock.
  *
  * The happy path: a claim of n ids is one compare-and-swap on `word` = generation:32 | used:32. The
- * current slot is slot[generation & 1]. The raft loop fills the other slot and publishes it by
+ * current slot is generation & 1. The raft loop fills the other slot and publishes it by
  * setting `ready` to generation + 1; a claim that finds the current slot used up moves the word to
  * the next generation.
  *
@@ -28,16 +28,12 @@
 #include "src/base/err.h"
 #include "src/id/codec/id_range.h"
 
-struct segment_slot {
-    _Atomic uint64_t first; /* first id of the range */
-    _Atomic uint32_t size;  /* ids in the range */
-};
-
 /* All zeros: nothing to claim, ready for the first publish. */
 struct segment_buffer {
-    _Atomic uint64_t word;  /* generation:32 | used:32 of the current slot */
-    _Atomic uint32_t ready; /* newest generation that was published */
-    struct segment_slot slot[2];
+    _Atomic uint64_t word;     /* generation:32 | used:32 of the current slot */
+    _Atomic uint64_t first[2]; /* of each slot: first id of the range */
+    _Atomic uint32_t size[2];  /* ids in the range */
+    _Atomic uint32_t ready;    /* newest generation that was published */
 };
 
 /* What a claim learnt beside its ids, for the refill decision. */
