@@ -1,7 +1,7 @@
-"""A member that lies, over a real link: it knows the secret, proves an id, and says what it likes.
+"""A member of a test, over a real link: it knows the secret, proves an id, and says what it likes.
 
 The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h, all of
-it inside TLS (peer_tls.py). And a term that lies on disk already: the record of it in a data file,
+it inside TLS (peer_tls.py). And a term that is on disk already: the record of it in a data file,
 written anew with its checksum.
 """
 
@@ -14,9 +14,7 @@ from peer_tls import PeerTls, read_secret
 PROTOCOL = 4
 HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
 FRAME_RAFT = 16
-APPEND_ENTRIES = 1
 REQUEST_VOTE = 3
-COMMAND, BARRIER, CHANGE = 1, 2, 3  # kinds of entries
 REJECT_IMPLAUSIBLE = 10
 
 
@@ -98,14 +96,6 @@ def statement(life=0, term=0, index=0):
 def vote_request(candidate, term, last_index, last_term):
     """48 bytes, as they were injected."""
     head = struct.pack("<BBQQQQBB", REQUEST_VOTE, 2, term, candidate, last_index, last_term, 1, 0)
-    return head
-
-
-def append_entries(term, prev, prev_term, commit, entries):
-    """As a leader of the term; entries: (kind, bytes), of that term."""
-    head = struct.pack("<BBQQQQI", APPEND_ENTRIES, 0, term, prev, prev_term, commit, len(entries))
-    for kind, data in entries:
-        head += struct.pack("<QBI", term, kind, len(data)) + data
     return head
 
 

@@ -209,7 +209,7 @@ def test_3_rows_of_nodes(attacked):
     assert all(row["state"] == "held" for row in after if row["kind"] == "node")
 
 
-# --- 4, 5, 15: the wire between nodes (4: test_lies.py has a member that lies) ---
+# --- 4, 5, 15: the wire between nodes (4: test_lies.py has terms that cannot be) ---
 
 
 def wire_of(cluster, proxies):

@@ -10,6 +10,8 @@
 #include "src/base/hash.h"
 #include "src/base/log.h"
 
+#define HAND_OVER_MS 1000
+
 /* --- a view --- */
 
 static void on_read(struct store_op *op)
@@ -182,12 +184,15 @@ static void lender_turn(struct compare *compare)
     lender->asked = 0;
 }
 
-/* Does the asker's state differ from this node's, as it says? */
-static bool is_other(const struct compare *compare, const struct wire_compare *ask)
+/* How the asker's state is beside this node's, as it says. */
+static enum wire_compared_kind judge(const struct compare *compare, const struct wire_compare *ask)
 {
     uint64_t digest;
 
-    return fsm_digest_at(compare->on->fsm, ask->index, &digest) && digest != ask->digest;
+    if (!fsm_digest_at(compare->on->fsm, ask->index, &digest)) {
+        return WIRE_COMPARED_NOT;
+    }
+    return digest == ask->digest ? WIRE_COMPARED_SAME : WIRE_COMPARED_OTHER;
 }
 
 static void lend(struct compare *compare, uint64_t to, const struct wire_compare *ask)
@@ -196,8 +201,9 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
     uint64_t now_ms = ground_now_ms(compare->on);
 
     if (lender->peer != 0 || !is_closed(&lender->rows) || now_ms < lender->quiet_until_ms ||
-        driver_member(compare->on->driver, to) == NULL || !is_other(compare, ask) ||
-        compare->on->driver->applier.installing || driver_disk_is_low(compare->on->driver)) {
+        driver_member(compare->on->driver, to) == NULL ||
+        judge(compare, ask) != WIRE_COMPARED_OTHER || compare->on->driver->applier.installing ||
+        driver_disk_is_low(compare->on->driver)) {
         refuse(compare, to, ask->number);
         return;
     }
@@ -210,6 +216,183 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
     open_view(&lender->rows);
 }
 
+/* --- who is wrong --- */
+
+static bool has_node(const struct compare_nodes *nodes, uint64_t id)
+{
+    for (unsigned i = 0; i < nodes->count; i++) {
+        if (nodes->ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_node(struct compare_nodes *nodes, uint64_t id)
+{
+    if (!has_node(nodes, id) && nodes->count < LIMIT_NODES) { /* else: some are members no more */
+        nodes->ids[nodes->count++] = id;
+    }
+}
+
+/* By the configuration that is applied: one that is not committed may be a wrong leader's. */
+static void voters_of(const struct compare *compare, struct configuration *ret_voters)
+{
+    struct configuration applied;
+
+    applier_configured(&compare->on->driver->applier, &applied);
+    ret_voters->count = 0;
+    MEMBER_FOREACH (member, &applied) {
+        if (member->role == ROLE_VOTER) {
+            configuration_add(ret_voters, member->id, member->address, ROLE_VOTER);
+        }
+    }
+}
+
+static unsigned count_among(const struct compare_nodes *nodes, const struct configuration *voters)
+{
+    unsigned count = 0;
+
+    MEMBER_FOREACH (member, voters) {
+        count += has_node(nodes, member->id);
+    }
+    return count;
+}
+
+static void ask_states(struct compare *compare)
+{
+    struct compare_asker *asker = &compare->asker;
+    const struct wire_compare question = {asker->number, WIRE_COMPARE_STATE, asker->index,
+                                          asker->digest};
+    struct configuration voters;
+
+    voters_of(compare, &voters);
+    MEMBER_FOREACH (member, &voters) {
+        if (member->id != compare->on->node_id) {
+            (void)ground_send_compare(compare->on, member->id, FRAME_COMPARE, &question);
+        }
+    }
+}
+
+static void on_again(struct timer *timer, uint64_t now_ms)
+{
+    struct compare *compare = CONTAINER(timer, struct compare, asker.again);
+
+    timer_arm(compare->on->timers, timer, now_ms + COMPARE_AGAIN_MS);
+    ask_states(compare);
+}
+
+void compare_diverged(struct compare *compare, uint64_t said_by, const char *why)
+{
+    struct compare_asker *asker = &compare->asker;
+
+    ASSERT(asker->state == COMPARE_NONE && compare->on->driver->halted);
+    asker->state = COMPARE_DECIDING;
+    asker->said_by = said_by;
+    asker->index = driver_applied(compare->on->driver)->index;
+    asker->digest = fsm_digest(compare->on->fsm);
+    asker->number++;
+    asker->same.count = 0;
+    asker->other.count = 0;
+    asker->until_ms = ground_now_ms(compare->on) + LIMIT_DIVERGED_MS;
+    snprintf(asker->why, sizeof asker->why, "%s", why);
+    log_warn("raft", "this node's state may be wrong: the others are asked for theirs",
+             "peer=%llu index=%llu", ull(said_by), ull(asker->index));
+    ask_states(compare);
+    ground_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
+}
+
+static void is_right(struct compare *compare)
+{
+    struct compare_asker *asker = &compare->asker;
+
+    timer_cancel(compare->on->timers, &asker->again);
+    asker->state = COMPARE_NONE;
+    log_line(LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
+             "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index),
+             asker->why);
+    driver_resume(compare->on->driver);
+}
+
+/* A leader hands over before rows are compared: meanwhile nothing is served. */
+static void is_wrong(struct compare *compare, const char *why)
+{
+    struct compare_asker *asker = &compare->asker;
+    char text[COMPARE_WHY_BYTES + 100];
+
+    timer_cancel(compare->on->timers, &asker->again);
+    log_warn("raft", "this node's state is another than the cluster's", "index=%llu why=\"%s\"",
+             ull(asker->index), why);
+    if (asker->other.count > 0) {
+        asker->state = COMPARE_HANDING_OVER;
+        asker->until_ms = ground_now_ms(compare->on) + HAND_OVER_MS;
+        return;
+    }
+    asker->state = COMPARE_NONE;
+    snprintf(text, sizeof text, "%s (%s)", asker->why, why);
+    driver_end_diverged(compare->on->driver, text);
+}
+
+static void decide(struct compare *compare)
+{
+    struct compare_asker *asker = &compare->asker;
+    struct configuration voters;
+    unsigned majority;
+    unsigned same;
+    unsigned silent;
+    unsigned self;
+
+    voters_of(compare, &voters);
+    majority = voters.count / 2 + 1;
+    self = configuration_find(&voters, compare->on->node_id) != NULL;
+    same = count_among(&asker->same, &voters);
+    silent = voters.count - self - same - count_among(&asker->other, &voters);
+    if (same > 0 && same + self >= majority) {
+        is_right(compare);
+    } else if (silent == 0 || same + silent + self < majority) {
+        is_wrong(compare, "no majority has this node's state");
+    } else if (ground_now_ms(compare->on) >= asker->until_ms) {
+        is_wrong(compare, "too few members answered in time to tell who is right");
+    }
+}
+
+/* A node asks that has another state than this one. If most voters do, it is this one that differs:
+ * it asks, too, and will hear so. */
+static void hear_other(struct compare *compare, uint64_t from, uint64_t index)
+{
+    struct driver *driver = compare->on->driver;
+    struct configuration voters;
+    char why[160];
+
+    if (index < compare->asked_index || driver->halted || driver->applier.installing) {
+        return;
+    }
+    if (index > compare->asked_index) {
+        compare->asked_index = index;
+        compare->asked_by.count = 0;
+    }
+    add_node(&compare->asked_by, from);
+    voters_of(compare, &voters);
+    if (count_among(&compare->asked_by, &voters) > voters.count / 2) {
+        snprintf(why, sizeof why, "most members have another state than this node at entry %llu",
+                 ull(index));
+        driver_halt(driver);
+        compare_diverged(compare, from, why);
+    }
+}
+
+static void answer_state(struct compare *compare, uint64_t to, const struct wire_compare *ask)
+{
+    enum wire_compared_kind kind = judge(compare, ask);
+
+    answer(compare, to, &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
+    if (kind == WIRE_COMPARED_OTHER) {
+        hear_other(compare, to, ask->index);
+    }
+}
+
+/* --- questions --- */
+
 bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct compare_lender *lender = &compare->lender;
@@ -217,6 +400,13 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
 
     if (wire_compare_decode(payload, len, &ask) != 0) {
         return false;
+    }
+    if (compare->on->driver->failed) {
+        return true;
+    }
+    if (ask.kind == WIRE_COMPARE_STATE) {
+        answer_state(compare, from, &ask);
+        return true;
     }
     if (ask.kind == WIRE_COMPARE_OPEN) {
         lend(compare, from, &ask);
@@ -253,18 +443,27 @@ static void forget_asker(struct compare *compare)
     struct compare_asker *asker = &compare->asker;
 
     timer_cancel(compare->on->timers, &asker->due);
+    timer_cancel(compare->on->timers, &asker->again);
     asker->state = COMPARE_NONE;
     drop_view(&asker->rows);
     buf_free(&asker->last);
     buf_free(&asker->mine);
 }
 
+/* text names the row that differs; or why none is named. */
 static void finish(struct compare *compare, bool differs, const char *text)
 {
-    ASSERT(compare->asker.state != COMPARE_NONE);
+    const struct compare_asker *asker = &compare->asker;
+    char whole[COMPARE_WHY_BYTES + COMPARE_TEXT_BYTES];
+
+    ASSERT(asker->state >= COMPARE_OPENING);
     ask(compare, WIRE_COMPARE_CLOSE);
     forget_asker(compare);
-    compare->owner->compared(compare->owner, differs, text);
+    log_line(LOG_LEVEL_ERROR, "raft",
+             differs ? "the state differs from the cluster's" : "no row that differs was found",
+             "index=%llu peer=%llu row=\"%s\"", ull(asker->index), ull(asker->peer), text);
+    snprintf(whole, sizeof whole, "%s; %s", asker->why, text);
+    driver_end_diverged(compare->on->driver, whole);
 }
 
 static void give_up(struct compare *compare, const char *why)
@@ -475,7 +674,18 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
     if (wire_compared_decode(payload, len, &compared) != 0) {
         return false;
     }
-    if (asker->state == COMPARE_NONE || asker->peer != from || asker->number != compared.number) {
+    if (asker->state == COMPARE_NONE || asker->number != compared.number) {
+        return true;
+    }
+    if (asker->state == COMPARE_DECIDING) {
+        if (compared.kind == WIRE_COMPARED_SAME && !has_node(&asker->other, from)) {
+            add_node(&asker->same, from);
+        } else if (compared.kind == WIRE_COMPARED_OTHER && !has_node(&asker->same, from)) {
+            add_node(&asker->other, from);
+        }
+        return true;
+    }
+    if (asker->state < COMPARE_OPENING || asker->peer != from) {
         return true;
     }
     if (compared.kind == WIRE_COMPARED_NOT) {
@@ -518,33 +728,50 @@ static void asker_turn(struct compare *compare)
     }
 }
 
-/* --- for the owner --- */
-
-void compare_begin(struct compare *compare, uint64_t peer, uint64_t index, uint64_t digest)
+/* Compare with one of those that have another state. */
+static void open_peer(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
 
-    ASSERT(asker->state == COMPARE_NONE && compare->on->driver->doubted);
+    for (unsigned i = 0; i < asker->other.count; i++) {
+        if (i == 0 || !ground_reaches(compare->on, asker->peer)) {
+            asker->peer = asker->other.ids[i];
+        }
+    }
     asker->state = COMPARE_OPENING;
-    asker->peer = peer;
     asker->number++;
     asker->has_part = false;
     ground_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
-    (void)ground_send_compare(
-        compare->on, peer, FRAME_COMPARE,
-        &(struct wire_compare){
-            .number = asker->number, .kind = WIRE_COMPARE_OPEN, .index = index, .digest = digest});
+    (void)ground_send_compare(compare->on, asker->peer, FRAME_COMPARE,
+                              &(struct wire_compare){.number = asker->number,
+                                                     .kind = WIRE_COMPARE_OPEN,
+                                                     .index = asker->index,
+                                                     .digest = asker->digest});
 }
+
+/* --- for the replica --- */
 
 void compare_turn(struct compare *compare)
 {
+    struct compare_asker *asker = &compare->asker;
+
+    if (compare->on->driver->failed) {
+        return;
+    }
+    if (asker->state == COMPARE_DECIDING) {
+        decide(compare);
+    }
+    if (asker->state == COMPARE_HANDING_OVER && (driver_transfer(compare->on->driver, 0) ||
+                                                 ground_now_ms(compare->on) >= asker->until_ms)) {
+        open_peer(compare);
+    }
     lender_turn(compare);
     asker_turn(compare);
 }
 
-void compare_drop(struct compare *compare)
+void compare_installed(struct compare *compare)
 {
-    if (compare->asker.state != COMPARE_NONE) {
+    if (compare->asker.state >= COMPARE_OPENING) {
         ask(compare, WIRE_COMPARE_CLOSE);
     }
     forget_asker(compare);
@@ -557,6 +784,7 @@ void compare_stop(struct compare *compare)
     compare->stopped = true;
     timer_cancel(compare->on->timers, &compare->lender.due);
     timer_cancel(compare->on->timers, &compare->asker.due);
+    timer_cancel(compare->on->timers, &compare->asker.again);
     compare->asker.state = COMPARE_NONE;
     compare->lender.peer = 0;
     buf_free(&compare->asker.last);
@@ -572,12 +800,13 @@ void compare_stop(struct compare *compare)
 }
 
 void compare_init(struct compare *compare, const struct ground *on, struct disk *disk,
-                  struct compare_owner *owner, uint64_t first)
+                  uint64_t first)
 {
-    *compare = (struct compare){.on = on, .disk = disk, .owner = owner};
+    *compare = (struct compare){.on = on, .disk = disk};
     compare->asker.rows.compare = compare;
     compare->lender.rows.compare = compare;
     compare->asker.number = first >> 16; /* an answer of before a restart is none */
+    timer_init(&compare->asker.again, on_again);
     timer_init(&compare->asker.due, on_due);
     timer_init(&compare->lender.due, on_loan_due);
 }

@@ -1,19 +1,28 @@
 /*
- * compare.h - the first row in which this node's state differs from another node's, before this one
- * ends for it; and the other side, which lends a view of its rows.
+ * compare.h - states differ: is this node's the wrong one? If so, the first row that differs is
+ * named before the node ends. And the other side, which lends a view of its rows.
  *
- * Both sides hold a view of their rows at one index, which stays as it is whatever changes
- * meanwhile. The ranges of keys are the lender's: as many rows as it reads at once. For each it
- * says the last key and the sum of its rows' hashes; the asker adds up its own rows up to that key.
- * Of the first range whose sums differ it asks for the rows, and goes through both lists.
+ * A digest in the log that is another than here is the word of one node, whose own state may have
+ * gone wrong, by bad memory, say. So the driver is halted, and this node asks all voters for their
+ * states at the index that it has applied. An equal digest there stands for an equal log and state.
+ * With a majority of the voters, itself included, of its state it resumes. Else it ends: nobody can
+ * tell, and a wrong state could give ids twice. A node that is asked by more than half of the
+ * voters, all of another state, asks as well, and hears that it has gone wrong itself: so a leader
+ * ends whose own state is wrong, and not its followers.
  *
- * The happy path of the asker: compare_begin() -> OPEN -> the lender's index; the driver applies up
- * to there -> its own view -> PART by PART, until one differs -> ROWS -> owner->compared(text). Of
- * the lender: OPEN of a node whose digest at some index is not this one's -> rows to the disk, and
+ * To name the row, both sides hold a view of their rows at one index, which stays as it is whatever
+ * changes meanwhile. The ranges of keys are the lender's: as many rows as it reads at once. For
+ * each it says the last key and the sum of its rows' hashes; the asker adds up its own rows up to
+ * that key. Of the first range whose sums differ it asks for the rows, and goes through both lists.
+ *
+ * The happy path of the asker: compare_diverged() -> STATE to all, again every COMPARE_AGAIN_MS ->
+ * it is wrong; a leader hands over -> OPEN to one -> the lender's index; the driver applies up to
+ * there -> its own view -> PART by PART, until one differs -> ROWS -> driver_end_diverged(). Of the
+ * lender: OPEN of a node whose digest at some index is not this one's -> rows to the disk, and
  * a view of them -> an answer for each question -> CLOSE, or its time is over.
  *
  * Failure modes: no answer, a view that cannot be had, answers that make no sense, or
- * LIMIT_COMPARE_MS over: compared() says so. A lender lends one view at a time, for
+ * LIMIT_COMPARE_MS over: it ends without a row, and says so. A lender lends one view at a time, for
  * LIMIT_COMPARE_MS, and then none for LIMIT_COMPARE_PAUSE_MS, so that no peer keeps the store from
  * using free pages again; it reads one chunk for each question, and takes one at a time.
  *
@@ -25,11 +34,14 @@
 #include "raft/cluster/ground.h"
 
 #define COMPARE_TEXT_BYTES 640
+#define COMPARE_WHY_BYTES 400
+#define COMPARE_AGAIN_MS 50
 
-struct compare_owner {
-    /* It is over. differs: text names the row; else why none is named. */
-    void (*compared)(struct compare_owner *owner, bool differs, const char *text);
-} BY_NAME;
+/* Nodes, each of them once. */
+struct compare_nodes {
+    uint64_t ids[LIMIT_NODES];
+    unsigned count;
+};
 
 /* A fixed view of this node's rows, read in chunks. */
 struct compare_view {
@@ -47,15 +59,25 @@ struct compare_view {
 
 enum compare_state {
     COMPARE_NONE,
-    COMPARE_OPENING,  /* the lender is asked for a view */
-    COMPARE_APPLYING, /* this node's state goes there */
-    COMPARE_READING,  /* its rows are read */
-    COMPARE_ASKING    /* the lender is asked for a range, or its rows */
+    COMPARE_DECIDING,     /* the others are asked for their states */
+    COMPARE_HANDING_OVER, /* it is wrong: another one is to lead, */
+    COMPARE_OPENING,      /* the lender is asked for a view */
+    COMPARE_APPLYING,     /* this node's state goes there */
+    COMPARE_READING,      /* its rows are read */
+    COMPARE_ASKING        /* the lender is asked for a range, or its rows */
 };
 
 struct compare_asker {
     enum compare_state state;
-    uint64_t peer;
+    uint64_t said_by; /* whose digest is another than here */
+    uint64_t index;   /* of which the others are asked */
+    uint64_t digest;  /* of this node there */
+    struct compare_nodes same;
+    struct compare_nodes other;
+    struct timer again;
+    uint64_t until_ms;           /* of deciding, or handing over */
+    char why[COMPARE_WHY_BYTES]; /* it may be wrong */
+    uint64_t peer;               /* with whom rows are compared */
     uint64_t number;
     struct compare_view rows;
     size_t at;               /* within rows.chunk: what was counted of it */
@@ -81,17 +103,18 @@ struct compare_lender {
 struct compare {
     const struct ground *on;
     struct disk *disk;
-    struct compare_owner *owner;
     struct compare_asker asker;
     struct compare_lender lender;
+    uint64_t asked_index; /* the newest that nodes of another state asked about, */
+    struct compare_nodes asked_by;
     bool stopped;
 };
 
 void compare_init(struct compare *compare, const struct ground *on, struct disk *disk,
-                  struct compare_owner *owner, uint64_t first);
+                  uint64_t first);
 
-/* Compare with this member. The driver is in doubt of its state, whose digest at index is this. */
-void compare_begin(struct compare *compare, uint64_t peer, uint64_t index, uint64_t digest);
+/* driver_observer.diverged. */
+void compare_diverged(struct compare *compare, uint64_t said_by, const char *why);
 
 /* A FRAME_COMPARE or FRAME_COMPARED. False: malformed. */
 bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payload, size_t len);
@@ -100,8 +123,9 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
 
 void compare_turn(struct compare *compare);
 
-/* Give it up without a word; views are closed by the disk. */
-void compare_drop(struct compare *compare);
+/* A snapshot took the place of the state. */
+void compare_installed(struct compare *compare);
+
 void compare_stop(struct compare *compare);
 
 #endif

@@ -37,28 +37,15 @@ static void on_installed(struct driver_observer *observer, uint64_t index)
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     growth_reset(&replica->growth, ground_tags_ms(&replica->ground));
-    doubt_installed(&replica->doubt);
+    compare_installed(&replica->compare);
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
     replica->owner->installed(replica->owner, index);
 }
 
-static void on_doubted(struct driver_observer *observer, const struct driver_doubt *what)
+static void on_diverged(struct driver_observer *observer, uint64_t node_id, const char *text)
 {
-    doubt_about(&CONTAINER(observer, struct replica, observer)->doubt, what);
-}
-
-static void on_superseded(struct doubt_owner *owner, uint64_t incarnation)
-{
-    struct replica *replica = CONTAINER(owner, struct replica, doubt_owner);
-
-    replica->superseded = true;
-    replica->owner->superseded(replica->owner, incarnation);
-}
-
-static void on_not_superseded(struct doubt_owner *owner)
-{
-    CONTAINER(owner, struct replica, doubt_owner)->requests.superseded = 0;
+    compare_diverged(&CONTAINER(observer, struct replica, observer)->compare, node_id, text);
 }
 
 static void on_failed(struct driver_observer *observer, int err, const char *text)
@@ -301,9 +288,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
     standing_init(&replica->standing, on);
-    replica->doubt_owner =
-        (struct doubt_owner){.superseded = on_superseded, .not_superseded = on_not_superseded};
-    doubt_init(&replica->doubt, on, disk, &replica->doubt_owner, config->driver.seed);
+    compare_init(&replica->compare, on, disk, config->driver.seed);
 }
 
 static void start_differences(struct replica *replica)
@@ -408,7 +393,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->observer = (struct driver_observer){.applied = on_applied,
                                                  .role_changed = on_role_changed,
                                                  .installed = on_installed,
-                                                 .doubted = on_doubted,
+                                                 .diverged = on_diverged,
                                                  .failed = on_failed};
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
@@ -586,12 +571,10 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_BUFFERS:
         return buffers_receive(&replica->buffers, from, payload, len);
-    case FRAME_WITNESS:
-        return doubt_receive(&replica->doubt, from, payload, len);
     case FRAME_COMPARE:
-        return compare_receive(&replica->doubt.compare, from, payload, len);
+        return compare_receive(&replica->compare, from, payload, len);
     case FRAME_COMPARED:
-        return compare_receive_answer(&replica->doubt.compare, from, payload, len);
+        return compare_receive_answer(&replica->compare, from, payload, len);
     case FRAME_CLOCK:
         return clock_sync_receive(&replica->clock_sync, from, payload, len);
     default:
@@ -613,7 +596,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 /* --- turns --- */
 
 /* A later start of this node than this one, or one that it never had, that the log knows; 0: none.
- * No peer's word is needed for it. */
+ */
 static uint64_t superseded_by(const struct replica *replica)
 {
     uint64_t known = fsm_node_start(replica->fsm, replica->ground.node_id);
@@ -639,17 +622,19 @@ static void look_at_fate(struct replica *replica)
 /* What the owner has to hear about this node itself. */
 static void turn_fate(struct replica *replica)
 {
+    uint64_t later_start;
+
     look_at_fate(replica);
+    later_start =
+        replica->fate.later_start != 0 ? replica->fate.later_start : replica->requests.superseded;
     if (!replica->removed && replica->fate.removed) {
         replica->removed = true;
         membership_requests_removed(&replica->membership_requests);
         replica->owner->removed(replica->owner);
     }
-    if (!replica->superseded && replica->requests.superseded != 0) {
-        doubt_start(&replica->doubt, replica->requests.superseded);
-    }
-    if (!replica->superseded && replica->fate.later_start != 0) {
-        on_superseded(&replica->doubt_owner, replica->fate.later_start);
+    if (!replica->superseded && later_start != 0) {
+        replica->superseded = true;
+        replica->owner->superseded(replica->owner, later_start);
     }
 }
 
@@ -692,7 +677,7 @@ static void turn_parts(struct replica *replica)
 
     everywhere_turn(&replica->everywhere);
     backups_turn(&replica->backups);
-    doubt_turn(&replica->doubt);
+    compare_turn(&replica->compare);
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
@@ -836,7 +821,7 @@ void replica_stop(struct replica *replica)
     everywhere_stop(&replica->everywhere);
     buffers_stop(&replica->buffers);
     backups_stop(&replica->backups);
-    doubt_stop(&replica->doubt);
+    compare_stop(&replica->compare);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
 

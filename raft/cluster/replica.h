@@ -9,7 +9,7 @@
  *   membership_requests,
  *   backups
  *   membership, upgrade     changes of the members and of the level, on the leader
- *   doubt, compare          is this node wrong, or who says so? and which row differs
+ *   compare                 states differ: is it this node's that is wrong, and in which row
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, standing,     what the node tells the cluster by itself
  *   clock_sync, dates
@@ -33,7 +33,7 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/dates.h"
 #include "raft/cluster/differences.h"
-#include "raft/cluster/doubt.h"
+#include "raft/cluster/compare.h"
 #include "raft/cluster/buffers.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/figures.h"
@@ -119,8 +119,7 @@ struct replica {
     struct dates dates;
     struct growth growth;
     struct backups backups;
-    struct doubt doubt;
-    struct doubt_owner doubt_owner;
+    struct compare compare;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;

@@ -713,7 +713,7 @@ void serving_turn(struct serving *serving)
 
     serving->again = false;
     end_rounds(serving);
-    if (!driver->doubted) {
+    if (!driver->halted) {
         answer_confirmed(serving);
     }
     if (serves) {
@@ -722,7 +722,7 @@ void serving_turn(struct serving *serving)
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs nobody's word */
     }
-    if (!driver->doubted && !TAILQ_EMPTY(&serving->confirmed) &&
+    if (!driver->halted && !TAILQ_EMPTY(&serving->confirmed) &&
         TAILQ_FIRST(&serving->confirmed)->index <= driver_applied(driver)->index) {
         answer_confirmed(serving);
         serving->again = true; /* there may be something to append */

@@ -273,9 +273,6 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
             vote_floor_covers(&driver->vote_floor, driver_term(driver))) {
             consensus_campaign_later(driver->consensus, &update);
         }
-        if (event->type == RAFT_RECEIVE) {
-            plausible_rose(&driver->trust.plausible, driver_term(driver) - term);
-        }
         carry_out(driver, &update, stale);
     }
     driver->stepping = false;
@@ -631,7 +628,7 @@ static void step_message(struct driver *driver, struct raft_message *message)
         return;
     }
     if (message->type == RAFT_TIMEOUT_NOW &&
-        (begins_alone(driver) || driver->held || driver->doubted)) {
+        (begins_alone(driver) || driver->held || driver->halted)) {
         return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
     (void)step(driver, &event);
@@ -694,64 +691,49 @@ static void on_restored(void *data)
     driver->observer->failed(driver->observer, ERR_CONTRADICTED, driver->failed_text);
 }
 
-void driver_doubt_state(struct driver *driver, const struct driver_doubt *doubt)
+void driver_halt(struct driver *driver)
 {
-    if (driver->failed || driver->doubted) {
-        return;
-    }
-    driver->doubted = true;
+    ASSERT(!driver->failed && !driver->halted);
+    driver->halted = true;
     driver->apply_until = driver->applier.applied.index;
-    driver->observer->doubted(driver->observer, doubt);
-}
-
-void driver_believe(struct driver *driver, uint64_t index)
-{
-    driver->doubted = false;
-    driver->vouched = index > driver->vouched ? index : driver->vouched;
-}
-
-void driver_give_up(struct driver *driver, int err, const char *text)
-{
-    if (driver->failed || err != ERR_CONTRADICTED) {
-        fail(driver, err, text);
-        return;
-    }
-    /* It says so once it has forgotten what such peers said of themselves. */
-    snprintf(driver->failed_text, sizeof driver->failed_text, "%s", text);
-    driver->failed = true;
-    peer_memory_restore(&driver->peers, on_restored, driver);
 }
 
 void driver_apply_until(struct driver *driver, uint64_t index)
 {
-    ASSERT(driver->doubted && index >= driver->apply_until);
+    ASSERT(driver->halted && index >= driver->apply_until);
     driver->apply_until = index;
 }
 
+void driver_resume(struct driver *driver)
+{
+    driver->halted = false;
+}
+
+void driver_end_diverged(struct driver *driver, const char *text)
+{
+    fail(driver, ERR_DIVERGED, text);
+}
+
 /* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: nothing of
- * them may be taken; others are asked which of the two is wrong. */
+ * them was taken, and this node ends as the witness. It says so once it has forgotten what such
+ * peers said of themselves. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
     struct contradiction contradiction = {0};
-    char text[400];
 
     if (driver->applier.installing || message_term(message) < driver_term(driver) ||
         witness_agrees(&driver->witness, message, &contradiction)) {
         return true;
     }
-    if (contradiction.index <= driver->vouched) {
-        return trust_alarm(&driver->trust, from, "committed_entry", contradiction.index,
-                           driver->vouched);
-    }
-    snprintf(text, sizeof text,
+    snprintf(driver->failed_text, sizeof driver->failed_text,
              "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
-             "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
+             "here (term %llu): acknowledged changes were lost there. Nothing was "
              "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
              "docs/failure-model.md",
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
-    driver_doubt_state(driver,
-                       &(struct driver_doubt){ERR_CONTRADICTED, from, contradiction.index, text});
+    driver->failed = true;
+    peer_memory_restore(&driver->peers, on_restored, driver);
     return false;
 }
 
@@ -929,7 +911,7 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 }
 
 /* Nothing of it was written: the log and the state are as they were. */
-static void doubt_level(struct driver *driver, uint64_t from, uint64_t index)
+static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 {
     const struct level_range own = fsm_levels(driver->applier.fsm);
     struct node_info info = {.version = "of an unknown version"};
@@ -941,8 +923,7 @@ static void doubt_level(struct driver *driver, uint64_t from, uint64_t index)
              "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
              "changed",
              ull(from), info.version, ull(index), own.min, own.max);
-    driver->observer->doubted(driver->observer,
-                              &(struct driver_doubt){ERR_NEWER, from, index, text});
+    fail(driver, ERR_NEWER, text);
 }
 
 /* Is the snapshot that came in from the leader of this node's term? Nobody else ends this node. */
@@ -978,7 +959,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
         if (leads_now(driver, from)) {
-            doubt_level(driver, from, index);
+            fail_level(driver, from, index);
         }
     } else if (rv == ERR_STATE_FULL) {
         log_too_large(driver, from);
@@ -1165,7 +1146,7 @@ static void snapshot_written(struct driver *driver, const struct write *write)
         return;
     }
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
-    driver->doubted = false; /* of a state that is no more */
+    driver->halted = false; /* of a state that is no more */
     event.persisted_snapshot.last = true;
     (void)step(driver, &event);
     driver->counts.installs++;
@@ -1244,7 +1225,7 @@ void driver_tick(struct driver *driver)
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }
-    if ((driver->held || driver->doubted) && driver_state(driver) == DRIVER_FOLLOWER) {
+    if ((driver->held || driver->halted) && driver_state(driver) == DRIVER_FOLLOWER) {
         driver->timer_ms = clock_now_ms(driver->clock) + driver->config.election_ms;
     } else {
         if (begins_alone(driver)) { /* G14 */
@@ -1327,7 +1308,7 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
 }
 
 /* The leader's digest at an index, and this node's, are not the same. */
-static void doubt_digest(struct driver *driver, uint64_t index, const struct entry_block *block)
+static void halt_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
 {
     struct command command;
     char text[240];
@@ -1339,8 +1320,8 @@ static void doubt_digest(struct driver *driver, uint64_t index, const struct ent
         "that the digest of all rows at index %llu is %016llx, and here it was another",
         ull(index), ull(command.stamp.node_id), ull(command.digest.index),
         ull(command.digest.digest));
-    driver_doubt_state(driver,
-                       &(struct driver_doubt){ERR_DIVERGED, command.stamp.node_id, index, text});
+    driver_halt(driver);
+    driver->observer->diverged(driver->observer, command.stamp.node_id, text);
 }
 
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
@@ -1351,11 +1332,11 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
 
     if (rv == ERR_NEWER) {
         fail_newer(driver, index, block->data, block->len);
-    } else if (!driver->doubted) {
+    } else if (!driver->halted) {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
     }
-    if (rv == ERR_DIVERGED && !driver->doubted) {
-        doubt_digest(driver, index, block);
+    if (rv == ERR_DIVERGED && !driver->halted && !driver->failed) {
+        halt_diverged(driver, index, block);
     }
 }
 
@@ -1366,7 +1347,7 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
 
     ASSERT(driver->failed || applier->applied.index <= driver->commit);
     if (applier->installing || driver->failed || applier->applied.index >= driver->commit ||
-        (driver->doubted && applier->applied.index >= driver->apply_until)) {
+        (driver->halted && applier->applied.index >= driver->apply_until)) {
         return NULL;
     }
     ASSERT(applier->applied.index + 1 >= driver->log.first);
@@ -1548,7 +1529,7 @@ bool driver_is_leader(const struct driver *driver)
 
 bool driver_leads(const struct driver *driver)
 {
-    return !driver->failed && !driver->doubted && driver_is_leader(driver) &&
+    return !driver->failed && !driver->halted && driver_is_leader(driver) &&
            guard_own_term_applied(driver->applier.applied.term, driver_term(driver));
 }
 

@@ -18,8 +18,9 @@
  * observer->applied(result), rows to the disk.
  *
  * Failure modes: any error of the core but a refused SUBMIT or TRANSFER: observer->failed(), and
- * the process ends. A digest that differs, a leader that contradicts what is committed, a snapshot
- * of a later level: observer->doubted(), and then perhaps the same.
+ * the process ends. A leader that contradicts what is committed, or sends a snapshot of a later
+ * level: the same. A digest that differs: observer->diverged(), which decides whether this node is
+ * the one that is wrong.
  * What a peer says and cannot be: refused, with an alarm (trust.h). Lost leadership: the observer
  * hears of it, the outcome of what was submitted is unknown.
  *
@@ -64,16 +65,6 @@ struct driver_config {
                              digest: none is */
 };
 
-/* What a leader said, and what is not this node's to decide alone: either of them is wrong. */
-struct driver_doubt {
-    int err;        /* the end, if it is this node: ERR_DIVERGED: the digest of an entry is another
-                         than here; ERR_CONTRADICTED: another entry than the one committed here;
-                         ERR_NEWER: a snapshot is of a later level */
-    uint64_t from;  /* who said so, perhaps by an entry of the log */
-    uint64_t index; /* of the entry, or the snapshot */
-    const char *text; /* that, for the log; borrowed for the call */
-};
-
 /* Called on the raft loop, never from inside driver_submit(). */
 struct driver_observer {
     /* A command was applied here. result is borrowed for the call. */
@@ -83,9 +74,9 @@ struct driver_observer {
     void (*role_changed)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
-    /* Ask others, and then driver_believe() or driver_give_up(). Until then of a doubt about the
-     * state (all but ERR_NEWER) nothing is applied, and nothing served as the leader. */
-    void (*doubted)(struct driver_observer *observer, const struct driver_doubt *doubt);
+    /* An entry of this node says that the digest of all rows was another than here. The driver is
+     * halted: ask others, and then driver_resume() or driver_end_diverged(). text is borrowed. */
+    void (*diverged)(struct driver_observer *observer, uint64_t node_id, const char *text);
     /* Going on would be unsafe. In the process this must not return. */
     void (*failed)(struct driver_observer *observer, int err, const char *text);
 } BY_NAME;
@@ -105,10 +96,9 @@ struct driver {
     struct consensus *consensus; /* NULL before the start */
     bool stepping;               /* an event is being taken */
     bool failed;
-    bool held;    /* it must not stand for election */
-    bool doubted; /* nothing is applied above apply_until, and nobody hears of results */
+    bool held;   /* it must not stand for election */
+    bool halted; /* nothing is applied above apply_until, and nobody hears of results */
     uint64_t apply_until;
-    uint64_t vouched;      /* a majority had the state that this node had at this index */
     char failed_text[400]; /* why, of a witness that is about to say so */
     struct net *net;
     const struct clock *clock;
@@ -172,20 +162,14 @@ bool driver_turn(struct driver *driver);
  * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
-/* This node hears that its state is wrong: nothing is applied from now on, but what
- * driver_apply_until() says, and the observer hears of the doubt. Not within one already. */
-void driver_doubt_state(struct driver *driver, const struct driver_doubt *doubt);
-
-/* A doubt is over: this node is right. Up to index a majority had its state (0: it was not asked
- * about that), so who contradicts anything up to there lies, without further questions. */
-void driver_believe(struct driver *driver, uint64_t index);
-
-/* It is over: this node is wrong, or nobody can tell. observer->failed() with the err of the doubt.
- */
-void driver_give_up(struct driver *driver, int err, const char *text);
-
-/* In doubt of its state: apply up to this index, for a comparison with another node's there. */
+/* The state of this node may be wrong: nothing is applied from now on, but what
+ * driver_apply_until() says, and nothing is served as the leader. */
+void driver_halt(struct driver *driver);
 void driver_apply_until(struct driver *driver, uint64_t index);
+
+/* It was right; or it was wrong, or nobody can tell: observer->failed() with ERR_DIVERGED. */
+void driver_resume(struct driver *driver);
+void driver_end_diverged(struct driver *driver, const char *text);
 
 /* When driver_tick() is due next. */
 uint64_t driver_next_ms(const struct driver *driver);

@@ -8,8 +8,7 @@
  *
  *  - A command is whole: it decodes up to its last byte (command_read()).
  *  - A barrier, which the core writes by itself, has BARRIER_BYTES_MAX bytes at most.
- *  - A configuration differs from the one before it in one member at most: nobody ever proposes
- *    more (driver_change()), and of two steps at once majorities need not meet.
+ *  - A configuration decodes: message_decode() has seen to that.
  *  - A command that raises the level above what this leafd speaks, or one of a kind that it does
  *    not know, comes from an honest leader only if this node itself has said that it speaks that:
  *    an earlier start of it, by its row of the state (raft/cluster/upgrade.h). That row may stand
@@ -29,8 +28,6 @@
 #include <raft.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "raft/wire/configuration.h"
 
 #define BARRIER_BYTES_MAX 8
 
@@ -62,8 +59,5 @@ struct entries_checked {
 enum entries_verdict entries_check(const struct entry_checker *checker,
                                    const struct raft_append_entries *append,
                                    struct entries_checked *ret_checked);
-
-/* In how many members, gone and new ones too, two configurations differ. */
-unsigned configuration_steps(const struct configuration *before, const struct configuration *after);
 
 #endif

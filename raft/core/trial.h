@@ -1,8 +1,8 @@
 /*
  * trial.h - the rows of a snapshot, tried as they come: do they make a state?
  *
- * They go into a state machine of their own, in slices of TRIAL_MS, so that neither a large state
- * nor a liar's keeps the loop. When all are there, and fit their digest, that state machine takes
+ * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
+ * keep the loop. When all are there, and fit their digest, that state machine takes
  * the place of this node's once the snapshot is on the disk (applier_installed()).
  *
  * The happy path: trial_begin() with the head; trial_step() with each chunk, and each turn while it

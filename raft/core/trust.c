@@ -21,51 +21,9 @@ static uint64_t above(uint64_t number, uint64_t by)
                                                                              : LIMIT_PLAUSIBLE - 1;
 }
 
-void plausible_init(struct plausible *plausible, uint64_t now_ms)
+uint64_t plausible_term(uint64_t own, bool has_log)
 {
-    *plausible = (struct plausible){.left = LIMIT_PLAUSIBLE_JUMP, .updated_ms = now_ms};
-}
-
-/* Let time go by: what was used grows back, and further while refusals go on. */
-static void let_go_by(struct plausible *plausible, uint64_t now_ms)
-{
-    uint64_t ms = now_ms > plausible->updated_ms ? now_ms - plausible->updated_ms : 0;
-    bool grows = false;
-
-    plausible->updated_ms = now_ms;
-    if (plausible->refusing && now_ms - plausible->refused_ms > LIMIT_PLAUSIBLE_WAIT_MS) {
-        plausible->refusing = false;
-    }
-    if (plausible->refusing) {
-        grows = now_ms - plausible->refused_since_ms >= LIMIT_PLAUSIBLE_WAIT_MS;
-    }
-    plausible->left = above(plausible->left, ms * LIMIT_PLAUSIBLE_RISE_PER_MS);
-    if (!grows && plausible->left > LIMIT_PLAUSIBLE_JUMP) {
-        plausible->left = LIMIT_PLAUSIBLE_JUMP;
-    }
-    ASSERT(plausible->left < LIMIT_PLAUSIBLE);
-    ASSERT_IMPLIES(plausible->refusing, plausible->refused_since_ms <= plausible->refused_ms);
-}
-
-uint64_t plausible_term(struct plausible *plausible, uint64_t own, bool has_log, uint64_t now_ms)
-{
-    let_go_by(plausible, now_ms);
-    return has_log ? above(own, plausible->left) : LIMIT_PLAUSIBLE - 1;
-}
-
-void plausible_rose(struct plausible *plausible, uint64_t by)
-{
-    plausible->left -= by < plausible->left ? by : plausible->left;
-}
-
-void plausible_refused(struct plausible *plausible, uint64_t now_ms)
-{
-    let_go_by(plausible, now_ms);
-    if (!plausible->refusing) {
-        plausible->refusing = true;
-        plausible->refused_since_ms = now_ms;
-    }
-    plausible->refused_ms = now_ms;
+    return has_log ? above(own, LIMIT_PLAUSIBLE_JUMP) : LIMIT_PLAUSIBLE - 1;
 }
 
 uint64_t plausible_index(uint64_t last)
@@ -78,7 +36,6 @@ uint64_t plausible_index(uint64_t last)
 void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus)
 {
     *trust = (struct trust){.clock = clock, .consensus = consensus};
-    plausible_init(&trust->plausible, clock_now_ms(clock));
 }
 
 static uint64_t own_term(const struct trust *trust)
@@ -116,14 +73,9 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
 
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term)
 {
-    uint64_t now = clock_now_ms(trust->clock);
-    uint64_t bound = plausible_term(&trust->plausible, own_term(trust), own_last(trust) > 0, now);
+    uint64_t bound = plausible_term(own_term(trust), own_last(trust) > 0);
 
-    if (term <= own_term(trust) || term <= bound) {
-        return true;
-    }
-    plausible_refused(&trust->plausible, now);
-    return trust_alarm(trust, from, field, term, bound);
+    return term <= own_term(trust) || term <= bound || trust_alarm(trust, from, field, term, bound);
 }
 
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index)

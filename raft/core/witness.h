@@ -1,11 +1,11 @@
 /*
  * witness.h - does a leader's log agree with what is committed here?
  *
- * A leader that speaks the truth has every entry that was ever committed (Leader Completeness). One
- * that has another entry where this node knows one to be committed has lost data, or forges it, or
- * this node does: nothing of the message may be used, and this node ends, since it is the witness
- * that acknowledged changes were lost. Where its own entries are compacted away it can only say
- * that terms would have to fall.
+ * A leader has every entry that was ever committed (Leader Completeness), unless a majority lost
+ * its data: older copies that were put back, say. So of one that has another entry where this node
+ * knows one to be committed nothing may be used (guard_normalise() would mix both logs), and this
+ * node ends, since it is the witness that acknowledged changes were lost. Where its own entries are
+ * compacted away it can only say that terms would have to fall.
  *
  * Thread: pure functions, one owner.
  */

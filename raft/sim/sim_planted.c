@@ -11,15 +11,13 @@
 #include "src/id/fsm/fsm_tables.h"
 
 #define VOTERS_MIN 3
-#define SINCE_LEVEL 3
 
 static bool in_this_run(const struct sim_world *world)
 {
     return world->seed % 3 == 1 && world->member_faults;
 }
 
-/* A voter, where all voters are up: those that are left are a majority of one state. Below level 3
- * nobody asks them, and where the chosen one leads it is the others that end (doubt.h). */
+/* A voter, where all members are up: those that are left are a majority of one state. */
 static struct sim_node *choose(struct sim_world *world)
 {
     const struct sim_conf conf = sim_configuration_of(sim_newest(world));
@@ -32,8 +30,7 @@ static struct sim_node *choose(struct sim_world *world)
         if ((conf.members & BIT(node->id)) == 0) {
             continue;
         }
-        if (!node->up || node->gone || node->stopping ||
-            fsm_level(node->replica.fsm) < SINCE_LEVEL) {
+        if (!node->up || node->gone || node->stopping) {
             return NULL;
         }
         if (is_voter && sim_below(world, ++count) == 0) {

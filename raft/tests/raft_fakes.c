@@ -262,14 +262,10 @@ static void on_installed(struct driver_observer *base, uint64_t index)
     observer->installed_index = index;
 }
 
-static void on_doubted(struct driver_observer *base, const struct driver_doubt *doubt)
+static void on_diverged(struct driver_observer *base, uint64_t node_id, const char *text)
 {
-    struct fake_observer *observer = (struct fake_observer *)base;
-
-    observer->doubt_count++;
-    if (observer->driver != NULL) {
-        driver_give_up(observer->driver, doubt->err, doubt->text);
-    }
+    ASSERT(node_id != 0 && text[0] != '\0');
+    ((struct fake_observer *)base)->diverged_count++;
 }
 
 static void on_failed(struct driver_observer *base, int err, const char *text)
@@ -287,6 +283,6 @@ void fake_observer_init(struct fake_observer *observer)
     observer->base = (struct driver_observer){.applied = on_applied,
                                               .role_changed = on_role_changed,
                                               .installed = on_installed,
-                                              .doubted = on_doubted,
+                                              .diverged = on_diverged,
                                               .failed = on_failed};
 }

@@ -89,8 +89,7 @@ struct fake_observer {
     uint64_t installed_index;
     unsigned failed_count;
     int failed_err;
-    unsigned doubt_count;
-    struct driver *driver; /* gives up each doubt at once; NULL: the test decides */
+    unsigned diverged_count;
 };
 
 void fake_observer_init(struct fake_observer *observer);

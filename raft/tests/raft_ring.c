@@ -14,7 +14,8 @@
 #define ROUNDS_MAX 100000 /* of a ring_settle(): more is a storm */
 #define STEP_MS 5
 
-static const char *const ADDRESSES[RING_MAX + 1] = {"", "ring:1", "ring:2", "ring:3", "ring:4"};
+static const char *const ADDRESSES[RING_MAX + 1] = {"",       "ring:1", "ring:2",
+                                                    "ring:3", "ring:4", "ring:5"};
 
 struct ring_node *ring_node(struct ring *ring, uint64_t id)
 {

@@ -13,7 +13,7 @@
 #include "raft/wire/wire.h"
 #include "src/id/codec/member.h"
 
-#define RING_MAX 4
+#define RING_MAX 5
 #define RING_ELECTION_MS 400
 #define RING_HEARTBEAT_MS 50
 #define RING_CATCH_UP_MS 3000

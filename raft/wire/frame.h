@@ -43,10 +43,9 @@ enum frame_type {
     FRAME_PROBE = 27,    /* do you lead? and the answer, directly or through another */
     FRAME_RELAY = 28,    /* a command or query for a member to forward to the leader */
     FRAME_STANDING = 29, /* what the sender's disk holds of the consensus (wire.h) */
-    FRAME_WITNESS = 30,  /* is what I have, or was told, what you have? and the answer */
-    FRAME_COMPARE = 31,  /* which row differs: a node whose state is another asks one by one, */
-    FRAME_COMPARED = 32, /* and gets digests of ranges of keys, and the rows of one */
-    FRAME_BUFFERS = 33   /* what do you hold of these tags? and the answer */
+    FRAME_COMPARE = 30, /* is your state mine? which row differs? from a node whose state differs */
+    FRAME_COMPARED = 31, /* yes or no; digests of ranges of keys, and the rows of one */
+    FRAME_BUFFERS = 32   /* what do you hold of these tags? and the answer */
 };
 #define FRAME_TYPE_MAX FRAME_BUFFERS
 

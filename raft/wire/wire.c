@@ -207,23 +207,7 @@ static bool resign_is_sound(const struct wire_resign *resign)
 
 WIRE_CODEC(resign, 0)
 
-/* --- doubts --- */
-
-static const struct field witness_fields[] = {
-    FIELD_NUMBER(struct wire_witness, kind),  FIELD_BOOL(struct wire_witness, answer),
-    FIELD_BOOL(struct wire_witness, known),   FIELD_NUMBER(struct wire_witness, index),
-    FIELD_NUMBER(struct wire_witness, value),
-};
-
-static bool witness_is_sound(const struct wire_witness *witness)
-{
-    return witness->kind >= WIRE_WITNESS_STATE && witness->kind <= WIRE_WITNESS_START &&
-           (witness->answer || witness->known) && (witness->known || witness->value == 0) &&
-           witness->index < WIRE_NUMBER_BOUND &&
-           (witness->index != 0) == (witness->kind == WIRE_WITNESS_STATE);
-}
-
-WIRE_CODEC(witness, 0)
+/* --- states that differ --- */
 
 static const struct field compare_fields[] = {
     FIELD_NUMBER(struct wire_compare, number),
@@ -234,10 +218,11 @@ static const struct field compare_fields[] = {
 
 static bool compare_is_sound(const struct wire_compare *compare)
 {
-    return compare->kind >= WIRE_COMPARE_OPEN && compare->kind <= WIRE_COMPARE_CLOSE &&
-           compare->index < WIRE_NUMBER_BOUND &&
-           (compare->index != 0) == (compare->kind == WIRE_COMPARE_OPEN) &&
-           (compare->kind == WIRE_COMPARE_OPEN || compare->digest == 0);
+    bool has_digest = compare->kind == WIRE_COMPARE_OPEN || compare->kind == WIRE_COMPARE_STATE;
+
+    return compare->kind >= WIRE_COMPARE_OPEN && compare->kind <= WIRE_COMPARE_STATE &&
+           compare->index < WIRE_NUMBER_BOUND && (compare->index != 0) == has_digest &&
+           (has_digest || compare->digest == 0);
 }
 
 WIRE_CODEC(compare, 0)
@@ -253,7 +238,7 @@ static bool compared_is_sound(const struct wire_compared *compared)
 {
     bool is_part = compared->kind == WIRE_COMPARED_PART;
 
-    if (compared->kind < WIRE_COMPARED_OPEN || compared->kind > WIRE_COMPARED_NOT ||
+    if (compared->kind < WIRE_COMPARED_OPEN || compared->kind > WIRE_COMPARED_OTHER ||
         compared->index >= WIRE_NUMBER_BOUND ||
         (compared->index != 0) != (compared->kind == WIRE_COMPARED_OPEN)) {
         return false;

@@ -142,36 +142,21 @@ struct wire_resign {
 };
 WIRE_MESSAGE(resign);
 
-/* --- doubts (raft/cluster/doubt.h), from level 3 on --- */
-
-/* About what a witness is asked, and what the value is. */
-enum wire_witness_kind {
-    WIRE_WITNESS_STATE = 1, /* the digest of all rows once the entry at index was applied */
-    WIRE_WITNESS_LEVEL = 2, /* the level in force; index 0 */
-    WIRE_WITNESS_START = 3  /* the newest start of the asker that is known; index 0 */
-};
-
-struct wire_witness {
-    uint8_t kind;   /* enum wire_witness_kind */
-    bool answer;    /* false: a question, which says what the asker has itself */
-    bool known;     /* false, of an answer: the index is not applied yet, or forgotten */
-    uint64_t index; /* the answer carries the question's back */
-    uint64_t value; /* 0 if it is not known */
-};
-WIRE_MESSAGE(witness);
+/* --- states that differ (raft/cluster/compare.h) --- */
 
 enum wire_compare_kind {
     WIRE_COMPARE_OPEN = 1, /* a view of your rows, please, at any index */
     WIRE_COMPARE_PART = 2, /* the next range of keys: its digest */
     WIRE_COMPARE_ROWS = 3, /* the rows of the last one */
-    WIRE_COMPARE_CLOSE = 4
+    WIRE_COMPARE_CLOSE = 4,
+    WIRE_COMPARE_STATE = 5 /* is your state this one, too? */
 };
 
 struct wire_compare {
     uint64_t number; /* of the comparison; the answers carry it back */
     uint8_t kind;    /* enum wire_compare_kind */
-    uint64_t index;  /* of an OPEN: the asker's state differs there, by this digest; else 0 */
-    uint64_t digest;
+    uint64_t index;  /* of an OPEN, a STATE: the entry that the asker has applied; else 0 */
+    uint64_t digest; /* and of all its rows there */
 };
 WIRE_MESSAGE(compare);
 
@@ -179,7 +164,9 @@ enum wire_compared_kind {
     WIRE_COMPARED_OPEN = 1,
     WIRE_COMPARED_PART = 2,
     WIRE_COMPARED_ROWS = 3,
-    WIRE_COMPARED_NOT = 4 /* there is no view (any more) */
+    WIRE_COMPARED_NOT = 4, /* there is no view (any more); the entry is not applied, or long ago */
+    WIRE_COMPARED_SAME = 5,
+    WIRE_COMPARED_OTHER = 6
 };
 
 struct wire_compared {

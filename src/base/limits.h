@@ -186,10 +186,8 @@
 #define LIMIT_PEER_SILENT_MS 30000 /* nothing received, not even a PING, for so long; closes */
 /* How far a term or an index that a peer says may be above our own; further: not believed. */
 #define LIMIT_PLAUSIBLE_JUMP (1ULL << 32)
-#define LIMIT_PLAUSIBLE_RISE_PER_MS 1 /* what a term may rise by on top of one such jump */
-#define LIMIT_PLAUSIBLE_WAIT_MS 60000 /* refused for so long: what it may rise by grows on */
-#define LIMIT_PLAUSIBLE (1ULL << 61)  /* no term or index gets here; at or above: not believed */
-#define LIMIT_DOUBT_MS 3000           /* a node in doubt of its state hears others; then it ends */
+#define LIMIT_PLAUSIBLE (1ULL << 61) /* no term or index gets here; at or above: not believed */
+#define LIMIT_DIVERGED_MS 3000       /* a node whose state differs asks the others; then it ends */
 #define LIMIT_COMPARE_MS 10000 /* rows are compared, and a view of them is lent, for so long */
 #define LIMIT_COMPARE_PAUSE_MS 10000  /* then none is lent for so long */
 #define LIMIT_COMPARE_BYTES (1 << 20) /* rows of one range that are kept to look for the row */

@@ -134,7 +134,6 @@ static void start(struct bench *bench)
     fake_disk_init(&bench->disk, bench->store);
     fake_net_init(&bench->net);
     fake_observer_init(&bench->observer);
-    bench->observer.driver = &bench->driver;
     ASSERT(driver_start(&bench->driver, &config, &bench->disk.base, &bench->net.base,
                         &bench->clock.base, bench->fsm, &bench->observer.base, &loaded) == 0);
     store_loaded_release(&loaded);

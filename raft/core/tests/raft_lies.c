@@ -17,6 +17,38 @@
 
 #define BYTES_MAX 64 /* of what has no form */
 
+/* --- where it takes its bytes from --- */
+
+uint8_t liar_byte(struct liar_source *source)
+{
+    if (source->prng != NULL) {
+        return (uint8_t)(prng_next(source->prng) >> 56);
+    }
+    return source->at < source->len ? source->data[source->at++] : 0;
+}
+
+uint64_t liar_word(struct liar_source *source)
+{
+    uint64_t word = 0;
+
+    for (unsigned i = 0; i < 8; i++) {
+        word = word << 8 | liar_byte(source);
+    }
+    return word;
+}
+
+uint64_t liar_below(struct liar_source *source, uint64_t bound)
+{
+    return bound > 0 ? liar_byte(source) % bound : 0;
+}
+
+bool liar_is_out(const struct liar_source *source)
+{
+    return source->prng == NULL && source->at >= source->len;
+}
+
+/* --- numbers --- */
+
 static struct driver *victim(struct liar *liar)
 {
     return &ring_node(&liar->ring, liar->victim)->replica.driver;
@@ -60,23 +92,10 @@ static uint64_t own_term(struct liar *liar)
     return driver_term(victim(liar));
 }
 
-/* The term of one who leads. A tame liar names none in which it could be believed. */
+/* The term of one who leads. */
 static uint64_t leaders_term(struct liar *liar)
 {
-    struct driver *driver = victim(liar);
-    uint64_t own = own_term(liar);
-
-    if (!liar->tame) {
-        return field(liar, own + liar_below(liar->source, 2));
-    }
-    switch (liar_below(liar->source, 3)) {
-    case 0:
-        return own - 1;
-    case 1: /* somebody else leads it */
-        return driver->trust.led_term == own && driver->trust.leader != liar->id ? own : own - 1;
-    default:
-        return own + 2 * LIMIT_PLAUSIBLE_JUMP + (liar_word(liar->source) >> 2);
-    }
+    return field(liar, own_term(liar) + liar_below(liar->source, 2));
 }
 
 /* --- sending --- */
@@ -94,11 +113,10 @@ static void send(struct liar *liar, enum frame_type type, struct buf *payload)
     buf_free(payload);
 }
 
-/* Now and then a byte is another, which may make a lie of the core's that is not tame. */
+/* Now and then a byte is another. */
 static void send_spoilt(struct liar *liar, enum frame_type type, struct buf *payload)
 {
-    if (payload->len > 0 && !(liar->tame && type == FRAME_RAFT) &&
-        liar_below(liar->source, 24) == 0) {
+    if (payload->len > 0 && liar_below(liar->source, 24) == 0) {
         payload->data[liar_word(liar->source) % payload->len] = liar_byte(liar->source);
     }
     send(liar, type, payload);
@@ -155,14 +173,14 @@ static void put_tag_change(struct liar *liar, struct buf *buf)
 static void put_stamp(struct liar *liar, struct buf *command)
 {
     struct session *session = &ring_node(&liar->ring, liar->victim)->replica.requests.session;
-    bool own = liar->tame || liar_below(liar->source, 2) == 0;
+    bool own = liar_below(liar->source, 2) == 0;
     uint64_t node_id = own ? liar->id : liar->victim;
     struct buf stamp = BUF_INIT;
 
     if (liar_below(liar->source, 8) == 0) {
         return; /* nobody's */
     }
-    buf_put_u16(&stamp, (uint16_t)(liar->tame ? node_id : field(liar, node_id)));
+    buf_put_u16(&stamp, (uint16_t)field(liar, node_id));
     buf_put_u64(&stamp, field(liar, session->incarnation));
     buf_put_u64(&stamp, field(liar, session->newest + 1));
     buf_put_u64(&stamp, field(liar, session->lowest));
@@ -292,7 +310,7 @@ static void put_append(struct liar *liar, struct buf *buf)
 static void put_append_result(struct liar *liar, struct buf *buf)
 {
     uint64_t last = driver_last_index(victim(liar));
-    uint64_t rejected = liar->tame ? 1 + (number(liar) >> 1) : field(liar, 0);
+    uint64_t rejected = field(liar, 0);
 
     buf_put_u8(buf, RAFT_APPEND_ENTRIES_RESULT);
     buf_put_u8(buf, (uint8_t)field(liar, 2));
@@ -325,7 +343,7 @@ static void put_vote_result(struct liar *liar, struct buf *buf)
     buf_put_u8(buf, RAFT_REQUEST_VOTE_RESULT);
     buf_put_u8(buf, (uint8_t)field(liar, 2));
     buf_put_u64(buf, field(liar, own_term(liar) + pre_vote));
-    buf_put_u8(buf, liar->tame ? 0 : (uint8_t)field(liar, 1));
+    buf_put_u8(buf, (uint8_t)field(liar, 1));
     buf_put_u8(buf, (uint8_t)pre_vote);
     buf_put_u16(buf, (uint16_t)number(liar));
     buf_put_u16(buf, (uint16_t)number(liar));
@@ -457,10 +475,10 @@ void lie_snapshot(struct liar *liar)
 void lie_request(struct liar *liar)
 {
     static const uint8_t kinds[] = {WIRE_REQUEST_COMMAND, WIRE_REQUEST_QUERY, WIRE_REQUEST_MEMBER};
-    uint8_t kind = kinds[liar_below(liar->source, liar->tame ? 2 : 3)];
+    uint8_t kind = kinds[liar_below(liar->source, 3)];
     struct member_ask asked = {.kind = (uint8_t)(1 + liar_below(liar->source, 3)),
                                .node_id = 1 + liar_below(liar->source, 4)};
-    bool passed_on = !liar->tame && liar_below(liar->source, 3) == 0;
+    bool passed_on = liar_below(liar->source, 3) == 0;
     uint64_t origin = passed_on ? 1 + liar_below(liar->source, 4) : 0;
     struct buf payload = BUF_INIT;
     struct buf buf = BUF_INIT;
@@ -475,7 +493,7 @@ void lie_request(struct liar *liar)
         query_get_encode(&payload, "a", 1);
     }
     buf_put_u64(&buf, number(liar));
-    buf_put_u16(&buf, (uint16_t)(liar->tame ? 0 : field(liar, origin)));
+    buf_put_u16(&buf, (uint16_t)field(liar, origin));
     buf_put_u8(&buf, (uint8_t)field(liar, kind));
     buf_put_u32(&buf, (uint32_t)field(liar, 1000));
     buf_put_str32(&buf, payload.data, payload.len);
@@ -571,22 +589,22 @@ void lie_small(struct liar *liar)
     send_spoilt(liar, type, &buf);
 }
 
-/* --- doubts --- */
+/* --- states that differ --- */
 
 static void put_compare(struct liar *liar, struct buf *buf)
 {
-    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.doubt.compare;
+    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.compare;
 
     buf_put_u64(buf, field(liar, compare->lender.number));
-    buf_put_u8(buf, (uint8_t)field(liar, 1 + liar_below(liar->source, 4)));
+    buf_put_u8(buf, (uint8_t)field(liar, 1 + liar_below(liar->source, 5)));
     buf_put_u64(buf, field(liar, liar_below(liar->source, 2) == 0 ? 0 : number(liar)));
     buf_put_u64(buf, field(liar, liar_below(liar->source, 2)));
 }
 
 static void put_compared(struct liar *liar, struct buf *buf)
 {
-    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.doubt.compare;
-    uint64_t kind = 1 + liar_below(liar->source, 4);
+    const struct compare *compare = &ring_node(&liar->ring, liar->victim)->replica.compare;
+    uint64_t kind = 1 + liar_below(liar->source, 6);
     struct buf data = BUF_INIT;
 
     buf_put_u64(buf, field(liar, compare->asker.number));
@@ -602,31 +620,15 @@ static void put_compared(struct liar *liar, struct buf *buf)
     buf_free(&data);
 }
 
-/* Whoever plays two others can end a node: the liar speaks as one. */
-void lie_doubt(struct liar *liar)
+void lie_compare(struct liar *liar)
 {
-    const struct doubt *doubt = &ring_node(&liar->ring, liar->victim)->replica.doubt;
-    enum frame_type type = FRAME_WITNESS;
+    enum frame_type type = liar_below(liar->source, 2) == 0 ? FRAME_COMPARE : FRAME_COMPARED;
     struct buf buf = BUF_INIT;
-    uint64_t kind = 1 + liar_below(liar->source, 3);
-    bool is_state = kind == WIRE_WITNESS_STATE;
 
-    switch (liar_below(liar->source, 4)) {
-    case 0:
-        type = FRAME_COMPARE;
+    if (type == FRAME_COMPARE) {
         put_compare(liar, &buf);
-        break;
-    case 1:
-        type = FRAME_COMPARED;
+    } else {
         put_compared(liar, &buf);
-        break;
-    default:
-        buf_put_u8(&buf, (uint8_t)field(liar, kind));
-        buf_put_u8(&buf, (uint8_t)field(liar, liar_below(liar->source, 2)));
-        buf_put_u8(&buf, (uint8_t)field(liar, 1));
-        buf_put_u64(&buf, field(liar, is_state ? doubt->voices.index : 0));
-        buf_put_u64(&buf, number(liar));
-        break;
     }
     send_spoilt(liar, type, &buf);
 }
@@ -670,7 +672,7 @@ void lie_handshake(struct liar *liar)
     if (!node->up || from == liar->victim) {
         return;
     }
-    if (liar_below(liar->source, 4) == 0 && !liar->tame) {
+    if (liar_below(liar->source, 4) == 0) {
         buf_put_u8(&buf, (uint8_t)field(liar, 1));
         buf_put_str16(&buf, "ring:4", liar_below(liar->source, 7));
         (void)peers_join(peers, from, buf.data, buf.len, &answer);

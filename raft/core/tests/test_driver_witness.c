@@ -187,38 +187,6 @@ static void test_a_heartbeat_that_parts_from_the_install(void **state)
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
 }
 
-/* While others are asked nothing is taken of such a leader, applied, or served; once they have
- * confirmed this node it goes on, and the same lie is refused without another question. */
-static void test_a_witness_that_others_confirm_goes_on(void **state)
-{
-    struct raft_entry entry = entry_of(5, NULL);
-    struct raft_entry other = entry_of(6, NULL);
-    struct raft_message lie = append_of(3, 6, 8, 4, 11, &other, 1);
-    struct raft_message next = append_of(2, 5, 10, 4, 11, &entry, 1);
-    BENCH bench = {0};
-    uint64_t alarms;
-
-    (void)state;
-    commit_all(&bench);
-    bench.observer.driver = NULL;
-    alarms = bench.driver.trust.alarm.count;
-    assert_false(bench_takes(&bench, &lie));
-    assert_int_equal(bench.observer.doubt_count, 1);
-    assert_true(bench.driver.doubted && !bench.driver.failed);
-    assert_true(bench_takes(&bench, &next)); /* of one that agrees */
-    bench_run(&bench);
-    assert_int_equal(driver_applied(&bench.driver)->index, 10);
-    assert_false(bench_takes(&bench, &lie));
-    assert_int_equal(bench.observer.doubt_count, 1);
-    driver_believe(&bench.driver, driver_applied(&bench.driver)->index);
-    bench_run(&bench);
-    assert_int_equal(driver_applied(&bench.driver)->index, 11);
-    assert_false(bench_takes(&bench, &lie));
-    assert_int_equal(bench.observer.doubt_count, 1);
-    assert_int_equal(bench.observer.failed_count, 0);
-    assert_true(bench.driver.trust.alarm.count == alarms + 1);
-}
-
 /* Where the entries themselves are compacted away, terms may not fall. */
 static void test_an_entry_that_is_compacted_away(void **state)
 {
@@ -285,7 +253,6 @@ int main(void)
         cmocka_unit_test(test_a_snapshot_that_contradicts),
         cmocka_unit_test(test_a_snapshot_without_a_committed_configuration),
         cmocka_unit_test(test_a_heartbeat_that_parts_from_the_install),
-        cmocka_unit_test(test_a_witness_that_others_confirm_goes_on),
         cmocka_unit_test(test_an_entry_that_is_compacted_away),
         cmocka_unit_test(test_an_honest_leader_that_begins_below_is_taken),
         cmocka_unit_test(test_an_older_term_is_no_contradiction),

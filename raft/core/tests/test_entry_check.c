@@ -1,6 +1,6 @@
 /*
- * test_entry_check.c - which entries of a leader go to the disk: those that decode, that this leafd
- * knows, and configurations one member apart. Thread: one.
+ * test_entry_check.c - which entries of a leader go to the disk: those that decode, and that this
+ * leafd knows. Thread: one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,96 +73,6 @@ static void test_a_barrier_is_small(void **state)
     message = append_of(2, 5, 10, 4, 1, &fine, 1);
     bench_receive(&bench, &message);
     assert_int_equal(last_of(&bench), 11);
-}
-
-/* --- configurations --- */
-
-static void test_steps_between_configurations(void **state)
-{
-    struct configuration three = {0};
-    struct configuration other;
-
-    (void)state;
-    configuration_add(&three, 1, "s1", ROLE_VOTER);
-    configuration_add(&three, 2, "s2", ROLE_VOTER);
-    configuration_add(&three, 3, "s3", ROLE_VOTER);
-    assert_int_equal(configuration_steps(&three, &three), 0);
-    other = three;
-    other.count = 2;
-    assert_int_equal(configuration_steps(&three, &other), 1);
-    assert_int_equal(configuration_steps(&other, &three), 1);
-    other = three;
-    other.members[1].role = ROLE_STANDBY;
-    assert_int_equal(configuration_steps(&three, &other), 1);
-    memcpy(other.members[1].address, "s9", 3);
-    assert_int_equal(configuration_steps(&three, &other), 1);
-    other.members[2].id = 4; /* one went, and another came */
-    assert_int_equal(configuration_steps(&three, &other), 3);
-}
-
-static void test_members_change_one_at_a_time(void **state)
-{
-    static const int two_fewer[] = {RAFT_VOTER};
-    static const int one_fewer[] = {RAFT_VOTER, RAFT_VOTER};
-    struct raft_entry entries[2];
-    struct buf one = BUF_INIT;
-    struct buf two = BUF_INIT;
-    struct raft_message message;
-    BENCH bench = {0};
-
-    (void)state;
-    conf_of_roles(one_fewer, 2, &one);
-    conf_of_roles(two_fewer, 1, &two);
-    bench_start(&bench, &FOLLOWER);
-    expect_lie(&bench, entry_of(5, &two));
-    /* Each is one step from the one before. */
-    entries[0] = entry_of(5, &one);
-    entries[1] = entry_of(5, &two);
-    message = append_of(2, 5, 10, 4, 1, entries, 2);
-    bench_receive(&bench, &message);
-    assert_int_equal(last_of(&bench), 12);
-    bench_run(&bench);
-    /* A leader of the next term cuts both off, and is judged by what is before them. */
-    entries[0] = entry_of(6, &one);
-    message = append_of(3, 6, 10, 4, 1, entries, 1);
-    bench_receive(&bench, &message);
-    assert_int_equal(last_of(&bench), 11);
-    buf_free(&one);
-    buf_free(&two);
-}
-
-/* What is here is of a leader that lost: one change, where the log of the next leader has another.
- * That one sends what follows its own, which differs from what is here in two members. */
-static void test_what_follows_another_log_is_not_judged_by_this_one(void **state)
-{
-    static const int one_fewer[] = {RAFT_VOTER, RAFT_VOTER};
-    static const int another[] = {RAFT_VOTER, RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
-    struct raft_entry entry;
-    struct buf lost = BUF_INIT;
-    struct buf held = BUF_INIT;
-    struct raft_message message;
-    BENCH bench = {0};
-
-    (void)state;
-    conf_of_roles(one_fewer, 2, &lost);
-    conf_of_roles(another, 4, &held);
-    bench_start(&bench, &FOLLOWER);
-    entry = entry_of(5, &lost);
-    message = append_of(2, 5, 10, 4, 1, &entry, 1);
-    bench_receive(&bench, &message);
-    bench_run(&bench);
-    assert_int_equal(last_of(&bench), 11);
-    entry = entry_of(7, &held);
-    message = append_of(3, 7, 11, 6, 1, &entry, 1); /* its entry 11 is of the term 6 */
-    assert_true(bench_takes(&bench, &message));
-    assert_int_equal(last_of(&bench), 11);
-    assert_int_equal(bench.driver.trust.alarm.count, 0);
-    message = append_of(3, 7, 10, 4, 1, &entry, 1);
-    bench_receive(&bench, &message);
-    assert_int_equal(last_of(&bench), 11);
-    assert_int_equal(bench.driver.trust.alarm.count, 0);
-    buf_free(&lost);
-    buf_free(&held);
 }
 
 /* --- what a later leafd knows --- */
@@ -252,9 +162,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_command_that_does_not_decode),
         cmocka_unit_test(test_a_barrier_is_small),
-        cmocka_unit_test(test_steps_between_configurations),
-        cmocka_unit_test(test_members_change_one_at_a_time),
-        cmocka_unit_test(test_what_follows_another_log_is_not_judged_by_this_one),
         cmocka_unit_test(test_what_no_leafd_here_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_leafd_that_went_back_stops),
     };

@@ -62,13 +62,6 @@ static int confirm_try(const void *data, size_t len)
     return wire_confirm_decode(data, len, &confirm);
 }
 
-static int witness_try(const void *data, size_t len)
-{
-    struct wire_witness witness;
-
-    return wire_witness_decode(data, len, &witness);
-}
-
 static int compare_try(const void *data, size_t len)
 {
     struct wire_compare compare;
@@ -388,41 +381,6 @@ static void check_refused(decode_fn fn, const char *hex)
     buf_free(&bytes);
 }
 
-static void test_witness(void **state)
-{
-    const struct wire_witness good[] = {{WIRE_WITNESS_STATE, false, true, 0x1122, 0x0102},
-                                        {WIRE_WITNESS_STATE, true, false, 9, 0},
-                                        {WIRE_WITNESS_LEVEL, true, true, 0, 3},
-                                        {WIRE_WITNESS_START, false, true, 0, UINT64_MAX}};
-    struct wire_witness got;
-    struct buf buf = BUF_INIT;
-
-    (void)state;
-    wire_witness_encode(&good[0], &buf);
-    check_bytes(witness_try, &buf,
-                "01" /* kind */
-                "00" /* a question */
-                "01" /* known */
-                "2211000000000000"
-                "0201000000000000");
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        buf.len = 0;
-        wire_witness_encode(&good[i], &buf);
-        assert_int_equal(wire_witness_decode(buf.data, buf.len, &got), 0);
-        assert_true(got.kind == good[i].kind && got.answer == good[i].answer &&
-                    got.known == good[i].known && got.index == good[i].index &&
-                    got.value == good[i].value);
-    }
-    check_refused(witness_try, "00000122110000000000000201000000000000"); /* kind */
-    check_refused(witness_try, "04000100000000000000000201000000000000");
-    check_refused(witness_try, "01000122110000000000400201000000000000"); /* index too large */
-    check_refused(witness_try, "01000100000000000000000201000000000000"); /* or none, */
-    check_refused(witness_try, "02000101000000000000000201000000000000"); /* or one too many */
-    check_refused(witness_try, "01000022110000000000000000000000000000"); /* knows not itself */
-    check_refused(witness_try, "01010022110000000000000201000000000000"); /* a value all the same */
-    buf_free(&buf);
-}
-
 static void test_compare(void **state)
 {
     const struct wire_compare open = {7, WIRE_COMPARE_OPEN, 0x1122, 0x0102};
@@ -436,8 +394,9 @@ static void test_compare(void **state)
                 "2211000000000000"
                 "0201000000000000");
     check_refused(compare_try, "07000000000000000000000000000000000000000000000000");
-    check_refused(compare_try, "07000000000000000500000000000000000000000000000000");
+    check_refused(compare_try, "07000000000000000600000000000000000000000000000000");
     check_refused(compare_try, "07000000000000000100000000000000000201000000000000");
+    check_refused(compare_try, "07000000000000000500000000000000000201000000000000");
     check_refused(compare_try, "07000000000000000222110000000000000000000000000000");
     check_refused(compare_try, "07000000000000000300000000000000000201000000000000");
     buf_free(&buf);
@@ -468,7 +427,9 @@ static void test_compared(void **state)
     check_refused(compared_try,
                   "07000000000000000000000000000000000000000000000000000000000000000000");
     check_refused(compared_try,
-                  "07000000000000000500000000000000000000000000000000000000000000000000");
+                  "07000000000000000700000000000000000000000000000000000000000000000000");
+    check_refused(compared_try, "070000000000000005010000000000000000000000000000000000000000000000"
+                                "00"); /* the same, at an index */
     check_refused(compared_try, "070000000000000001000000000000000000000000000000000000000000000000"
                                 "00"); /* opened at no index */
     check_refused(compared_try, "070000000000000002000000000000000000000000000000000000000000000000"
@@ -563,9 +524,9 @@ int main(void)
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
         cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
-        cmocka_unit_test(test_witness),        cmocka_unit_test(test_compare),
-        cmocka_unit_test(test_compared),       cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_standing),       cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_compare),        cmocka_unit_test(test_compared),
+        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /*
- * test_doubt.c - who ends when states differ, and who lies: the odd one ends, and says which row
- * differs; a leader, or any one member, that says what others do not confirm ends nobody. Whole
- * nodes on fakes, at level 3.
+ * test_compare.c - who ends when states differ: the odd one, be it the leader, and it says which
+ * row differs. Whole nodes on fakes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,28 +23,15 @@ static struct replica *replica_of(struct ring *ring, uint64_t id)
     return &ring_node(ring, id)->replica;
 }
 
-static void begin_many(struct ring *ring, unsigned count, uint16_t able)
+static uint64_t begin(struct ring *ring, unsigned count)
 {
     ring->digest_ms = DIGEST_MS;
-    ring->meet = true;
-    ring->upgrade = (struct upgrade_config){.hold_ms = 0, .automatic = true};
-    for (unsigned i = 0; i < count; i++) {
-        ring->nodes[i].able = able;
-    }
     ring_start(ring, count);
     (void)ring_elect(ring);
     ring_make(ring, 1, "a", 10);
     ring_make(ring, 1, "m", 10);
     ring_make(ring, 1, "z", 10);
-    for (unsigned i = 0; i < 100 && fsm_level(replica_of(ring, 1)->fsm) < able; i++) {
-        ring_run_ms(ring, 50);
-    }
-    assert_int_equal(fsm_level(replica_of(ring, 1)->fsm), able);
-}
-
-static uint64_t begin(struct ring *ring, unsigned count)
-{
-    begin_many(ring, count, 3);
+    ring_run_ms(ring, 500); /* all have applied it */
     return ring_elect(ring);
 }
 
@@ -131,6 +117,27 @@ static void test_a_leader_whose_state_is_wrong_ends_alone(void **state)
     assert_true(ring_node(&ring, leader)->failed_count == 0);
 }
 
+/* A bug may have given two nodes one and the same wrong state: that they agree is not enough. */
+static void test_two_of_five_that_agree_both_end(void **state)
+{
+    RING ring = {0};
+    uint64_t leader = begin(&ring, 5);
+    uint64_t odd[2] = {leader % 5 + 1, (leader + 1) % 5 + 1};
+
+    (void)state;
+    plant(&ring, odd[0], "a", 5);
+    plant(&ring, odd[1], "a", 5);
+    ring_make(&ring, leader, "later", 10);
+    ring_run_ms(&ring, 5000);
+    for (uint64_t id = 1; id <= 5; id++) {
+        bool is_odd = id == odd[0] || id == odd[1];
+
+        assert_int_equal(ring_node(&ring, id)->failed_count, is_odd);
+        assert_false(!is_odd && replica_of(&ring, id)->driver.halted);
+    }
+    ring_make(&ring, leader, "after", 10);
+}
+
 static void test_of_two_nodes_nobody_can_tell(void **state)
 {
     RING ring = {0};
@@ -158,13 +165,21 @@ static void test_without_a_third_it_ends_in_time(void **state)
     ring_make(&ring, leader, "later", 10);
     began_ms = ring.clock.now_ms;
     run_until_failed(&ring, 20000);
-    assert_true(ring.clock.now_ms - began_ms >= LIMIT_DOUBT_MS);
-    assert_true(ring.clock.now_ms - began_ms <= LIMIT_DOUBT_MS + DIGEST_MS + 1000);
+    assert_true(ring.clock.now_ms - began_ms >= LIMIT_DIVERGED_MS);
+    assert_true(ring.clock.now_ms - began_ms <= LIMIT_DIVERGED_MS + DIGEST_MS + 1000);
     assert_alone_failed(&ring, odd, "is ta; here: ");
 }
 
-/* Nobody answers questions about rows: it ends all the same, and says so. */
-static void test_no_row_without_an_answer(void **state)
+static void say(struct ring *ring, uint64_t from, uint64_t to, enum frame_type type,
+                struct buf *payload)
+{
+    (void)replica_receive(&ring_node(ring, to)->replica, from, type, payload->data, payload->len);
+    (void)replica_turn(&ring_node(ring, to)->replica);
+    buf_free(payload);
+}
+
+/* Nobody answers questions about states: it ends all the same, and knows no row. */
+static void test_nobody_says_which_state_it_has(void **state)
 {
     RING ring = {0};
     uint64_t leader = begin(&ring, 3);
@@ -176,39 +191,45 @@ static void test_no_row_without_an_answer(void **state)
     plant(&ring, odd, "a", 5);
     ring_make(&ring, leader, "later", 10);
     began_ms = ring.clock.now_ms;
+    run_until_failed(&ring, 20000);
+    assert_true(ring.clock.now_ms - began_ms >= LIMIT_DIVERGED_MS);
+    assert_true(ring.clock.now_ms - began_ms <= LIMIT_DIVERGED_MS + DIGEST_MS + 1000);
+    assert_alone_failed(&ring, odd, "too few members answered in time");
+}
+
+/* Nor about rows. */
+static void test_no_row_without_an_answer(void **state)
+{
+    RING ring = {0};
+    uint64_t leader = begin(&ring, 3);
+    uint64_t odd = ring_follower(&ring);
+    const struct compare_asker *asker = &replica_of(&ring, odd)->compare.asker;
+    uint64_t began_ms;
+
+    (void)state;
+    ring.lost[FRAME_COMPARED] = true;
+    plant(&ring, odd, "a", 5);
+    ring_make(&ring, leader, "later", 10);
+    while (asker->state != COMPARE_DECIDING) {
+        ring_run_ms(&ring, 10);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        const struct wire_compared other = {.number = asker->number, .kind = WIRE_COMPARED_OTHER};
+        struct buf bytes = BUF_INIT;
+
+        if (id != odd) {
+            wire_compared_encode(&other, &bytes);
+            say(&ring, id, odd, FRAME_COMPARED, &bytes);
+        }
+    }
+    began_ms = ring.clock.now_ms;
     run_until_failed(&ring, 30000);
     assert_true(ring.clock.now_ms - began_ms <= LIMIT_COMPARE_MS + DIGEST_MS + 1000);
     assert_alone_failed(&ring, odd, "did not answer in time");
 }
 
-/* Below level 3 nobody is asked: no frame of it leaves. */
-static void test_below_level_3_it_ends_at_once(void **state)
-{
-    RING ring = {0};
-    uint64_t odd;
-
-    (void)state;
-    begin_many(&ring, 3, 2);
-    odd = ring_follower(&ring);
-    plant(&ring, odd, "a", 5);
-    ring_make(&ring, 1, "later", 10);
-    run_until_failed(&ring, 2000);
-    assert_alone_failed(&ring, odd, "below level 3");
-    assert_int_equal(ring.passed[FRAME_WITNESS] + ring.passed[FRAME_COMPARE], 0);
-}
-
-/* --- lies --- */
-
-static void say(struct ring *ring, uint64_t from, uint64_t to, enum frame_type type,
-                struct buf *payload)
-{
-    (void)replica_receive(&ring_node(ring, to)->replica, from, type, payload->data, payload->len);
-    (void)replica_turn(&ring_node(ring, to)->replica);
-    buf_free(payload);
-}
-
-/* A leader says a digest that it does not have: nobody ends, and the alarm is raised. */
-static void test_a_false_digest_ends_nobody(void **state)
+/* The digest of the log is nobody's, the leader's neither: all have one and the same state. */
+static void test_a_digest_that_nobody_has_ends_nobody(void **state)
 {
     RING ring = {0};
     uint64_t leader = begin(&ring, 3);
@@ -228,72 +249,36 @@ static void test_a_false_digest_ends_nobody(void **state)
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(ring_node(&ring, id)->failed_count, 0);
-        assert_false(replica_of(&ring, id)->driver.doubted);
-        assert_true(replica_of(&ring, id)->driver.trust.alarm.count > 0);
+        assert_false(replica_of(&ring, id)->driver.halted);
         assert_true(driver_applied(&replica_of(&ring, id)->driver)->index >= index);
     }
 }
 
-/* One member that tells everybody of another state parts nobody; nor does it get a view of rows
- * again and again. */
-static void test_one_member_alone_convinces_nobody(void **state)
+/* One node of another state ends nobody else, and does not get a view of rows again and again. */
+static void test_one_node_of_another_state_ends_no_other(void **state)
 {
     RING ring = {0};
     uint64_t leader = begin(&ring, 3);
-    uint64_t liar = ring_follower(&ring);
+    uint64_t odd = ring_follower(&ring);
     struct driver *driver = &replica_of(&ring, leader)->driver;
     uint64_t index = driver_applied(driver)->index;
 
     (void)state;
     for (unsigned i = 0; i < 50; i++) {
-        const struct wire_witness lie = {WIRE_WITNESS_STATE, false, true, index, 1000 + i};
+        const struct wire_compare state_of = {i + 1, WIRE_COMPARE_STATE, index, 1000 + i};
         const struct wire_compare open = {i + 1, WIRE_COMPARE_OPEN, index, 1000 + i};
         struct buf bytes = BUF_INIT;
 
-        wire_witness_encode(&lie, &bytes);
-        say(&ring, liar, leader, FRAME_WITNESS, &bytes);
+        wire_compare_encode(&state_of, &bytes);
+        say(&ring, odd, leader, FRAME_COMPARE, &bytes);
         wire_compare_encode(&open, &bytes);
-        say(&ring, liar, leader, FRAME_COMPARE, &bytes);
+        say(&ring, odd, leader, FRAME_COMPARE, &bytes);
         ring_run_ms(&ring, 100);
-        assert_false(driver->doubted);
+        assert_false(driver->halted);
     }
-    assert_int_equal(replica_of(&ring, leader)->doubt.compare.lender.number, 1);
-    assert_int_equal(driver->trust.alarm.count, 0); /* nobody was asked for its sake */
+    assert_int_equal(replica_of(&ring, leader)->compare.lender.number, 1);
     ring_make(&ring, leader, "after", 10);
     assert_int_equal(ring_node(&ring, leader)->failed_count, 0);
-}
-
-/* An answer that a leader invents, about a later start of a node: the others know of none. */
-static void test_a_later_start_that_nobody_knows(void **state)
-{
-    RING ring = {0};
-    uint64_t follower;
-
-    (void)state;
-    (void)begin(&ring, 3);
-    follower = ring_follower(&ring);
-    replica_of(&ring, follower)->requests.superseded = UINT64_MAX;
-    ring_run_ms(&ring, 500);
-    assert_int_equal(ring_node(&ring, follower)->superseded, 0);
-    assert_int_equal(replica_of(&ring, follower)->requests.superseded, 0);
-    assert_true(replica_of(&ring, follower)->driver.trust.alarm.count > 0);
-}
-
-/* And nobody can be asked: it ends. */
-static void test_a_later_start_that_nobody_denies(void **state)
-{
-    RING ring = {0};
-    uint64_t follower;
-
-    (void)state;
-    (void)begin(&ring, 3);
-    follower = ring_follower(&ring);
-    ring.lost[FRAME_WITNESS] = true;
-    replica_of(&ring, follower)->requests.superseded = UINT64_MAX;
-    ring_run_ms(&ring, LIMIT_DOUBT_MS - 500);
-    assert_int_equal(ring_node(&ring, follower)->superseded, 0);
-    ring_run_ms(&ring, 1000);
-    assert_true(ring_node(&ring, follower)->superseded == UINT64_MAX);
 }
 
 /* --- many rows --- */
@@ -340,14 +325,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_row_that_differs_is_named),
         cmocka_unit_test(test_a_leader_whose_state_is_wrong_ends_alone),
+        cmocka_unit_test(test_two_of_five_that_agree_both_end),
         cmocka_unit_test(test_of_two_nodes_nobody_can_tell),
         cmocka_unit_test(test_without_a_third_it_ends_in_time),
+        cmocka_unit_test(test_nobody_says_which_state_it_has),
         cmocka_unit_test(test_no_row_without_an_answer),
-        cmocka_unit_test(test_below_level_3_it_ends_at_once),
-        cmocka_unit_test(test_a_false_digest_ends_nobody),
-        cmocka_unit_test(test_one_member_alone_convinces_nobody),
-        cmocka_unit_test(test_a_later_start_that_nobody_knows),
-        cmocka_unit_test(test_a_later_start_that_nobody_denies),
+        cmocka_unit_test(test_a_digest_that_nobody_has_ends_nobody),
+        cmocka_unit_test(test_one_node_of_another_state_ends_no_other),
         cmocka_unit_test(test_a_row_among_many),
     };
 
