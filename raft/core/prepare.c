@@ -101,8 +101,8 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
     return 0;
 }
 
-/* Versions from before trust.h took any number from a peer. One at the end of them would leave
- * no room for another election, or entry; the core, and every peer, would trip over it. */
+/* A number at the end of them would leave no room for another election, or entry; the core, and
+ * every peer, would trip over it. */
 static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
 {
     const struct {
@@ -117,9 +117,8 @@ static int check_numbers(const struct store_loaded *loaded, struct store_error *
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].value >= LIMIT_PLAUSIBLE) {
             return store_error_set(ret_error, ERR_IMPLAUSIBLE,
-                                   "the %s is %llu, and none can have got to %llu: a peer that "
-                                   "lied, or an altered packet, put it there",
-                                   numbers[i].name, ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
+                                   "the %s is %llu, and none can have got to %llu", numbers[i].name,
+                                   ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
         }
     }
     return 0;
@@ -287,34 +286,6 @@ int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *re
         *ret_is_empty = prepare_is_empty(&loaded);
         store_loaded_release(&loaded);
     }
-    return rv;
-}
-
-int prepare_reset_term(struct store *store, struct store_error *ret_error)
-{
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-    struct store_op op = {.kind = STORE_HARD_STATE, .lower = true};
-    struct store_loaded loaded;
-    uint64_t last_term;
-    int rv = store->ops->load(store, &loaded, NULL, NULL, ret_error);
-
-    if (rv != 0) {
-        return rv;
-    }
-    last_term =
-        loaded.entry_count > 0 ? loaded.entries[loaded.entry_count - 1].term : loaded.position.term;
-    op.term = last_term + LIMIT_PLAUSIBLE_JUMP / 2;
-    if (loaded.term >= LIMIT_PLAUSIBLE && op.term >= LIMIT_PLAUSIBLE) {
-        rv = store_error_set(ret_error, ERR_IMPLAUSIBLE,
-                             "the term %llu cannot be reset: the log has entries of term %llu",
-                             ull(loaded.term), ull(last_term));
-    } else if (loaded.term >= LIMIT_PLAUSIBLE) {
-        STAILQ_INSERT_TAIL(&list, &op, link);
-        rv = store->ops->commit(store, &list, ret_error);
-        log_warn("raft", "the term was reset", "was=%llu term=%llu last_entry=%llu",
-                 ull(loaded.term), ull(op.term), ull(last_term));
-    }
-    store_loaded_release(&loaded);
     return rv;
 }
 

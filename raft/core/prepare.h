@@ -53,15 +53,6 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
                   uint32_t random, const struct net_peer *members, size_t member_count,
                   struct store_error *ret_error) MUST_CHECK;
 
-/*
- * For an operator who asks for it, while no other node runs either: if the store's term is one that
- * prepare_store() refuses with ERR_IMPLAUSIBLE, put a lower one, without a vote, in its place. It
- * is above all terms in which a node that kept its data can have been elected: LIMIT_PLAUSIBLE_JUMP
- * / 2 above that of the last entry. 0 (also when there was nothing to do); ERR_IMPLAUSIBLE when an
- * entry has such a term, too; or the store's error.
- */
-int prepare_reset_term(struct store *store, struct store_error *ret_error) MUST_CHECK;
-
 /* All that comes before driver_start(): the rows into the new fsm, what the core needs into loaded
  * (the caller's to release), and prepare_store(). 0, or an error of the store; then nothing is
  * left but the fsm. */

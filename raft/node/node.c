@@ -920,9 +920,6 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->store = store;
     _Static_assert(sizeof ret_error->text >= NET_KEYS_WHY_BYTES, "what is wrong with keys fits");
     rv = net_keys_make(&settings->keys, &node->keys, ret_error->text);
-    if (rv == 0 && settings->reset_term) {
-        rv = prepare_reset_term(store, ret_error);
-    }
     if (rv == 0) {
         rv = check_single(node, ret_error);
     }

@@ -46,7 +46,6 @@ struct node_settings {
     bool bootstrap_single;   /* members may be this node alone, which then begins a cluster */
     uint32_t refill_percent; /* see id_backend.h */
     struct replica_config replica; /* the rest of it is filled in */
-    bool reset_term;               /* prepare_reset_term() first */
 };
 
 /* What the node reports to the process. */

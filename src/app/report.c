@@ -101,8 +101,8 @@ static const char *data_hint(int err)
         return "start a leafd that speaks that level, see docs/versions.md; nothing was changed";
     case ERR_IMPLAUSIBLE:
         return "nothing was changed; replace the node by a new member with a new node.id, or, if "
-               "most nodes say so, stop them all and start these with raft.reset-term = true: see "
-               "docs/failure-model.md";
+               "most nodes say so, stop them all and recover from one with leafd recover: see "
+               "docs/operations.md";
     case ERR_DISK_FULL:
         return "make room, or raise data.map-bytes";
     case ERR_NOMEM:

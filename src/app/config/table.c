@@ -706,10 +706,6 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "How long all members must have run a leafd that speaks the next level before it rises by "
      "itself. Until then every node can go back to the version before."},
-    {"raft.reset-term", VALUE(setting_boolean, node.reset_term), DEFAULT("false"),
-     "For a data directory that was refused because of its term, once all nodes are stopped: "
-     "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "
-     "any other directory."},
     {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
      DEFAULT("5000"),
      "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "

@@ -3,10 +3,10 @@
  * older copy, so that its node may ask to be let in again.
  *
  * Whoever refused it decides again, and it is marked again if what it knows is right. The tool is
- * for a refusal that was wrong: by a member that lied, or that held the node to a copy which has
- * been replaced by the newest data since. It says what the directory holds, to be compared with
- * what the refusing node logged (`said`, `known`), and what may be lost: while those who know are
- * away, an older copy would be believed. So the cluster's uid is to be typed.
+ * for a refusal that was wrong: by a member that held the node to a copy which has been replaced by
+ * the newest data since. It says what the directory holds, to be compared with what the refusing
+ * node logged (`said`, `known`), and what may be lost: while those who know are away, an older copy
+ * would be believed. So the cluster's uid is to be typed.
  *
  * The happy path: look; say; ask; one commit of the one local record, all else as it was.
  *
