@@ -190,6 +190,21 @@ def test_method_not_allowed(shared, known, method, target):
         assert connection.request("GET", f"{IDS}/{known}").status == 200
 
 
+def test_options(shared):
+    """As health checks of proxies ask, without a Host, a token, or the door that the path is of."""
+    node = shared.nodes[0]
+    for request in ("OPTIONS / HTTP/1.0\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"):
+        with node.connect() as connection:
+            connection.send(request.encode())
+            answer = connection.read_response()
+            assert answer.status == 204 and "OPTIONS" in answer.headers["allow"], answer
+    with node.connect() as connection:
+        for path in connection.request("GET", "/openapi.json").json()["paths"]:
+            answer = connection.request("OPTIONS", path.replace("{", "").replace("}", ""))
+            assert answer.status == 204 and answer.headers["allow"].endswith(", OPTIONS"), path
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
 def closes_after(node, data, status, code):
     """The request is answered with the error and then the connection ends."""
     with node.connect() as connection:

@@ -70,7 +70,7 @@ def test_nothing_from_outside_and_no_markup_from_texts(shared):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_other_methods(shared, method):
     answer = shared.nodes[0].http(method, "/", headers={"Host": "127.0.0.1"})
-    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
 def test_who_gets_it(doors):

@@ -77,11 +77,23 @@ HOT static enum http_admission admit(struct conn *conn)
     return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
 }
 
-/* Nothing is served there; the router says why. */
+/* What may be asked of a path, or of any (NULL). No more than that: what a browser hears before it
+ * asks for a page of another origin would be in headers that are never sent. */
+static int answer_options(struct conn *conn, const char *allow)
+{
+    char extra[96];
+
+    (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+    conn_reply(conn, 204, NULL, extra, NULL, 0);
+    return ANSWERED;
+}
+
+/* Nothing is served there, but for OPTIONS; the router says why. */
 COLD __attribute__((noinline)) static int refuse(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
+    const bool asks_options = conn_head(conn)->method == METHOD_OPTIONS;
     const struct route *route;
     const char *name;
     size_t name_len;
@@ -94,12 +106,19 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     switch (
         router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:
+        if (asks_options && path[0] == '*') {
+            router_allow(NULL, allow);
+            return answer_options(conn, allow);
+        }
         return reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
     case ROUTER_SLASH:
         return reply_error(conn, 404, "no_route",
                            "nothing is served at %s; a slash in a name is written %%2F", shown);
     case ROUTER_NO_METHOD:
         router_allow(route, allow);
+        if (asks_options) {
+            return answer_options(conn, allow);
+        }
         (void)snprintf(message, sizeof message, "this route is for %s", allow);
         (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
         conn_fail(conn, 405, "method_not_allowed", extra, "", message);

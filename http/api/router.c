@@ -208,16 +208,16 @@ const struct route *router_route(size_t at)
 
 void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])
 {
-    static const char *const names[] = {[METHOD_GET] = "GET",
-                                        [METHOD_HEAD] = "HEAD",
-                                        [METHOD_POST] = "POST",
-                                        [METHOD_PUT] = "PUT",
-                                        [METHOD_DELETE] = "DELETE"};
-    unsigned methods = 0;
+    static const char *const names[] = {
+        [METHOD_GET] = "GET", [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
+        [METHOD_PUT] = "PUT", [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS"};
+    unsigned methods = BIT(METHOD_OPTIONS);
     size_t at = 0;
 
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        methods |= strcmp(routes[i].path, route->path) == 0 ? routes[i].methods : 0;
+        if (route == NULL || strcmp(routes[i].path, route->path) == 0) {
+            methods |= routes[i].methods;
+        }
     }
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if ((methods & BIT(i)) != 0) {

@@ -29,7 +29,8 @@ const struct route *router_route(size_t at);
 
 #define ROUTER_ALLOW_BYTES 48
 
-/* The methods of all routes of this one's path, as the Allow header has them. */
+/* The methods of all routes of this one's path, or, of NULL, of any route, as the Allow header has
+ * them; OPTIONS is one of them. */
 void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES]);
 
 #endif

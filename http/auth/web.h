@@ -9,7 +9,7 @@
  *   Sec-Fetch-Site  of what takes or changes something, without an Origin, is not another page's:
  *                 an image may be any GET, and only browsers send this header;
  *   Content-Type  of a body that changes something is application/json, which a page cannot send
- *                 elsewhere without asking first (OPTIONS, which nothing here answers).
+ *                 elsewhere without asking first (OPTIONS, to which nothing here says yes).
  *
  * Failure modes: a verdict that is not WEB_FINE. Nothing allocates.
  *

@@ -88,11 +88,10 @@ static const uint8_t char_class[256] = {
 
 /* Further methods of HTTP, none of which leafd serves. */
 static const char *const other_methods[] = {
-    "CONNECT", "OPTIONS",    "TRACE",     "COPY",      "LOCK",        "MKCOL",
-    "MOVE",    "PROPFIND",   "PROPPATCH", "SEARCH",    "UNLOCK",      "BIND",
-    "REBIND",  "UNBIND",     "ACL",       "REPORT",    "MKACTIVITY",  "CHECKOUT",
-    "MERGE",   "M-SEARCH",   "NOTIFY",    "SUBSCRIBE", "UNSUBSCRIBE", "PATCH",
-    "PURGE",   "MKCALENDAR", "LINK",      "UNLINK",    "SOURCE",
+    "CONNECT",     "TRACE",      "COPY",     "LOCK",       "MKCOL",    "MOVE",   "PROPFIND",
+    "PROPPATCH",   "SEARCH",     "UNLOCK",   "BIND",       "REBIND",   "UNBIND", "ACL",
+    "REPORT",      "MKACTIVITY", "CHECKOUT", "MERGE",      "M-SEARCH", "NOTIFY", "SUBSCRIBE",
+    "UNSUBSCRIBE", "PATCH",      "PURGE",    "MKCALENDAR", "LINK",     "UNLINK", "SOURCE",
 };
 
 /* Headers that mean something here. */
@@ -506,12 +505,13 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
 HOT static enum method method_named(const char *name, size_t len)
 {
 #define IS(word) (len == sizeof(word) - 1 && memcmp(name, word, sizeof(word) - 1) == 0)
-    return IS("GET")      ? METHOD_GET
-           : IS("POST")   ? METHOD_POST
-           : IS("HEAD")   ? METHOD_HEAD
-           : IS("PUT")    ? METHOD_PUT
-           : IS("DELETE") ? METHOD_DELETE
-                          : METHOD_OTHER;
+    return IS("GET")       ? METHOD_GET
+           : IS("POST")    ? METHOD_POST
+           : IS("HEAD")    ? METHOD_HEAD
+           : IS("PUT")     ? METHOD_PUT
+           : IS("DELETE")  ? METHOD_DELETE
+           : IS("OPTIONS") ? METHOD_OPTIONS
+                           : METHOD_OTHER;
 #undef IS
 }
 

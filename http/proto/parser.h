@@ -24,7 +24,15 @@
 
 #include "src/base/limits.h"
 
-enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
+enum method {
+    METHOD_GET,
+    METHOD_HEAD,
+    METHOD_POST,
+    METHOD_PUT,
+    METHOD_DELETE,
+    METHOD_OPTIONS,
+    METHOD_OTHER
+};
 
 enum parser_event { PARSER_MORE, PARSER_DONE, PARSER_REJECT };
 

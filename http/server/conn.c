@@ -725,10 +725,12 @@ HOT static bool request_admit(struct conn *conn)
         400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
     const char *head = conn_at(conn, 0);
     struct request *request = &conn->request;
-    struct target target;
+    const char *raw = head + conn_head(conn)->target_at;
+    const size_t len = conn_head(conn)->target_len;
+    struct target target = {.path = raw, .path_len = len};
+    bool is_of_all = len == 1 && raw[0] == '*' && conn_head(conn)->method == METHOD_OPTIONS;
 
-    if (target_split(head + conn_head(conn)->target_at, conn_head(conn)->target_len, &target) !=
-        0) {
+    if (!is_of_all && target_split(raw, len, &target) != 0) {
         serving_begin(conn);
         conn_reject(conn, &bad_target);
         return false;

@@ -150,7 +150,7 @@ static void test_protocol_errors_close(void **state)
         LIVEZ "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx",
         LIVEZ "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx",
         LIVEZ "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "OPTIONS * HTTP/1.1\r\n" HOST "\r\n",
+        "GET * HTTP/1.1\r\n" HOST "\r\n",
         "GET /a#b HTTP/1.1\r\n" HOST "\r\n",
     };
     struct fixture *f = *state;

@@ -252,7 +252,7 @@ static void test_error_body_names_the_value(void **state)
 
 static void test_wrong_methods(void **state)
 {
-    static const char *const methods[] = {"HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"};
+    static const char *const methods[] = {"HEAD", "PUT", "DELETE", "PATCH"};
     struct fixture *f = *state;
     struct reply reply;
 
@@ -260,7 +260,49 @@ static void test_wrong_methods(void **state)
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         client_call(f->client, methods[i], GET "t", NULL, &reply);
         assert_int_equal(reply.status, 405);
-        assert_string_equal(reply_header(&reply, "Allow"), "GET, POST");
+        assert_string_equal(reply_header(&reply, "Allow"), "GET, POST, OPTIONS");
+        reply_release(&reply);
+    }
+    client_expect(f->client, "GET", GET "t", 200, "7");
+}
+
+/* Health checks ask so, and people: nobody needs a token for it, and no web page learns more. */
+static void test_options(void **state)
+{
+    static const struct {
+        const char *target;
+        int status;
+        const char *allow;
+    } cases[] = {
+        {"/", 204, "GET, HEAD, OPTIONS"},
+        {"*", 204, "GET, HEAD, POST, PUT, DELETE, OPTIONS"},
+        {GET "t", 204, "GET, POST, OPTIONS"},
+        {GET "t?count=7", 204, "GET, POST, OPTIONS"},
+        {"/api/tags/t", 204, "GET, HEAD, PUT, DELETE, OPTIONS"},
+        {"/api/backup", 204, "GET, OPTIONS"},
+        {"/nonsense", 404, NULL},
+        {"/*", 404, NULL},
+    };
+    static const char *const cors[] = {"Access-Control-Allow-Origin",
+                                       "Access-Control-Allow-Methods",
+                                       "Access-Control-Allow-Headers"};
+    struct fixture *f = *state;
+    struct reply reply;
+
+    fake_open(&f->fake, "t", 7, 10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        client_printf(f->client,
+                      "OPTIONS %s HTTP/1.1\r\nHost: a\r\nOrigin: http://evil.example\r\n"
+                      "Access-Control-Request-Method: GET\r\n\r\n",
+                      cases[i].target);
+        client_read(f->client, false, &reply);
+        assert_int_equal(reply.status, cases[i].status);
+        for (size_t k = 0; k < sizeof cors / sizeof cors[0]; k++) {
+            assert_null(reply_header(&reply, cors[k]));
+        }
+        if (cases[i].allow != NULL) {
+            assert_string_equal(reply_header(&reply, "Allow"), cases[i].allow);
+        }
         reply_release(&reply);
     }
     client_expect(f->client, "GET", GET "t", 200, "7");
@@ -489,6 +531,7 @@ int main(void)
         TEST(test_bad_requests_take_no_id),
         TEST(test_error_body_names_the_value),
         TEST(test_wrong_methods),
+        TEST(test_options),
         TEST(test_snowflake_is_disabled),
         TEST(test_unknown_tag_asks_the_cluster),
         TEST(test_deleted_tag_is_asked_for_again),

@@ -289,6 +289,8 @@ static enum method method_of(const http_parser *core)
         return METHOD_PUT;
     case HTTP_DELETE:
         return METHOD_DELETE;
+    case HTTP_OPTIONS:
+        return METHOD_OPTIONS;
     default:
         return METHOD_OTHER;
     }

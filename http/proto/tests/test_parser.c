@@ -178,7 +178,7 @@ static void test_taken(void **state)
         {"HEAD / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_HEAD, true, ""},
         {"DELETE / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_DELETE, true, ""},
         {"PUT / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_PUT, true, ""},
-        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
+        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OPTIONS, true, ""},
         {"CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
         {"M-SEARCH / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
         {GET_LINE "host:a\r\nX:\r\nY: \r\nZ:\t v \t\r\n\r\n", 1, METHOD_GET, true, ""},
