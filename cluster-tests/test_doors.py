@@ -3,14 +3,16 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
 
-from client import ConnectionLost, once
+from client import Connection, ConnectionLost, once
 from cluster import FAST, Cluster
 from node import leafd_path
 from ports import take_port
+from upgrade import wait_newest
 from wait import wait_until
 
 
@@ -440,3 +442,144 @@ def test_doors_have_limits_of_their_own(doors):
         for connection in held:
             connection.close()
     wait_until(lambda: doors.admin("GET", "/livez").status == 200, 10, "the admin door is free")
+
+
+# --- behind a proxy ---
+
+PROXY = "127.0.0.2"
+LOCAL = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"  # of a health check
+
+
+def line_of(client, port=4000):
+    return f"PROXY TCP4 {client} 10.0.0.2 {port} 8080\r\n".encode()
+
+
+def binary_of(client, port=4000):
+    addresses = socket.inet_aton(client) + b"\x0a\0\0\x02" + port.to_bytes(2, "big") + b"\x1f\x90"
+    return b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13" + addresses + b"\x04\0\4noop"
+
+
+def connect_as(address, source, first=b""):
+    """A connection from an address of this machine, that begins so."""
+    connection = Connection.__new__(Connection)
+    connection.sock = socket.create_connection(address, timeout=30, source_address=(source, 0))
+    connection.buffer = b""
+    connection.send(first)
+    return connection
+
+
+def ask_by_proxy(node, first, method, target, body=None):
+    with connect_as(node.address, PROXY, first) as connection:
+        return connection.request(method, target, body and json.dumps(body).encode())
+
+
+@pytest.fixture(name="proxied")
+def proxied_fixture(make_cluster):
+    """A node that takes the PROXY protocol from 127.0.0.2, at http.listen and resp.listen."""
+    cluster = make_cluster(1, {**FAST, "proxy-from": f"10.9.9.0/24, {PROXY}",
+                               "quota-connections": 3}, start=False)
+    node = cluster.nodes[0]
+    node.resp_port = take_port()
+    node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+    node.start().wait_ready()
+    wait_newest(cluster)
+    return node
+
+
+@pytest.mark.parametrize("header", [line_of, binary_of])
+def test_a_proxy_says_who_the_client_is(proxied, header, tag):
+    """In the audit, and as the owner of a row."""
+    path = f"/api/tags/{tag}"
+    assert ask_by_proxy(proxied, header("203.0.113.9"), "PUT", path, {"step": 7}).status == 201
+    assert ask_by_proxy(proxied, LOCAL, "PUT", path, {"step": 9}).status == 200
+    assert proxied.http("PUT", path, {"step": 8}).status == 200
+    entries = proxied.get_json("/api/audit")["entries"]
+    assert entries[0]["address"] == "203.0.113.9:4000"
+    assert entries[1]["address"].startswith(f"{PROXY}:")
+    assert entries[2]["address"].startswith("127.0.0.1:")
+
+    def acquire(client):
+        return ask_by_proxy(proxied, header(client), "POST", "/api/workers", {"name": "one"})
+
+    grant = wait_until(lambda: (answer := acquire("203.0.113.9")).status == 201 and answer.json(),
+                       30, "a time of the log")
+    release = f"/api/workers/{grant['worker_id']}?epoch={grant['epoch']}"
+    for other in (header("203.0.113.8"), LOCAL):
+        refused = ask_by_proxy(proxied, other, "DELETE", release)
+        assert refused.status == 409, refused
+        assert "alone renews or releases it" in refused.json()["message"]
+    assert ask_by_proxy(proxied, header("203.0.113.9"), "DELETE", release).status == 204
+
+
+def test_each_client_behind_a_proxy_has_its_quota(proxied):
+    """Of connections: the proxy's own are none of theirs, and more is refused when it is known
+    whose the connection is."""
+    opened = [connect_as(proxied.address, PROXY, line_of(f"203.0.113.{client}", 4000 + number))
+              for client in (7, 8) for number in range(3)]
+    opened += [connect_as(proxied.address, PROXY, LOCAL) for _ in range(3)]
+    opened.append(connect_as(proxied.address, PROXY))  # it has not said yet
+    for connection in opened[:-1]:
+        assert connection.request("GET", "/livez").status == 200
+    for header in (line_of("203.0.113.7"), binary_of("203.0.113.8"), LOCAL):
+        with connect_as(proxied.address, PROXY, header) as connection:
+            answer = connection.read_response()
+            assert (answer.status, answer.code) == (429, "quota"), answer
+    opened[-1].send(line_of("203.0.113.9"))
+    assert opened[-1].request("GET", "/livez").status == 200
+    opened.pop(0).close()
+    wait_until(lambda: ask_by_proxy(proxied, line_of("203.0.113.7"), "GET", "/livez").status == 200,
+               30, "a place that is free again")
+    for connection in opened:
+        connection.close()
+
+
+def test_who_must_and_who_may_not_say_it(proxied, tag):
+    proxied.http("PUT", f"/api/tags/{tag}", {})
+    incr = f"*2\r\n$4\r\nINCR\r\n${len(tag)}\r\n{tag}\r\n".encode()
+    resp = ("127.0.0.1", proxied.resp_port)
+    missing, unwanted = f"proxy.from names {PROXY}", "PROXY protocol from 127.0.0.1: let proxy.from"
+    for source, first, message in (
+            (PROXY, b"", missing), ("127.0.0.1", line_of("1.2.3.4"), unwanted),
+            ("127.0.0.1", binary_of("1.2.3.4"), unwanted), ("127.0.0.1", LOCAL, unwanted)):
+        with connect_as(proxied.address, source, first) as connection:
+            connection.send(f"GET /api/segment/get/{tag} HTTP/1.1\r\nHost: leafd\r\n\r\n".encode())
+            answer = connection.read_response()
+            assert (answer.status, answer.code) == (400, "bad_request"), answer
+            assert message in answer.json()["message"]
+            assert connection.at_end()
+        with connect_as(resp, source, first + incr) as connection:
+            with pytest.raises(ConnectionLost):
+                while True:
+                    connection.fill()
+            assert connection.buffer.startswith(b"-ERR bad_request: "), connection.buffer
+            assert connection.buffer.count(b"\r\n") == 1 and message.encode() in connection.buffer
+    for first in (line_of("1.2.3.4"), binary_of("1.2.3.4"), LOCAL, b"PROXY UNKNOWN\r\n"):
+        with connect_as(resp, PROXY) as connection:
+            for byte in first + incr:
+                connection.send(bytes([byte]))
+            connection.fill()
+            assert connection.buffer.startswith(b":"), connection.buffer
+    assert connection.buffer == b":4\r\n", "none was lost to those that were refused"
+
+
+def test_another_list_of_proxies_takes_a_restart(proxied):
+    config = os.path.join(os.path.dirname(proxied.data_dir), "leafd.conf")
+    proxied.stop()
+    for value, wanted in (("10.0.0.7/24", '"10.0.0.7/24" is no address and no network'),
+                          ("proxy.example", '"proxy.example" is no address')):
+        proxied.settings["proxy-from"] = value
+        run = subprocess.run([*proxied.command_line()[3:], "--check-config"], check=False,
+                             capture_output=True, text=True)
+        assert run.returncode == 64 and f"proxy.from: {wanted}" in run.stderr, run
+    with open(config, "w", encoding="ascii") as file:
+        file.write(f"proxy.from = {PROXY}\n")
+    proxied.settings.update({"proxy-from": None, "config": config})
+    proxied.start().wait_ready()
+    with open(config, "w", encoding="ascii") as file:
+        file.write("proxy.from = 10.0.0.7\n")
+    proxied.process.send_signal(signal.SIGHUP)
+    proxied.wait_log('take a restart" settings="proxy.from"')
+    assert ask_by_proxy(proxied, LOCAL, "GET", "/livez").status == 200
+    proxied.stop()
+    proxied.start().wait_ready()
+    assert ask_by_proxy(proxied, b"", "GET", "/livez").status == 200

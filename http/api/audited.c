@@ -48,11 +48,10 @@ struct note {
 static void put_address(const struct conn *conn, char out[PEER_BYTES])
 {
     struct sockaddr_storage peer = {0};
-    socklen_t len = sizeof peer;
     char host[INET6_ADDRSTRLEN] = "";
 
     (void)snprintf(out, PEER_BYTES, "unknown");
-    if (getpeername(conn->fd, (struct sockaddr *)&peer, &len) != 0) {
+    if (!conn_address(conn, &peer)) {
         return;
     }
     if (peer.ss_family == AF_INET) {

@@ -6,7 +6,9 @@
  * (request_kinds.h), for pieces of requests, and for places where a read ends, so many bytes back.
  * The bytes so made are given to the loop three times: all at once; read in those pieces; and each
  * request on a connection of its own. The replies must be the same each time, and so must be what
- * the backend was asked. No name that reaches the backend is longer than a name may be, or has an
+ * the backend was asked. The same bytes, as they are, also begin a connection of a proxy
+ * (http/server/proxy.h), cut after their first byte and in the middle: whatever they are, it ends
+ * as any other does. No name that reaches the backend is longer than a name may be, or has an
  * escape that nobody escaped.
  *
  * Thread: one.
@@ -214,6 +216,21 @@ static void run_each_alone(const struct stream *stream, struct outcome *outcome)
     free(copy);
 }
 
+static void run_by_proxy(const uint8_t *data, size_t len)
+{
+    static const struct sockaddr_in proxy = {.sin_family = AF_INET, .sin_addr = {0x0700000a}};
+
+    begin();
+    world.peer = (const struct sockaddr *)&proxy;
+    world.settings.proxies = "10.0.0.7";
+    conn_world_connect(&world);
+    conn_world_send(&world, data, 1);
+    conn_world_send(&world, data + 1, len / 2);
+    conn_world_send(&world, data + 1 + len / 2, len - 1 - len / 2);
+    conn_world_disconnect(&world);
+    world.peer = NULL;
+}
+
 /* --- what must hold --- */
 
 static void expect_same(const struct outcome *a, const struct outcome *b)
@@ -274,5 +291,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     expect_same(&whole, &other);
     run_each_alone(&stream, &other);
     expect_same(&whole, &other);
+    run_by_proxy(data, len);
     return 0;
 }

@@ -34,6 +34,17 @@
 /* While so small a part of the connections is left, no client may have more than as large a one. */
 #define CONNS_SHARE 4
 
+/* A header is shorter, as a rule. */
+#define PROXY_PEEK_BYTES 512
+
+/* %s: the address. */
+#define PROXY_UNNAMED                                                                              \
+    "a header of the PROXY protocol from %s: let proxy.from name that address, or the proxy send " \
+    "none (send-proxy)"
+#define PROXY_MISSING                                                                              \
+    "proxy.from names %s, so each connection from there begins with a header of the PROXY "        \
+    "protocol, and this one does not: let the proxy send it (send-proxy)"
+
 #define BIT(state) (1u << (state))
 
 static void conn_rest(struct conn *conn);
@@ -44,7 +55,7 @@ HOT static void conn_move(struct conn *conn, enum conn_state to)
 {
     static const unsigned allowed[] = {
         [CONN_IDLE] = BIT(CONN_IDLE) | BIT(CONN_HEAD) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
-                      BIT(CONN_HANDSHAKE) | BIT(CONN_CLOSED),
+                      BIT(CONN_HANDSHAKE) | BIT(CONN_PROXY) | BIT(CONN_CLOSED),
         [CONN_HEAD] = BIT(CONN_IDLE) | BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
                       BIT(CONN_CLOSED),
         [CONN_BODY] = BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
@@ -52,6 +63,7 @@ HOT static void conn_move(struct conn *conn, enum conn_state to)
         [CONN_FINISHING] = BIT(CONN_LINGERING) | BIT(CONN_CLOSED),
         [CONN_LINGERING] = BIT(CONN_CLOSED),
         [CONN_HANDSHAKE] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
+        [CONN_PROXY] = BIT(CONN_IDLE) | BIT(CONN_CLOSED),
         [CONN_CLOSED] = 0,
     };
 
@@ -267,6 +279,7 @@ static void closed_cb(uv_handle_t *handle)
         session_free(conn->tls);
     }
     free(conn->last);
+    free(conn->proxied);
     if (conn->protocol != NULL) {
         conn->protocol->end(conn);
     }
@@ -611,6 +624,17 @@ const char *conn_certificate(const struct conn *conn)
     return conn->tls != NULL ? conn->tls->certificate : NULL;
 }
 
+bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address)
+{
+    socklen_t len = sizeof *ret_address;
+
+    if (conn->proxied != NULL && conn->proxied->client.any.sa_family != AF_UNSPEC) {
+        memcpy(ret_address, &conn->proxied->client, sizeof conn->proxied->client);
+        return true;
+    }
+    return getpeername(conn->fd, (struct sockaddr *)ret_address, &len) == 0;
+}
+
 COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, uint32_t wait_s)
 {
     bool is_ids = rate == &conn->client->ids;
@@ -802,6 +826,15 @@ HOT static bool is_repeated(const struct conn *conn)
            memcmp(conn_at(conn, 0), conn->last, conn->last_len) == 0;
 }
 
+void conn_is_proxied(struct conn *conn)
+{
+    char why[sizeof PROXY_UNNAMED + LIMIT_CLIENT_NAME_BYTES];
+    const struct parser_reject reject = {400, "bad_request", why, 0};
+
+    (void)snprintf(why, sizeof why, PROXY_UNNAMED, conn->peer->name);
+    conn_reject(conn, &reject);
+}
+
 /* Read a request of the protocol. False when it needs more input. */
 HOT static bool step_protocol(struct conn *conn)
 {
@@ -823,7 +856,11 @@ HOT static bool step_protocol(struct conn *conn)
         keep_head(conn);
         return request_serve(conn);
     case CONN_READ_REJECT:
-        conn_reject(conn, &conn->parser.reject);
+        if (conn_at(conn, 0)[0] == '\0') { /* behind empty lines: a proxy's binary header */
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &conn->parser.reject);
+        }
         return true;
     }
     UNREACHABLE("a result of a protocol's reading");
@@ -859,7 +896,11 @@ HOT static bool step_head(struct conn *conn)
     case PARSER_DONE:
         return head_done(conn);
     case PARSER_REJECT:
-        conn_reject(conn, &conn->parser.reject);
+        if (proxy_begins(conn_at(conn, 0), input_len(input))) {
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &conn->parser.reject);
+        }
         return true;
     }
     UNREACHABLE("an event of the parser");
@@ -1224,11 +1265,17 @@ COLD static void conn_is_plain(struct conn *conn)
     static const struct parser_reject plain_resp = {
         400, "tls_required", "this address is for TLS: begin its URL with rediss://", 0};
 
+    bool is_proxied = proxy_begins(conn->tls->in, conn->tls->in_len);
+
     session_stop(conn->tls);
     session_free(conn->tls);
     conn->tls = NULL;
     conn_move(conn, CONN_IDLE);
-    conn_reject(conn, conn->protocol == NULL ? &plain : &plain_resp);
+    if (is_proxied) {
+        conn_is_proxied(conn);
+    } else {
+        conn_reject(conn, conn->protocol == NULL ? &plain : &plain_resp);
+    }
     conn_rest(conn);
 }
 
@@ -1357,6 +1404,7 @@ static uint32_t limit_ms(const struct conn *conn)
     case CONN_IDLE:
         return conn->idle_ms;
     case CONN_HEAD:
+    case CONN_PROXY:
         return settings->head_ms;
     case CONN_BODY:
         return settings->body_ms;
@@ -1400,6 +1448,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
         conn_close(conn, "lingered");
     } else if (conn->state == CONN_HANDSHAKE) {
         conn_close(conn, "the handshake was too slow");
+    } else if (conn->state == CONN_PROXY) {
+        conn_close(conn, "the proxy's header was too slow");
     } else {
         slow.why = conn->state == CONN_HEAD
                        ? "the request's head did not arrive in time (limit in ms)"
@@ -1581,9 +1631,6 @@ static enum conn_refusal too_many(const struct conns *conns, const struct http_c
 {
     uint32_t max = atomic_load_explicit(&client->connections_max, memory_order_relaxed);
 
-    if (conns->counts.conns - conns->refused_count >= conns->settings->connections) {
-        return CONN_REFUSED_FULL;
-    }
     if (max > 0 && client->connections > max) {
         return CONN_REFUSED_CONNECTIONS;
     }
@@ -1639,15 +1686,128 @@ static struct conn *conn_new(struct conns *conns, const struct conn_door *door, 
     return conn;
 }
 
+/* --- for whom a proxy has made a connection --- */
+
+/* The connection counts for the client that the header names, if it names one. */
+static void proxy_count(struct conn *conn)
+{
+    const struct sockaddr *address = &conn->proxied->client.any;
+    struct clients *clients = conn->conns->clients;
+    struct http_client *proxy = conn->peer;
+
+    ASSERT(conn->client == proxy);
+    if (address->sa_family == AF_UNSPEC) {
+        return;
+    }
+    conn->peer = clients_of_address(clients, address);
+    conn->client = conn->peer;
+    atomic_fetch_add_explicit(&conn->peer->connections, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&proxy->connections, 1, memory_order_relaxed);
+    clients_release(clients, proxy);
+}
+
+/* The header is there: all goes on as if its client had connected. */
+static void proxy_done(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+    enum conn_refusal refusal;
+
+    proxy_count(conn);
+    refusal = too_many(conns, conn->peer);
+    if (refusal == CONN_REFUSALS) {
+        conn_rest(conn);
+    } else if (conns->refused_count >= LIMIT_HTTP_REFUSED || conn->tls != NULL) {
+        count_refusal(conn, refusal);
+        conn_close(conn, "the client has too many connections");
+    } else {
+        conn->refused = true;
+        conns->refused_count++;
+        conn_refuse(conn, refusal,
+                    refusal == CONN_REFUSED_CONNECTIONS ? conn->peer->connections_max : 0);
+        conn_rest(conn);
+    }
+}
+
+/* There is none: whoever it is gets a word about it, without TLS, as that has not begun. */
+COLD static void proxy_fail(struct conn *conn)
+{
+    char why[sizeof PROXY_MISSING + LIMIT_CLIENT_NAME_BYTES];
+    const struct parser_reject reject = {400, "bad_request", why, 0};
+
+    (void)snprintf(why, sizeof why, PROXY_MISSING, conn->peer->name);
+    if (conn->tls != NULL) {
+        session_stop(conn->tls);
+        session_free(conn->tls);
+        conn->tls = NULL;
+    }
+    conn_reject(conn, &reject);
+    conn_rest(conn);
+}
+
+/* Take of the socket what belongs to the header, and no more. */
+static void proxy_cb(uv_poll_t *poll, int status, int events)
+{
+    struct conn *conn = poll->data;
+    uint8_t bytes[PROXY_PEEK_BYTES];
+    ssize_t count = status < 0 ? 0 : recv(conn->fd, bytes, sizeof bytes, MSG_PEEK);
+    enum proxy_step step;
+    size_t used;
+
+    (void)events;
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+        conn_close(conn, "the proxy has gone before its header was there");
+        return;
+    }
+    if (count < 0) {
+        return;
+    }
+    step = proxy_take(conn->proxied, bytes, (size_t)count, &used);
+    if (recv(conn->fd, bytes, used, 0) != (ssize_t)used) {
+        conn_close(conn, "read failed");
+        return;
+    }
+    if (step == PROXY_MORE) {
+        return;
+    }
+    if (uv_poll_start(&conn->poll, UV_READABLE, poll_cb) != 0) {
+        conn_close(conn, "cannot poll");
+        return;
+    }
+    timer_cancel(&conn->conns->timers, &conn->read_timer);
+    conn_move(conn, CONN_IDLE);
+    if (step == PROXY_DONE) {
+        proxy_done(conn);
+    } else {
+        proxy_fail(conn);
+    }
+}
+
+static void proxy_begin(struct conn *conn)
+{
+    conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
+    conn_move(conn, CONN_PROXY);
+    set_read_timer(conn);
+    conn->events = UV_READABLE;
+    if (uv_poll_start(&conn->poll, conn->events, proxy_cb) != 0) {
+        conn_close(conn, "cannot poll");
+    }
+}
+
 void conns_take(struct conns *conns, const struct conn_door *door, int fd,
                 const struct sockaddr *peer)
 {
     struct http_client *client = clients_of_address(conns->clients, peer);
-    enum conn_refusal refusal;
+    const char *proxies = conns->settings->proxies;
+    bool is_proxy = proxies != NULL && proxy_is_named(proxies, peer);
+    enum conn_refusal refusal = CONN_REFUSALS;
     struct conn *conn = NULL;
 
     atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
-    refusal = too_many(conns, client);
+    if (conns->counts.conns - conns->refused_count >= conns->settings->connections) {
+        refusal = CONN_REFUSED_FULL;
+    } else if (!is_proxy) {
+        refusal = too_many(conns, client);
+    }
     /* Who is to be told so over TLS would need the handshake first. */
     if (refusal != CONN_REFUSALS && (conns->refused_count >= LIMIT_HTTP_REFUSED || door->tls)) {
         conns_count(&conns->counts.refused[refusal], 1);
@@ -1661,6 +1821,8 @@ void conns_take(struct conns *conns, const struct conn_door *door, int fd,
     } else if (refusal != CONN_REFUSALS) {
         conn_refuse(conn, refusal,
                     refusal == CONN_REFUSED_CONNECTIONS ? client->connections_max : 0);
+    } else if (is_proxy) {
+        proxy_begin(conn);
     } else {
         conn_rest(conn);
     }

@@ -29,6 +29,9 @@
  * decrypted when all that was decrypted before is used up, and so never further than to the request
  * that is being served. What a turn answers is sealed and sent at its end. Nothing else differs.
  *
+ * A connection from an address that is named as a proxy's begins with a header that says for whom
+ * it is. Until that is there its socket has a callback of its own: others pay nothing for it.
+ *
  * A node that is about to stop retires its connections (conns_retire()): each reply is the last of
  * its connection and says so, and those that are idle end one by one, the one that was idle longest
  * first, so that who asks now and then is told by a reply. What has arrived is served before a
@@ -61,6 +64,7 @@
 #include "http/server/input.h"
 #include "http/server/latency.h"
 #include "http/server/output.h"
+#include "http/server/proxy.h"
 #include "http/server/rate.h"
 #include "http/server/service.h"
 #include "http/tls/session.h"
@@ -75,6 +79,7 @@
  *     `---- the head repeats the one before it -----------------^
  *
  *   IDLE --the first byte of TLS--> HANDSHAKE --done--> IDLE
+ *   PROXY --its header is there--> IDLE
  *
  *   any of these --the last reply, or the client's end--> FINISHING
  *   FINISHING --all written--> LINGERING --the client's end, or a deadline--> CLOSED
@@ -90,6 +95,7 @@ enum conn_state {
     CONN_FINISHING,
     CONN_LINGERING,
     CONN_HANDSHAKE, /* of TLS */
+    CONN_PROXY,     /* the header of a proxy is being received (proxy.h) */
     CONN_CLOSED
 };
 
@@ -238,6 +244,7 @@ struct conn {
     struct output output;
     void (*handle)(struct conn *conn);    /* of its protocol */
     const struct conn_protocol *protocol; /* NULL: HTTP */
+    struct proxy_header *proxied;         /* owned; NULL: no proxy made the connection */
     struct http_wait *wait;               /* of the request, NULL: it does not wait */
     uint64_t began_us;                    /* when the request was complete, see latency.h */
     uint8_t traffic; /* what it counts as: request.traffic, or what its handler says */
@@ -327,6 +334,14 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
  * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
  * there is no certificate. Borrowed, until the connection closes. */
 const char *conn_certificate(const struct conn *conn);
+
+/* Where the client is: for whom a proxy made the connection, or the other end of it. False: that is
+ * not known. */
+bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address);
+
+/* Answer the present request, which is the header of a proxy that no setting names: the connection
+ * ends. */
+COLD void conn_is_proxied(struct conn *conn);
 
 /* The trace that the present request belongs to, as its client says. False: it says none, or none
  * that follows the rules. */

@@ -109,6 +109,7 @@ struct http_settings {
     uint64_t input_bytes;         /* of all requests that are not whole yet, on a node */
     uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see rate.h */
     struct client_quotas quotas;  /* of addresses */
+    const char *proxies;          /* a list for proxy.h; "" or NULL: there are none */
     uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
     const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */

@@ -327,13 +327,15 @@ void conn_world_reset(struct conn_world *world)
 void conn_world_connect(struct conn_world *world)
 {
     static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    const struct conn_door resp = {.protocol = resp_protocol(), .idle_ms = LIMIT_RESP_IDLE_MS};
+    const struct conn_door resp = {.protocol = resp_protocol(),
+                                   .idle_ms = LIMIT_RESP_IDLE_MS,
+                                   .tls = world->loop->conns.tls != NULL};
     int fds[2];
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
     conns_take(&world->loop->conns, world->resp ? &resp : &world->loop->acceptor.door, fds[0],
-               &nobody);
+               world->peer != NULL ? world->peer : &nobody);
     world->fd = fds[1];
     world->ended = false;
     come_to_rest(world);

@@ -30,16 +30,17 @@ struct conn_world {
     struct api *api;
     struct http_server *server;
     struct http_loop *loop;
-    struct conn *conn;  /* that is open; NULL: none, or the server has closed it */
-    int fd;             /* the client's end, -1: not connected */
-    bool ended;         /* the server has closed its end */
-    bool deaf;          /* the client reads nothing */
-    bool resp;          /* connections are those of the RESP door */
-    bool late;          /* the backend is not told to work, and no time passes by itself */
-    struct buf replies; /* all that was sent to clients since the reset */
-    struct buf asked;   /* what the backend was asked since the reset, a line each, without what
+    struct conn *conn;           /* that is open; NULL: none, or the server has closed it */
+    int fd;                      /* the client's end, -1: not connected */
+    bool ended;                  /* the server has closed its end */
+    bool deaf;                   /* the client reads nothing */
+    bool resp;                   /* connections are those of the RESP door */
+    const struct sockaddr *peer; /* whose they are; NULL: nobody's */
+    bool late;                   /* the backend is not told to work, and no time passes by itself */
+    struct buf replies;          /* all that was sent to clients since the reset */
+    struct buf asked; /* what the backend was asked since the reset, a line each, without what
                            differs from one repetition to the next */
-    struct buf names;   /* the names of tags in it, by buf_put_str16() */
+    struct buf names; /* the names of tags in it, by buf_put_str16() */
 };
 
 void conn_world_start(struct conn_world *world);

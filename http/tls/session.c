@@ -338,7 +338,8 @@ static enum tls_step look_at_hello(const struct tls_session *session)
         return TLS_MORE;
     }
     if (in[0] != RECORD_HANDSHAKE) {
-        bool is_plain = (in[0] >= 'A' && in[0] <= 'Z') || in[0] == '*'; /* of HTTP, or of RESP */
+        /* Of HTTP, of RESP, or a proxy's header. */
+        bool is_plain = (in[0] >= 'A' && in[0] <= 'Z') || in[0] == '*' || in[0] == '\r';
 
         return is_plain ? TLS_PLAIN : TLS_FAILED;
     }

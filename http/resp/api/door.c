@@ -156,16 +156,17 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     if (method != NULL) {
         return reply_error(conn, 400, "bad_request", "wrong number of words: %s", method->usage);
     }
+    if (proxy_begins(conn_at(conn, 0), input_len(&conn->input))) {
+        conn_is_proxied(conn);
+        return ANSWERED;
+    }
     if (conn_at(conn, 0)[0] != '*' && advice == NULL) {
         /* A line of somebody else: were it answered, each later answer would be taken for that to
          * the request before. */
         conn->ending = CONN_LINGERS;
         return reply_error(conn, 404, "unknown_command",
-                           "%s begins no request of RESP, so the connection ends%s",
-                           text_show(word, len, shown, sizeof shown),
-                           caller_word_is(conn, 0, "PROXY")
-                               ? ": leafd does not take the PROXY protocol (send-proxy)"
-                               : "");
+                           "%s begins no request of RESP, so the connection ends",
+                           text_show(word, len, shown, sizeof shown));
     }
     for (size_t i = 0; i < table->count && at < sizeof names; i++) {
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",

@@ -12,6 +12,7 @@
 
 #include "http/auth/identity.h"
 #include "http/auth/web.h"
+#include "http/server/proxy.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/id/alloc/prefetch.h"
@@ -276,6 +277,9 @@ static bool is_list(const struct setting *setting, const char *text, const char 
     if (setting->type == &setting_roles) {
         return config_roles(text, &roles, ret_item) == 0;
     }
+    if (setting->type == &setting_proxies) {
+        return proxy_is_list(text, ret_item);
+    }
     return setting->type == &setting_hosts ? web_is_hosts(text, ret_item)
                                            : web_is_origins(text, ret_item);
 }
@@ -464,6 +468,11 @@ const struct setting_type setting_origins = {
     .parse = parse_list,
     .rule = "scheme://host[:port], separated by commas, or *",
     .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
+const struct setting_type setting_proxies = {
+    .parse = parse_list,
+    .rule = "addresses and networks, separated by commas",
+    .not_item = "is no address and no network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
+                "network's address behind its prefix are 0"};
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
@@ -586,6 +595,12 @@ const struct setting settings[] = {
      DEFAULT(VALUE_OF(LIMIT_RESP_IDLE_MS)),
      "A connection there on which nothing is asked for so long is closed. 0: never, as Redis; one "
      "whose client's machine has gone is found by TCP's keepalive."},
+    {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Addresses and networks of proxies, as `10.0.0.7,10.1.0.0/16`. Each connection from there, at "
+     "`http.listen`, `admin.listen` and `resp.listen`, must begin with a header of the PROXY "
+     "protocol, and counts for the client that it names. From elsewhere such a header is refused. "
+     "See [operations.md](operations.md#the-proxy-protocol)."},
     {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
      DEFAULT_SHOWN("", "none"),
      "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "

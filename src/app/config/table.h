@@ -50,6 +50,7 @@ extern const struct setting_type setting_door;    /* an address, or DOORS_JOINED
 extern const struct setting_type setting_roles;   /* const char *; config_roles() reads it */
 extern const struct setting_type setting_hosts;   /* const char *, a list for web.h */
 extern const struct setting_type setting_origins; /* likewise */
+extern const struct setting_type setting_proxies; /* const char *, a list for proxy.h */
 extern const struct setting_type setting_tls_client; /* enum tls_client */
 extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
 extern const struct setting_type setting_layout; /* struct snowflake_layout: all but its epoch */

@@ -1,0 +1,322 @@
+/*
+ * proxy.c - see proxy.h. Thread: pure functions, any.
+ */
+#include "http/server/proxy.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
+#define SIGNATURE_BYTES 12
+/* No request of HTTP or RESP begins so. */
+#define SIGNATURE_FOREIGN 5
+#define LINE_BEGIN "PROXY "
+
+/* Of version 2: signature, version and command, family and transport, two bytes of length. */
+#define V2_HEAD_BYTES 16
+#define V2_VERSION 0x20
+#define V2_LOCAL 0x0
+#define V2_PROXY 0x1
+#define V2_TCP4 0x11
+#define V2_TCP6 0x21
+#define V2_TCP4_BYTES 12 /* two addresses, two ports */
+#define V2_TCP6_BYTES 36
+#define V2_KEPT_BYTES (V2_HEAD_BYTES + V2_TCP6_BYTES)
+
+/* --- version 1 --- */
+
+/* The next word of the line, up to a blank or the end. False: it is empty, or too long. */
+static bool next_word(const char **at, char *out, size_t size)
+{
+    size_t len = strcspn(*at, " ");
+
+    if (len == 0 || len >= size) {
+        return false;
+    }
+    memcpy(out, *at, len);
+    out[len] = '\0';
+    *at += len + ((*at)[len] == ' ');
+    return true;
+}
+
+static bool read_port(const char **at, in_port_t *ret_port)
+{
+    char word[6];
+    unsigned port = 0;
+
+    if (!next_word(at, word, sizeof word) || word[strspn(word, "0123456789")] != '\0') {
+        return false;
+    }
+    for (const char *digit = word; *digit != '\0'; digit++) {
+        port = port * 10 + (unsigned)(*digit - '0');
+    }
+    *ret_port = htons((uint16_t)port);
+    return port <= UINT16_MAX;
+}
+
+/* The line without its CRLF, and with a NUL behind it. */
+static enum proxy_step read_line(struct proxy_header *header, const char *at)
+{
+    char family[8];
+    char word[INET6_ADDRSTRLEN];
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct in6_addr to;
+    in_port_t to_port;
+    bool is_v4;
+    void *from;
+
+    at += strlen(LINE_BEGIN);
+    if (!next_word(&at, family, sizeof family)) {
+        return PROXY_BAD;
+    }
+    if (strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
+        return PROXY_DONE;
+    }
+    is_v4 = strcmp(family, "TCP4") == 0;
+    from = is_v4 ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr;
+    if ((!is_v4 && strcmp(family, "TCP6") != 0) || !next_word(&at, word, sizeof word) ||
+        inet_pton(is_v4 ? AF_INET : AF_INET6, word, from) != 1 ||
+        !next_word(&at, word, sizeof word) ||
+        inet_pton(is_v4 ? AF_INET : AF_INET6, word, &to) != 1 ||
+        !read_port(&at, is_v4 ? &v4.sin_port : &v6.sin6_port) || !read_port(&at, &to_port) ||
+        at[0] != '\0' || at[-1] == ' ') {
+        return PROXY_BAD;
+    }
+    if (is_v4) {
+        header->client.v4 = v4;
+    } else {
+        header->client.v6 = v6;
+    }
+    return PROXY_DONE;
+}
+
+/* One more byte is there. */
+static enum proxy_step line_step(struct proxy_header *header)
+{
+    char *line = (char *)header->bytes;
+
+    if (header->len <= strlen(LINE_BEGIN)) {
+        return memcmp(line, LINE_BEGIN, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
+    }
+    if (line[header->len - 1] == '\n') {
+        if (line[header->len - 2] != '\r') {
+            return PROXY_BAD;
+        }
+        line[header->len - 2] = '\0';
+        return strlen(line) == header->len - 2 ? read_line(header, line) : PROXY_BAD;
+    }
+    return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
+}
+
+/* --- version 2 --- */
+
+static void read_addresses(struct proxy_header *header)
+{
+    const uint8_t *at = header->bytes + V2_HEAD_BYTES;
+
+    if (header->bytes[13] == V2_TCP4) {
+        header->client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
+        memcpy(&header->client.v4.sin_addr, at, 4);
+        memcpy(&header->client.v4.sin_port, at + 8, 2);
+    } else {
+        header->client.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+        memcpy(&header->client.v6.sin6_addr, at, 16);
+        memcpy(&header->client.v6.sin6_port, at + 32, 2);
+    }
+}
+
+/* Has the command of this header an address that is the client's? What it has of other families is
+ * skipped with all else. */
+static bool has_address(const struct proxy_header *header)
+{
+    return header->bytes[12] == (V2_VERSION | V2_PROXY) &&
+           (header->bytes[13] == V2_TCP4 || header->bytes[13] == V2_TCP6);
+}
+
+/* One more byte of the first V2_KEPT_BYTES is there. */
+static enum proxy_step binary_step(struct proxy_header *header)
+{
+    const uint8_t *bytes = header->bytes;
+    uint32_t addresses;
+
+    if (header->len <= SIGNATURE_BYTES) {
+        return memcmp(bytes, SIGNATURE, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
+    }
+    if (bytes[12] != (V2_VERSION | V2_LOCAL) && bytes[12] != (V2_VERSION | V2_PROXY)) {
+        return PROXY_BAD;
+    }
+    if (header->len == V2_HEAD_BYTES) {
+        addresses = bytes[13] == V2_TCP4 ? V2_TCP4_BYTES : V2_TCP6_BYTES;
+        header->whole = V2_HEAD_BYTES + ((uint32_t)bytes[14] << 8 | bytes[15]);
+        if (has_address(header) && header->whole < V2_HEAD_BYTES + addresses) {
+            return PROXY_BAD;
+        }
+    }
+    if (header->whole == 0 || header->len < header->whole) {
+        return PROXY_MORE;
+    }
+    if (has_address(header)) {
+        read_addresses(header);
+    }
+    return PROXY_DONE;
+}
+
+/* --- both --- */
+
+enum proxy_step proxy_take(struct proxy_header *header, const uint8_t *data, size_t len,
+                           size_t *ret_used)
+{
+    enum proxy_step step = PROXY_MORE;
+    size_t used = 0;
+
+    ASSERT(len > 0);
+    while (used < len && step == PROXY_MORE) {
+        if (header->whole > 0 && header->len >= V2_KEPT_BYTES) { /* the rest is skipped at once */
+            size_t left = header->whole - header->len - 1;
+            size_t skip = len - used - 1 < left ? len - used - 1 : left;
+
+            used += skip + 1;
+            header->len += (uint32_t)skip + 1;
+            step = header->len == header->whole ? binary_step(header) : PROXY_MORE;
+        } else {
+            ASSERT(header->len < sizeof header->bytes);
+            header->bytes[header->len++] = data[used++];
+            step = header->bytes[0] == SIGNATURE[0] ? binary_step(header) : line_step(header);
+        }
+    }
+    *ret_used = used;
+    return step;
+}
+
+bool proxy_begins(const void *data, size_t len)
+{
+    return (len >= SIGNATURE_FOREIGN && memcmp(data, SIGNATURE, SIGNATURE_FOREIGN) == 0) ||
+           (len >= strlen(LINE_BEGIN) && memcmp(data, LINE_BEGIN, strlen(LINE_BEGIN)) == 0);
+}
+
+/* --- which addresses are proxies --- */
+
+struct network {
+    struct in6_addr address; /* IPv4 as ::ffff:a.b.c.d */
+    unsigned bits;           /* of 128 */
+};
+
+static void map_v4(const struct in_addr *v4, struct in6_addr *out)
+{
+    memset(out, 0, sizeof *out);
+    memset(&out->s6_addr[10], 0xff, 2);
+    memcpy(&out->s6_addr[12], v4, sizeof *v4);
+}
+
+/* Are the first bits of both the same? */
+static bool is_within(const struct in6_addr *address, const struct network *network)
+{
+    unsigned whole = network->bits / 8;
+    unsigned rest = 8 - network->bits % 8;
+
+    return memcmp(address, &network->address, whole) == 0 &&
+           (network->bits % 8 == 0 ||
+            address->s6_addr[whole] >> rest == network->address.s6_addr[whole] >> rest);
+}
+
+/* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits behind the prefix are 0, or
+ * somebody has mistaken one for the other. */
+static bool read_network(const char *text, size_t len, struct network *ret_network)
+{
+    char address[INET6_ADDRSTRLEN + 5];
+    char *slash;
+    struct in_addr v4;
+    struct network host = {.bits = 128};
+    unsigned most = 128;
+
+    if (len == 0 || len >= sizeof address) {
+        return false;
+    }
+    memcpy(address, text, len);
+    address[len] = '\0';
+    slash = strchr(address, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    if (inet_pton(AF_INET, address, &v4) == 1) {
+        map_v4(&v4, &host.address);
+        most = 32;
+    } else if (inet_pton(AF_INET6, address, &host.address) != 1) {
+        return false;
+    }
+    *ret_network = host;
+    if (slash != NULL) {
+        size_t digits = strspn(slash + 1, "0123456789");
+        unsigned bits = 0;
+
+        if (digits < 1 || digits > 3 || slash[1 + digits] != '\0') {
+            return false;
+        }
+        for (size_t i = 1; i <= digits; i++) {
+            bits = bits * 10 + (unsigned)(slash[i] - '0');
+        }
+        if (bits > most) {
+            return false;
+        }
+        ret_network->bits = 128 - most + bits;
+        for (unsigned bit = ret_network->bits; bit < 128; bit++) {
+            if ((host.address.s6_addr[bit / 8] >> (7 - bit % 8) & 1) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The next item of the list. 1; 0 at its end; -1: it is none, and *ret_item what is there. */
+static int next_network(const char **list, struct network *ret_network, const char **ret_item)
+{
+    const char *at = *list + strspn(*list, " \t");
+    size_t len = strcspn(at, ",");
+    const char *end = at + len;
+
+    if ((*list)[0] == '\0') {
+        return 0;
+    }
+    *ret_item = at;
+    *list = *end == ',' ? end + 1 : end;
+    while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t')) {
+        len--;
+    }
+    return read_network(at, len, ret_network) && (*end != ',' || end[1] != '\0') ? 1 : -1;
+}
+
+bool proxy_is_list(const char *list, const char **ret_item)
+{
+    struct network network;
+    int next;
+
+    do {
+        next = next_network(&list, &network, ret_item);
+    } while (next > 0);
+    return next == 0;
+}
+
+bool proxy_is_named(const char *list, const struct sockaddr *address)
+{
+    struct in6_addr wanted;
+    struct network network;
+    const char *item;
+
+    if (address->sa_family == AF_INET) {
+        map_v4(&((const struct sockaddr_in *)(const void *)address)->sin_addr, &wanted);
+    } else if (address->sa_family == AF_INET6) {
+        wanted = ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    } else {
+        return false;
+    }
+    while (next_network(&list, &network, &item) > 0) {
+        if (is_within(&wanted, &network)) {
+            return true;
+        }
+    }
+    return false;
+}

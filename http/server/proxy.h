@@ -1,0 +1,59 @@
+/*
+ * proxy.h - the PROXY protocol: a proxy says for whom it has made a connection, in a header before
+ * all other bytes, also before those of TLS.
+ *
+ * Which addresses are proxies is a setting (proxy.from). From these the header is required: were it
+ * not, a proxy that sends none would pass on the one that its client wrote. From all others it is
+ * refused.
+ *
+ * The happy path: proxy_is_named() when a connection is accepted; then proxy_take() with what has
+ * come, however it is split, until PROXY_DONE. What it does not use is the client's.
+ *
+ * Version 1 is a line of up to 107 bytes; version 2 is binary, and its extensions are skipped. A
+ * header without an address that means something here (LOCAL of a health check, UNKNOWN, a Unix
+ * socket) leaves the connection the proxy's own.
+ *
+ * Failure modes: PROXY_BAD: the bytes are no such header. Nothing allocates, and no more than 107
+ * bytes are kept.
+ *
+ * Thread: pure functions, any.
+ */
+#ifndef LEAFD_HTTP_SERVER_PROXY_H
+#define LEAFD_HTTP_SERVER_PROXY_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define PROXY_LINE_BYTES 107 /* of version 1, with CRLF */
+
+enum proxy_step { PROXY_MORE, PROXY_DONE, PROXY_BAD };
+
+/* All zeros: nothing has come. */
+struct proxy_header {
+    union {
+        struct sockaddr any; /* AF_UNSPEC: the header has no address */
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } client;                        /* once it is done */
+    uint32_t len;                    /* of the header so far */
+    uint32_t whole;                  /* of version 2: of all of it; 0: not known yet */
+    uint8_t bytes[PROXY_LINE_BYTES]; /* its first ones */
+};
+
+/* More bytes, at least one. *ret_used of them are the header's. */
+enum proxy_step proxy_take(struct proxy_header *header, const uint8_t *data, size_t len,
+                           size_t *ret_used);
+
+/* Are these bytes, which are no request, the beginning of such a header? */
+bool proxy_begins(const void *data, size_t len);
+
+/* Does the list ("10.0.0.7, 10.1.0.0/16, 2001:db8::/32"; "": none) name this address? */
+bool proxy_is_named(const char *list, const struct sockaddr *address);
+
+/* Is the text such a list? If not, *ret_item is what is wrong, to the comma. */
+bool proxy_is_list(const char *list, const char **ret_item);
+
+#endif
