@@ -298,17 +298,47 @@ def test_skipped_for_contiguous(shared, tag):
     assert burnt(node, "skipped") == before + 3
 
 
-def test_unanswered(make_cluster, tag):
-    """A request takes what is there, waits for more, and is given up."""
-    cluster = make_cluster()
-    cluster.create_tag(tag, step=100)
+def left_alone(cluster):
+    """A follower, and nobody who could grant it more."""
     node = cluster.followers()[0]
-    assert take(node, tag, 5) == [(1, 5)]
+    yield node
     for other in cluster.others(node):
         other.kill9()
     wait_until(node.sees_no_leader, 10, "no leader is known")
+    yield node
+
+
+def test_what_fails_leaves_what_is_there(make_cluster, tag):
+    """A request waits for more than there is, and is given up, or its client goes: others get it."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, step=100)
+    alone = left_alone(cluster)
+    node = next(alone)
+    assert take(node, tag, 5) == [(1, 5)]
+    next(alone)
+    assert ask(node, tag, 96, timeout_ms=100).status == 503
+    assert held(node, tag) == 95
+    with node.connect() as large, node.connect() as small:
+        for connection, count in ((large, 500), (small, 5)):
+            connection.send(get_bytes(f"/api/segment/get/{tag}?count={count}&timeout_ms=10000"))
+        large.close()
+        assert small.read_response().body == b"6\n7\n8\n9\n10\n"
+    assert take(node, tag, 90) == [(11, 100)]
+    assert burnt(node, "unanswered") == 0
+
+
+def test_unanswered(make_cluster, tag):
+    """More than both segments have makes room for others only by taking these: they are lost when
+    no other comes."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, step=100, max_step=100)
+    alone = left_alone(cluster)
+    node = next(alone)
+    assert take(node, tag, 15) == [(1, 15)]
+    wait_until(lambda: held(node, tag) == 185, 10, "two segments")
+    next(alone)
     assert ask(node, tag, 500, timeout_ms=100).status == 503
-    assert burnt(node, "unanswered") == 95
+    assert burnt(node, "unanswered") == 185
     assert held(node, tag) == 0
 
 

@@ -4,8 +4,10 @@
  * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
  * is appended to the connection's output. No lock, no allocation, no system call.
  *
- * When the ids there are too few, what is there is taken and kept, the request parks with a
- * deadline and is woken, oldest first, when the raft loop has published more. No wake-up is lost:
+ * When the ids there are too few, the request parks with a deadline and is woken, oldest first, when
+ * the raft loop has published more. What is there it leaves where it is, so that a request that
+ * fails has used up nothing, as long as there is room for another segment; it takes and keeps a part
+ * only where nothing more could come else. No wake-up is lost:
  * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
  * publishes before it takes the bits; both change the same word, so one of the two sees the other.
  *
@@ -18,8 +20,9 @@
  *
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503; a bad key 400, one that was used with
- * another count 409. Ids claimed for a request that then fails are burnt: an id may be skipped,
- * never repeated. So a claim takes nothing while it is known that too few are left. After a 503
+ * another count 409. The parts that a request of more than two segments had taken when it fails are
+ * burnt: an id may be skipped, never repeated, and what is above them may have been handed out. Nor
+ * does a claim take anything while it is known that too few are left. After a 503
  * `timeout` of a strict tag the ids may have been used up; with a key the same request can be
  * repeated without losing any.
  *
@@ -417,9 +420,10 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
     }
-    /* Nothing more will come: taking a part would only burn it. */
-    if ((state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0) &&
-        segment_left(&tag->buffer) < claim->left) {
+    /* Nothing more will come, or it may come beside what is there: taking a part would only burn it,
+     * should the rest not come. */
+    if (claim->left > 1 && segment_left(&tag->buffer) < claim->left &&
+        (state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0 || segment_make_room(&tag->buffer))) {
         return claim_short(backend, tag, claim);
     }
     if (claim->left > 1 && claim->left == claim->count &&
@@ -517,6 +521,17 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
     UNREACHABLE("a result of a claim");
 }
 
+/* A request has failed that was before others: there may be enough for them. They are woken as by
+ * the raft loop, in a turn of their own: connections may be closing in this one. */
+static void wake_others(struct api_loop *loop, struct id_tag *tag)
+{
+    struct id_waker *waker = &loop->api->waker;
+
+    if (waiters_first(&loop->waiters, tag) != NULL && segment_left(&tag->buffer) > 0) {
+        waker->wake(waker, tag, UINT64_C(1) << loop->index);
+    }
+}
+
 /* The connection goes away. */
 static void ids_cancel(struct http_wait *wait)
 {
@@ -525,6 +540,7 @@ static void ids_cancel(struct http_wait *wait)
 
     waiters_remove(&loop->waiters, &parked->waiter);
     claim_burn(loop, &parked->claim);
+    wake_others(loop, parked->waiter.tag);
     free(parked);
 }
 
@@ -534,6 +550,7 @@ static void ids_expire(struct http_wait *wait)
     struct parked *parked = CONTAINER(wait, struct parked, wait);
 
     answer_claim(parked_resume(parked), &parked->claim, NULL, CLAIM_EMPTY);
+    wake_others(parked->loop, parked->waiter.tag);
     free(parked);
 }
 
@@ -597,7 +614,7 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
         }
         waiters_set_demand(waiter, parked->claim.left);
         if (!parked->claim.contiguous) {
-            /* Not one id is left. A contiguous request may leave some to those behind it. */
+            /* What is left is for this one. A contiguous request may leave some to those behind. */
             break;
         }
     }

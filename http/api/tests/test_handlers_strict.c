@@ -197,7 +197,8 @@ static void test_mode_that_never_rests(void **state)
     client_expect_error(f->client, "GET", GET "s", NULL, 503, "mode_changing");
 }
 
-/* Parked for a segment, with some ids claimed: it gets all of them from the log. */
+/* Parked for a segment, with some ids claimed, since there was no room for another: it gets all of
+ * them from the log. */
 static void test_trend_that_becomes_strict_while_it_waits(void **state)
 {
     struct fixture *f = *state;
@@ -205,8 +206,10 @@ static void test_trend_that_becomes_strict_while_it_waits(void **state)
     struct id_tag *tag;
 
     fake_make_tag(&f->fake, "t", 1, 10, 100);
-    tag = fake_open(&f->fake, "t", 1, 4);
+    tag = fake_open(&f->fake, "t", 1, 3);
     fake_hold(&f->fake, false, true);
+    client_expect(f->client, "GET", GET "t", 200, "1");
+    fake_publish(&f->fake, tag, 4, 2);
     client_request(f->client, "GET", GET "t?count=10&format=range", NULL);
     fake_await_demand(tag, 6);
     fake_set_mode(&f->fake, "t", TAG_MODE_STRICT);

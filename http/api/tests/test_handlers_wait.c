@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "http/api/context.h"
 #include "http/server/output.h"
 #include "http/tests/fixture.h"
 
@@ -26,7 +27,8 @@ static void test_parked_request_is_woken(void **state)
     fake_await_demand(tag, 3);
     assert_int_equal(fake_wanted(&f->fake), 1);
     fake_publish(&f->fake, tag, 1, 2);
-    fake_await_demand(tag, 1);
+    fake_await_wanted(&f->fake, 2);
+    assert_int_equal(atomic_load(&tag->demand), 3);
     fake_publish(&f->fake, tag, 3, 9);
     client_read(f->client, false, &reply);
     assert_string_equal(reply.body, "1\n2\n3\n");
@@ -105,11 +107,89 @@ static void test_deadline_gives_503(void **state)
     client_expect_error(f->client, "GET", GET "t?count=3&timeout_ms=0", NULL, 503, "timeout");
     client_expect(f->client, "GET", GET "t?timeout_ms=0", 200, "5");
     client_expect_error(f->client, "GET", GET "t?count=3&timeout_ms=30", NULL, 503, "timeout");
+    client_expect(f->client, "GET", GET "t?timeout_ms=0", 200, "6");
     assert_int_equal(atomic_load(&tag->demand), 0);
     atomic_store(&f->fake.health.leader_known, false);
     client_expect_error(f->client, "GET", GET "t?timeout_ms=20", NULL, 503, "no_leader");
     client_expect_error(f->client, "GET", GET "t?timeout_ms=0", NULL, 503, "no_leader");
     assert_int_equal(fake_wanted(&f->fake), 1);
+}
+
+/* More is asked for than there is, and no more comes: what there is stays for others, also for those
+ * that wait behind, whether the time is over or the client goes. */
+static void test_what_fails_has_taken_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "t", 5, 3);
+    struct client *large = fixture_connect(f);
+    struct client *small = fixture_connect(f);
+    struct reply reply;
+
+    fake_hold(&f->fake, false, true);
+    client_expect_error(f->client, "GET", GET "t?count=4&timeout_ms=30", NULL, 503, "timeout");
+    client_request(large, "GET", GET "t?count=4&timeout_ms=300", NULL);
+    fake_await_demand(tag, 4);
+    client_request(small, "GET", GET "t?timeout_ms=10000", NULL);
+    fake_await_demand(tag, 5);
+    client_read(large, false, &reply);
+    assert_int_equal(reply.status, 503);
+    reply_release(&reply);
+    client_read(small, false, &reply);
+    assert_string_equal(reply.body, "5");
+    reply_release(&reply);
+    client_request(large, "GET", GET "t?count=4&timeout_ms=10000", NULL);
+    fake_await_demand(tag, 4);
+    client_request(small, "GET", GET "t?timeout_ms=10000", NULL);
+    fake_await_demand(tag, 5);
+    client_close(large);
+    client_read(small, false, &reply);
+    assert_string_equal(reply.body, "6");
+    reply_release(&reply);
+    client_close(small);
+    client_expect(f->client, "GET", GET "t", 200, "7");
+    assert_int_equal(f->api->loops[0]->counts.burnt_unanswered, 0);
+}
+
+/* What comes is joined to what was there, once it is enough. */
+static void test_all_at_once_when_it_is_enough(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "t", 5, 3);
+    struct reply reply;
+
+    fake_hold(&f->fake, false, true);
+    client_request(f->client, "GET", GET "t?count=5&format=range", NULL);
+    fake_await_demand(tag, 5);
+    assert_int_equal(segment_left(&tag->buffer), 3);
+    fake_publish(&f->fake, tag, 100, 10);
+    client_read(f->client, false, &reply);
+    assert_string_equal(reply.body, "5 7\n100 101\n");
+    reply_release(&reply);
+}
+
+/* More than both segments have: there is room for others only when these are taken. */
+static void test_more_than_two_segments(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "t", 5, 3);
+    struct reply reply;
+
+    fake_hold(&f->fake, false, true);
+    client_request(f->client, "GET", GET "t?count=10&format=range", NULL);
+    fake_await_demand(tag, 10);
+    fake_publish(&f->fake, tag, 100, 3);
+    fake_await_demand(tag, 4);
+    assert_int_equal(segment_left(&tag->buffer), 0);
+    fake_publish(&f->fake, tag, 200, 3);
+    fake_await_wanted(&f->fake, 3);
+    assert_int_equal(segment_left(&tag->buffer), 3);
+    fake_publish(&f->fake, tag, 300, 3);
+    client_read(f->client, false, &reply);
+    assert_string_equal(reply.body, "5 7\n100 102\n200 202\n300 300\n");
+    reply_release(&reply);
+    fake_publish(&f->fake, tag, 400, 2);
+    client_expect_error(f->client, "GET", GET "t?count=5&timeout_ms=30", NULL, 503, "timeout");
+    assert_int_equal(f->api->loops[0]->counts.burnt_unanswered, 4);
 }
 
 static void test_state_change_answers_the_parked(void **state)
@@ -224,7 +304,8 @@ int main(void)
         TEST(test_many_are_woken_at_once),          TEST(test_deadline_gives_503),
         TEST(test_state_change_answers_the_parked), TEST(test_client_gone_while_parked),
         TEST(test_client_gone_while_asking),        TEST(test_replies_keep_their_order),
-        TEST(test_pipeline_of_ten_thousand),
+        TEST(test_pipeline_of_ten_thousand),        TEST(test_what_fails_has_taken_nothing),
+        TEST(test_all_at_once_when_it_is_enough),   TEST(test_more_than_two_segments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,18 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
     }
 }
 
+bool segment_make_room(struct segment_buffer *buffer)
+{
+    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    struct position at = position_of(word);
+
+    if (at.used >= slot_size(buffer, at.generation) &&
+        ready_of(buffer) == at.generation + 1) { /* if others do the same, so much the better */
+        (void)move_word(buffer, &word, (struct position){at.generation + 1, 0});
+    }
+    return segment_can_publish(buffer);
+}
+
 bool segment_can_publish(const struct segment_buffer *buffer)
 {
     uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);

@@ -15,8 +15,8 @@
  *
  * Failure modes: none that lose ids; a process that dies burns what is left.
  *
- * Threads: segment_claim*, segment_left from any; publish, can_publish, burn from the owner (the
- * raft loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
+ * Threads: segment_claim*, segment_left, segment_make_room from any; publish, can_publish, burn
+ * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
  */
 #ifndef LEAFD_ID_ALLOC_SEGMENT_H
 #define LEAFD_ID_ALLOC_SEGMENT_H
@@ -54,6 +54,10 @@ int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_
  * slot of at least count ids must be published. */
 int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
                         struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
+
+/* Can another segment be had beside what is left? If the current slot is used up and the next one is
+ * filled, that becomes the current one; no id is claimed or skipped. A moment's view. */
+bool segment_make_room(struct segment_buffer *buffer);
 
 /* True if the slot not in use is free to be filled. */
 bool segment_can_publish(const struct segment_buffer *buffer);

@@ -33,6 +33,7 @@ struct bound {
     unsigned claims[CLAIMERS]; /* of each claimer */
     uint32_t counts[CLAIMERS]; /* ids that each of them asks for */
     bool whole[CLAIMERS];      /* it asks for whole ranges */
+    bool room[CLAIMERS];       /* it makes room for another range before it asks */
     unsigned burn_after;       /* publishes; 0: no burn */
     unsigned looks;            /* of who inspects */
 };
@@ -98,6 +99,9 @@ static void claim(unsigned claimer)
 
         if (bound()->burn_after > 0) {
             claim.burnt = atomic_load_explicit(&at.burnt_ranges, memory_order_acquire);
+        }
+        if (bound()->room[claimer]) {
+            (void)segment_make_room(&at.buffer);
         }
         claim.err = bound()->whole[claimer]
                         ? segment_claim_whole(&at.buffer, count, &claim.range, &claim.view)
@@ -255,6 +259,8 @@ static const struct orders_case cases[] = {
          .claims = {2, 1}, .counts = {2, 2}, .whole = {true, true}),
     CASE(false, 1, 0, "parts over three refills", claim_1, .publishes = 4, .sizes = {3, 2, 1, 2},
          .claims = {2, 2}, .counts = {2, 2}),
+    CASE(false, 1, 0, "room that is made between refills", claim_1, .publishes = 4,
+         .sizes = {1, 1, 2, 1}, .claims = {1, 3}, .counts = {1, 1}, .room = {true, false}),
     CASE(true, 1, 0, "long: single ids over three refills", claim_1, .publishes = 4,
          .sizes = {2, 1, 1, 1}, .claims = {3, 3}, .counts = {1, 1}),
     CASE(true, 1, 0, "long: parts over four refills", claim_1, .publishes = 5,

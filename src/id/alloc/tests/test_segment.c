@@ -379,9 +379,40 @@ static void test_threads_mixed_with_burns(void **state)
     run_race(CLAIM_MIXED, true, 3);
 }
 
+/* What is left stays, the next range becomes the current one when nothing is, and there is room for
+ * another one but where both have some. */
+static void test_room_is_made_without_claiming(void **state)
+{
+    struct segment_buffer buffer = {0};
+    struct segment_range range;
+    struct segment_view view;
+
+    (void)state;
+    assert_true(segment_make_room(&buffer)); /* none was there */
+    segment_publish(&buffer, 10, 3);
+    assert_false(segment_can_publish(&buffer));
+    assert_true(segment_make_room(&buffer));
+    assert_int_equal(segment_left(&buffer), 3);
+    segment_publish(&buffer, 20, 2);
+    assert_false(segment_make_room(&buffer)); /* both have some */
+    assert_int_equal(segment_left(&buffer), 5);
+    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_int_equal(range.first, 10);
+    assert_int_equal(range.count, 3);
+    assert_true(segment_make_room(&buffer));
+    assert_true(segment_make_room(&buffer));
+    assert_int_equal(segment_left(&buffer), 2);
+    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_int_equal(range.first, 20);
+    assert_int_equal(range.count, 2);
+    assert_true(segment_make_room(&buffer));
+    assert_int_equal(segment_claim(&buffer, 1, &range, &view), ERR_EMPTY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_room_is_made_without_claiming),
         cmocka_unit_test(test_new_buffer_is_empty),
         cmocka_unit_test(test_claim_at_exact_end),
         cmocka_unit_test(test_claim_takes_what_is_there_and_goes_on),
