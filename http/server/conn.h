@@ -244,7 +244,6 @@ struct conn {
     struct output output;
     void (*handle)(struct conn *conn);    /* of its protocol */
     const struct conn_protocol *protocol; /* NULL: HTTP */
-    struct proxy_header *proxied;         /* owned; NULL: no proxy made the connection */
     struct http_wait *wait;               /* of the request, NULL: it does not wait */
     uint64_t began_us;                    /* when the request was complete, see latency.h */
     uint8_t traffic; /* what it counts as: request.traffic, or what its handler says */
@@ -271,6 +270,7 @@ struct conn {
     struct timer write_timer; /* armed while `rate` is looked at */
     struct rate rate;
     TAILQ_ENTRY(conn) all_link;
+    struct proxy_header *proxied; /* owned; NULL: no proxy made the connection */
 };
 
 /* --- for the loop --- */
