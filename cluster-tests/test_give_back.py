@@ -309,7 +309,7 @@ def left_alone(cluster):
 
 
 def test_what_fails_leaves_what_is_there(make_cluster, tag):
-    """A request waits for more than there is, and is given up, or its client goes: others get it."""
+    """A request waits for more than there is, and ends, or its client goes: others get what is."""
     cluster = make_cluster()
     cluster.create_tag(tag, step=100)
     alone = left_alone(cluster)

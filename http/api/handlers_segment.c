@@ -4,10 +4,10 @@
  * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
  * is appended to the connection's output. No lock, no allocation, no system call.
  *
- * When the ids there are too few, the request parks with a deadline and is woken, oldest first, when
- * the raft loop has published more. What is there it leaves where it is, so that a request that
- * fails has used up nothing, as long as there is room for another segment; it takes and keeps a part
- * only where nothing more could come else. No wake-up is lost:
+ * When the ids there are too few, the request parks with a deadline and is woken, oldest first,
+ * when the raft loop has published more. What is there it leaves where it is, so that a request
+ * that fails has used up nothing, as long as there is room for another segment; it takes and keeps
+ * a part only where nothing more could come else. No wake-up is lost:
  * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
  * publishes before it takes the bits; both change the same word, so one of the two sees the other.
  *
@@ -420,7 +420,7 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
     }
-    /* Nothing more will come, or it may come beside what is there: taking a part would only burn it,
+    /* Nothing more will come, or it may come beside what is there: taking a part would burn it,
      * should the rest not come. */
     if (claim->left > 1 && segment_left(&tag->buffer) < claim->left &&
         (state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0 || segment_make_room(&tag->buffer))) {

@@ -10,6 +10,7 @@
 #include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #define ROUNDS_MAX 100000 /* of a ring_settle(): more is a storm */
 #define STEP_MS 5
@@ -218,6 +219,23 @@ void ring_restart(struct ring *ring, uint64_t id)
     if (!ring->apart) {
         introduce(ring, node);
     }
+}
+
+void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
+{
+    struct replica *replica = &ring_node(ring, id)->replica;
+    struct fsm *fsm = replica->fsm;
+    struct fsm_row *row = fsm_tags_find(&fsm->tags, tag, strlen(tag));
+
+    ASSERT(row != NULL);
+    applier_hold(&replica->driver.applier);
+    fsm->journal.changes = &replica->driver.applier.rows;
+    fsm_tags_change_begin(&fsm->tags, row);
+    row->tag.max_id += (uint64_t)by;
+    fsm_tags_change_end(&fsm->tags, row);
+    fsm->journal.changes = NULL;
+    applier_hold(&replica->driver.applier);
+    (void)replica_turn(replica);
 }
 
 void ring_crash(struct ring *ring, uint64_t id)

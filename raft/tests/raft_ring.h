@@ -91,6 +91,8 @@ void ring_isolate(struct ring *ring, uint64_t id, bool cut);
 /* One dials another, which judges of which cluster it is: 0 or its error. */
 int ring_meet(struct ring *ring, uint64_t from, uint64_t to);
 
+/* A node's row of the tag goes wrong, in memory and on its disk, as by a bug of apply. */
+void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by);
 void ring_crash(struct ring *ring, uint64_t id);
 void ring_restart(struct ring *ring, uint64_t id);
 

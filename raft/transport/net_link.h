@@ -13,8 +13,7 @@
  * found the leader's address to refuse.) A name with several addresses is dialled at each in turn.
  *
  * Ways (net_keys.h): each link begins with the first; a peer that does not take it is offered the
- * next one at once. A peer that closes without a word in TLS is of before level 3: if that may be,
- * the next dial is as it was then, and the one after that is with TLS again.
+ * next one at once.
  *
  * Thread: the raft loop.
  */

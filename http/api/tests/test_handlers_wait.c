@@ -115,8 +115,8 @@ static void test_deadline_gives_503(void **state)
     assert_int_equal(fake_wanted(&f->fake), 1);
 }
 
-/* More is asked for than there is, and no more comes: what there is stays for others, also for those
- * that wait behind, whether the time is over or the client goes. */
+/* More is asked for than there is, and no more comes: what there is stays for others, also for
+ * those that wait behind, whether the time is over or the client goes. */
 static void test_what_fails_has_taken_nothing(void **state)
 {
     struct fixture *f = *state;

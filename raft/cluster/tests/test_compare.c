@@ -35,24 +35,6 @@ static uint64_t begin(struct ring *ring, unsigned count)
     return ring_elect(ring);
 }
 
-/* A node's row goes wrong, in memory and on its disk, as by a bug of apply. */
-static void plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
-{
-    struct replica *replica = replica_of(ring, id);
-    struct fsm *fsm = replica->fsm;
-    struct fsm_row *row = fsm_tags_find(&fsm->tags, tag, strlen(tag));
-
-    assert_non_null(row);
-    applier_hold(&replica->driver.applier);
-    fsm->journal.changes = &replica->driver.applier.rows;
-    fsm_tags_change_begin(&fsm->tags, row);
-    row->tag.max_id += (uint64_t)by;
-    fsm_tags_change_end(&fsm->tags, row);
-    fsm->journal.changes = NULL;
-    applier_hold(&replica->driver.applier);
-    (void)replica_turn(replica);
-}
-
 static void assert_alone_failed(struct ring *ring, uint64_t id, const char *why)
 {
     for (uint64_t other = 1; other <= ring->count; other++) {
@@ -89,8 +71,8 @@ static void test_the_first_row_that_differs_is_named(void **state)
     uint64_t odd = ring_follower(&ring);
 
     (void)state;
-    plant(&ring, odd, "z", 1);
-    plant(&ring, odd, "m", 7);
+    ring_plant(&ring, odd, "z", 1);
+    ring_plant(&ring, odd, "m", 7);
     ring_make(&ring, leader, "later", 10);
     run_until_failed(&ring, 2000);
     assert_alone_failed(&ring, odd, "is tm; here: ");
@@ -107,7 +89,7 @@ static void test_a_leader_whose_state_is_wrong_ends_alone(void **state)
     uint64_t leader = begin(&ring, 3);
 
     (void)state;
-    plant(&ring, leader, "a", 5);
+    ring_plant(&ring, leader, "a", 5);
     ring_make(&ring, leader, "later", 10);
     run_until_failed(&ring, 5000);
     assert_alone_failed(&ring, leader, "is ta; here: ");
@@ -125,8 +107,8 @@ static void test_two_of_five_that_agree_both_end(void **state)
     uint64_t odd[2] = {leader % 5 + 1, (leader + 1) % 5 + 1};
 
     (void)state;
-    plant(&ring, odd[0], "a", 5);
-    plant(&ring, odd[1], "a", 5);
+    ring_plant(&ring, odd[0], "a", 5);
+    ring_plant(&ring, odd[1], "a", 5);
     ring_make(&ring, leader, "later", 10);
     ring_run_ms(&ring, 5000);
     for (uint64_t id = 1; id <= 5; id++) {
@@ -145,7 +127,7 @@ static void test_of_two_nodes_nobody_can_tell(void **state)
     uint64_t odd = ring_follower(&ring);
 
     (void)state;
-    plant(&ring, odd, "a", 5);
+    ring_plant(&ring, odd, "a", 5);
     ring_make(&ring, leader, "later", 10);
     run_until_failed(&ring, 5000);
     assert_alone_failed(&ring, odd, "is ta; here: ");
@@ -161,7 +143,7 @@ static void test_without_a_third_it_ends_in_time(void **state)
 
     (void)state;
     ring_crash(&ring, 6 - leader - odd);
-    plant(&ring, odd, "a", 5);
+    ring_plant(&ring, odd, "a", 5);
     ring_make(&ring, leader, "later", 10);
     began_ms = ring.clock.now_ms;
     run_until_failed(&ring, 20000);
@@ -188,7 +170,7 @@ static void test_nobody_says_which_state_it_has(void **state)
 
     (void)state;
     ring.lost[FRAME_COMPARED] = true;
-    plant(&ring, odd, "a", 5);
+    ring_plant(&ring, odd, "a", 5);
     ring_make(&ring, leader, "later", 10);
     began_ms = ring.clock.now_ms;
     run_until_failed(&ring, 20000);
@@ -208,7 +190,7 @@ static void test_no_row_without_an_answer(void **state)
 
     (void)state;
     ring.lost[FRAME_COMPARED] = true;
-    plant(&ring, odd, "a", 5);
+    ring_plant(&ring, odd, "a", 5);
     ring_make(&ring, leader, "later", 10);
     while (asker->state != COMPARE_DECIDING) {
         ring_run_ms(&ring, 10);

@@ -210,7 +210,9 @@ static void asked_acquire(struct asked *asked, const char *name)
                                          .wall_ms = FAKE_WALL_MS,
                                          .name = name,
                                          .name_len = (uint16_t)strlen(name),
-                                         .address = ""});
+                                         .address = "",
+                                         .client = 9,
+                                         .percent = 100});
 }
 
 /* Into the log as it is, as leaders before this rule did. */

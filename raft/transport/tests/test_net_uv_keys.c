@@ -1,6 +1,6 @@
 /*
- * test_net_uv_keys.c - secrets that are exchanged while links are up, peers of before level 3, and
- * who says other than what TLS has proved.
+ * test_net_uv_keys.c - secrets that are exchanged while links are up, and who says other than what
+ * TLS has proved.
  *
  * Thread: one.
  */

@@ -16,7 +16,8 @@
  * Failure modes: none that lose ids; a process that dies burns what is left.
  *
  * Threads: segment_claim*, segment_left, segment_make_room from any; publish, can_publish, burn
- * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
+ * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the
+ * order of accesses.
  */
 #ifndef LEAFD_ID_ALLOC_SEGMENT_H
 #define LEAFD_ID_ALLOC_SEGMENT_H
@@ -55,8 +56,8 @@ int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_
 int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
                         struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
 
-/* Can another segment be had beside what is left? If the current slot is used up and the next one is
- * filled, that becomes the current one; no id is claimed or skipped. A moment's view. */
+/* Can another segment be had beside what is left? If the current slot is used up and the next one
+ * is filled, that becomes the current one; no id is claimed or skipped. A moment's view. */
 bool segment_make_room(struct segment_buffer *buffer);
 
 /* True if the slot not in use is free to be filled. */

@@ -71,13 +71,12 @@ struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
     uint32_t key_limit; /* of STRICT: keys the table may hold (the sender's strict.keys; a command
                            must carry everything that apply needs) */
-    uint32_t
-        key_share; /* of STRICT and KEYED: of these, a client whose item does not say may have */
-    uint64_t term; /* of KEYED: in which the leader took the ids */
-    bool force;    /* of TAGS_PUT */
-    bool
-        is_dump; /* of TAGS_PUT: what GET /api/tags showed. A new name takes its max_id without force,
-                     since no hand wrote it */
+    uint32_t key_share; /* of STRICT and KEYED: of these, a client may have whose item does not say
+                           how many */
+    uint64_t term;      /* of KEYED: in which the leader took the ids */
+    bool force;         /* of TAGS_PUT */
+    bool is_dump;       /* of TAGS_PUT: what GET /api/tags showed. A new name takes its max_id
+                           without force, since no hand wrote it */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
     struct reader items;          /* at the next item */

@@ -24,28 +24,28 @@ void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf);
 /* Change a few bytes in place, and sometimes cut the end off. */
 void id_random_mutate(struct prng *prng, struct buf *buf);
 
-/* A change of tags of which some may have a max (level 2), without a stamp. */
+/* A change of tags of which some may have a max, without a stamp. */
 void id_random_bounded_put(struct prng *prng, struct buf *buf);
-/* The same with shapes, which level 3 has. */
+/* The same with shapes. */
 void id_random_shaped_put(struct prng *prng, struct buf *buf);
 
-/* The same with keys of shapes, which level 5 has. */
+/* The same with keys of shapes. */
 void id_random_rekeyed_put(struct prng *prng, struct buf *buf);
 
-/* Strict requests or an acquire that count for a client (level 3), without a stamp. */
+/* Strict requests or an acquire that count for a client, without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 
-/* A worker id acquired, renewed or released by the client that owns it, or not (level 6). */
+/* A worker id acquired, renewed or released by the client that owns it, or not. */
 void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf);
 
-/* What monotonic tags have (level 4): puts, windows, and keys of ids that the state may allow.
+/* What monotonic tags have: puts, windows, and keys of ids that the state may allow.
  * True: it is somebody's, and without a stamp; else the leader's own. */
 bool id_random_monotonic(struct prng *prng, const struct fsm *fsm, struct buf *buf);
 
-/* A named layout made or deleted (level 4), without a stamp. */
+/* A named layout made or deleted, without a stamp. */
 void id_random_layout(struct prng *prng, struct buf *buf);
 
-/* What tags with a date have (level 4): puts, and batches with periods around the log's time.
+/* What tags with a date have: puts, and batches with periods around the log's time.
  * Without a stamp. */
 void id_random_dated(struct prng *prng, const struct fsm *fsm, struct buf *buf);
 

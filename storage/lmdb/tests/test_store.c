@@ -616,7 +616,7 @@ static void test_store_lmdb_full_map(void **state)
     gen_release(&gen);
 }
 
-/* The bytes of format 4. A change of them needs a new format number. */
+/* The bytes of format 6. A change of them needs a new format number. */
 static void test_store_lmdb_golden_bytes(void **state)
 {
     /* key, checksum, term, type, data */
@@ -625,7 +625,7 @@ static void test_store_lmdb_golden_bytes(void **state)
     static const uint8_t row[] = {'t', 'n', 'a', 'm', 'e', 0x0b, 0x63, 0xd8, 0x56, 'v'};
     /* key, checksum; format, magic, cluster, node, store */
     static const uint8_t identity[] = {
-        'i', 'd', 'e', 'n', 't', 'i', 't',  'y', 0xbb, 0x7a, 0x27, 0x3d, 5, 0, 0,   0,   0x0b,
+        'i', 'd', 'e', 'n', 't', 'i', 't',  'y', 0xdb, 0x9a, 0xb7, 0xf9, 6, 0, 0,   0,   0x0b,
         0,   'l', 'e', 'a', 'f', 'd', 0x20, 's', 't',  'o',  'r',  'e',  3, 0, 'o', 'n', 'e',
         2,   0,   0,   0,   0,   0,   0,    0,   7,    0,    0,    0,    0, 0, 0,   0};
     /* key, checksum; transaction, term, vote; first and last index, last term; index, term and

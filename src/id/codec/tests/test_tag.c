@@ -270,7 +270,7 @@ static void test_row_version_is_one_for_all_content(void **state)
                     "0168e5cf8b010000 0600 64c3a96ac3a0");
 }
 
-/* Level 2: a row with a max is of another version; without one it is as it was. */
+/* A row with a max is of another version; without one it is as it was. */
 static void test_a_row_with_a_max(void **state)
 {
     struct tag_row row = recalling_row();
@@ -325,7 +325,7 @@ static const char *const SHAPED_BYTES =
     "0600 64c3a96ac3a0 0000000000010000 2d00 7b73656372657433363a387d 00 "
     "303132333435363738396162636465666768696a6b6c6d6e6f707172737475 76";
 
-/* Level 3: a row with a shape is of a third version, whether it has a max or not. */
+/* A row with a shape is of a third version, whether it has a max or not. */
 static void test_a_row_with_a_shape(void **state)
 {
     struct tag_row row = shaped_row();

@@ -152,7 +152,7 @@ static void test_all_or_nothing(void **state)
     assert_int_equal(id_apply_puts(a, puts, 2, true).status, 0);
 }
 
-/* What GET /api/tags showed, of a new name: no hand wrote it. Of one that is there it needs force. */
+/* What GET /api/tags showed, of a new name: no hand wrote it. One that is there needs force. */
 static void test_a_dump(void **state)
 {
     struct id_apply *a = *state;
