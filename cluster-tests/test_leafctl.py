@@ -59,8 +59,9 @@ def test_status_is_watched(shared, ctl):
 def test_check_of_a_healthy_cluster(make_cluster, tmp_path):
     cluster = make_cluster()  # of its own: a tag near its max would be a warning
     ctl = leafctl.of(cluster, tmp_path)
-    done = ctl("check", "--all")
-    assert "the cluster is healthy" in done.out and "good      quorum" in done.out, done
+    done = wait_until(lambda: (got := ctl("check", "--all")) and "is healthy" in got.out and got, 30,
+                      "the cluster is healthy")
+    assert "good      quorum" in done.out, done
     assert re.search(r"good      level: level \d+, the newest", done.out), done
     assert ctl("check", "--json").json["worst"] == "good"
 
@@ -316,7 +317,7 @@ def test_worker_ids(shared, ctl, tag):
 
 def test_layouts(shared, ctl):
     wait_until(lambda: shared.nodes[0].http(
-        "PUT", "/api/layouts/ctl", {"preset": "sonyflake"}).status == 200, 20, "level 4")
+        "PUT", "/api/layouts/ctl", {"preset": "sonyflake"}).status == 200, 20, "the layout is made")
     row = wait_until(lambda: next((line for line in ctl("layouts").out.splitlines()
                                    if line.startswith("ctl ")), None), 10,
                      "the node that is asked knows it")

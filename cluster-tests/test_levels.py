@@ -128,6 +128,8 @@ def test_it_rises_by_itself_after_the_hold(make_cluster):
     assert not can_rise(cluster.nodes[0])[0]
     exchange(cluster, cluster.nodes[2], next_leafd())
     wait_level(cluster, NEXT)
+    for node in cluster.nodes:
+        node.wait_log(rf'msg="the level of the cluster has risen" level={NEXT} was={OWN}')
     status = cluster.nodes[0].cluster_status()
     assert status["level"]["index"] > 0 and status["level"]["since"]
     assert [m["levels"] for m in status["members"]] == [{"min": 1, "max": NEXT}] * 3

@@ -192,7 +192,7 @@ def test_ids_of_a_shape_are_texts(start, tag):
     node = start().nodes[0]
     made = {"shape": "S-{id:4}"}
     wait_until(lambda: node.http("PUT", f"/api/tags/{tag}", made).status in (200, 201), 20,
-               "level 3")  # fmt: skip
+               "it takes it")  # fmt: skip
     client = redis.Redis(port=node.resp_port)
     assert client.execute_command("INCR", tag) == b"S-0001"
     assert client.execute_command("LEAFD.NEXT", tag) == b"S-0002"
@@ -288,7 +288,7 @@ def test_tokens(start, tokens):
     for mode in ("trend", "strict"):
         put = ("PUT", f"/api/tags/shop%2F{mode}", {"shape": "{secret:6}", "mode": mode},
                tokens.bearer("root"))
-        wait_until(lambda put=put: node.http(*put).status == 201, 30, "level 3")
+        wait_until(lambda put=put: node.http(*put).status == 201, 30, "it is made")
         with pytest.raises(redis.exceptions.NoPermissionError, match="need the role read"):
             shop.execute_command("INCRBY", f"shop/{mode}", 2)
         for form in ("as=number", "as=number&format=range", "as=number&format=json&count=3"):

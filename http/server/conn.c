@@ -335,7 +335,7 @@ COLD static void conn_close(struct conn *conn, const char *reason)
     conns->counts.resp_conns -= conn->protocol != NULL;
     conns->refused_count -= conn->refused;
     identify_end(conn);
-    atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&conn->peer->connections, !conn->is_uncounted, memory_order_relaxed);
     clients_release(conns->clients, conn->peer);
     conn->client = NULL;
     uv_close((uv_handle_t *)&conn->poll, closed_cb);
@@ -1688,22 +1688,20 @@ static struct conn *conn_new(struct conns *conns, const struct conn_door *door, 
 
 /* --- for whom a proxy has made a connection --- */
 
-/* The connection counts for the client that the header names, if it names one. */
+/* The connection counts for the client that the header names, or else for the proxy. */
 static void proxy_count(struct conn *conn)
 {
     const struct sockaddr *address = &conn->proxied->client.any;
     struct clients *clients = conn->conns->clients;
-    struct http_client *proxy = conn->peer;
 
-    ASSERT(conn->client == proxy);
-    if (address->sa_family == AF_UNSPEC) {
-        return;
+    ASSERT(conn->client == conn->peer && conn->is_uncounted);
+    if (address->sa_family != AF_UNSPEC) {
+        clients_release(clients, conn->peer);
+        conn->peer = clients_of_address(clients, address);
+        conn->client = conn->peer;
     }
-    conn->peer = clients_of_address(clients, address);
-    conn->client = conn->peer;
     atomic_fetch_add_explicit(&conn->peer->connections, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&proxy->connections, 1, memory_order_relaxed);
-    clients_release(clients, proxy);
+    conn->is_uncounted = false;
 }
 
 /* The header is there: all goes on as if its client had connected. */
@@ -1785,6 +1783,8 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
 static void proxy_begin(struct conn *conn)
 {
     conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
+    conn->is_uncounted = true;
+    atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
     conn_move(conn, CONN_PROXY);
     set_read_timer(conn);
     conn->events = UV_READABLE;

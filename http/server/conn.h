@@ -271,6 +271,7 @@ struct conn {
     struct rate rate;
     TAILQ_ENTRY(conn) all_link;
     struct proxy_header *proxied; /* owned; NULL: no proxy made the connection */
+    bool is_uncounted;            /* for any client: it is not known yet whose it is */
 };
 
 /* --- for the loop --- */

@@ -4,6 +4,7 @@
 #include "raft/sim/sim_planted.h"
 
 #include "raft/core/prepare.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
@@ -67,6 +68,7 @@ static bool plant(struct sim_node *node)
     bool planted;
 
     sim_store_open(node);
+    fsm_speaks(fsm, sim_level_of(node));
     fsm_load_begin(fsm);
     if (node->store->ops->load(node->store, &loaded, prepare_load_row, fsm, &error) != 0 ||
         fsm_load_end(fsm, loaded.position.index) != 0) {
