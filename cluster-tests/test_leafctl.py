@@ -59,8 +59,8 @@ def test_status_is_watched(shared, ctl):
 def test_check_of_a_healthy_cluster(make_cluster, tmp_path):
     cluster = make_cluster()  # of its own: a tag near its max would be a warning
     ctl = leafctl.of(cluster, tmp_path)
-    done = wait_until(lambda: (got := ctl("check", "--all")) and "is healthy" in got.out and got, 30,
-                      "the cluster is healthy")
+    done = wait_until(lambda: (got := ctl("check", "--all")) and "is healthy" in got.out and got,
+                      30, "the cluster is healthy")
     assert "good      quorum" in done.out, done
     assert re.search(r"good      level: level \d+, the newest", done.out), done
     assert ctl("check", "--json").json["worst"] == "good"
