@@ -11,7 +11,7 @@ import struct
 
 from peer_tls import PeerTls, read_secret
 
-PROTOCOL = 4
+PROTOCOL = 5
 HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
 FRAME_RAFT = 16
 REQUEST_VOTE = 3
@@ -70,7 +70,7 @@ class Liar:
         protocol = struct.pack("<H", PROTOCOL)
         levels = struct.pack("<HH", 1, 99)  # as if it spoke any
         hello = protocol + levels + text16(name)
-        self.send(HELLO, hello + struct.pack("<QQQH", node_id, victim_id, store_id, 1))
+        self.send(HELLO, hello + struct.pack("<QQQ", node_id, victim_id, store_id))
         kind, challenge = self.receive()
         assert kind == CHALLENGE, (kind, challenge)
         at = 2 + 4 + 2 + len(name)

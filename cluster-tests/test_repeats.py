@@ -118,7 +118,7 @@ def test_a_mode_that_comes_late_again_undoes_nothing(unheard, tag):
 
 
 def test_an_acquire_that_comes_late_again_does_not_fence_its_successor(unheard):
-    """The name gives its worker id back, and takes it again with another epoch, elsewhere."""
+    """The client gives its worker id back, and takes it again with another epoch, elsewhere."""
     body = {"name": "late-holder", "window_ms": 60000}
 
     def workers_of_nodes():
@@ -137,7 +137,7 @@ def test_an_acquire_that_comes_late_again_does_not_fence_its_successor(unheard):
     assert len(workers) + 1 == len(unheard.leader.get("/api/workers").json()["workers"])
     path = f"/api/workers/{first['worker_id']}"
     assert unheard.other.http("DELETE", f"{path}?epoch={first['epoch']}").status == 204
-    second = unheard.other.http("POST", "/api/workers", body)
+    second = unheard.other.http("POST", "/api/workers", {**body, "worker_id": first["worker_id"]})
     assert second.status == 201 and second.json()["epoch"] > first["epoch"]
     unheard.change_others()
     late = unheard.heal()
