@@ -339,6 +339,13 @@ def test_json_by_another_name():
     assert code == 65 and "leafd hands out every number" in "".join(lines)
 
 
+@pytest.mark.parametrize("data", [f'{{"ab":[{ROW}]}}', f"[{ROW}]",
+                                  "INSERT INTO leaf_alloc VALUES ('x',9,2,'',NULL);\n"])
+def test_a_table_without_a_name(data):
+    code, tags, lines = run_print(data, None, "leaf", "--table", "")
+    assert code == 64 and tags == [] and "--table is empty" in "".join(lines), lines
+
+
 def test_one_of_two_databases_has_the_table():
     text = ("USE `a`;\nINSERT INTO other VALUES (1);\nUSE `b`;\n"
             "INSERT INTO leaf_alloc VALUES ('x',9,2,'',NULL);\n")

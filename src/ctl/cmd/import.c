@@ -360,7 +360,7 @@ static enum ctl_exit run(struct ctl *ctl, const struct source *known)
     const char *table = ctl_option(ctl, "table");
     const char *named = ctl_option(ctl, "columns");
     struct source ordered = *known;
-    char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
+    char *list;
     const struct source *source = &ordered;
     struct importing importing = {.ctl = ctl,
                                   .source = source,
@@ -369,10 +369,13 @@ static enum ctl_exit run(struct ctl *ctl, const struct source *known)
     enum ctl_exit code;
 
     if ((path != NULL) == is_database(ctl)) {
-        free(list);
         return ctl_fail(CTL_USAGE,
                         "name a FILE (- is standard input), or --mysql, or --mysql-socket");
     }
+    if (importing.table[0] == '\0') {
+        return ctl_fail(CTL_USAGE, "--table is empty: leave it out, or name the table");
+    }
+    list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     code = list == NULL || take_columns(&ordered, list)
                ? prepare(&importing)
                : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);

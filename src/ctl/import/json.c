@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "http/proto/text.h"
+#include "src/base/assert.h"
 
 #define SHOWN_BYTES 160
 
@@ -175,6 +176,7 @@ static bool names_table(const char *text, const char *table)
 {
     size_t len = strlen(table);
 
+    ASSERT(len > 0);
     for (const char *at = text; (at = strcasestr(at, table)) != NULL; at++) {
         if ((at == text || !is_of_name(at[-1])) && !is_of_name(at[len])) {
             return true;

@@ -10,7 +10,7 @@
  *
  * Failure modes: a row that cannot be understood is an error of its own, and the others are read
  * on; ERR_INVALID with *why where the file is no JSON, is cut off, or has no such rows. Numbers are
- * exact up to 2^63 - 1; beyond that it is no JSON here. Thread: one.
+ * exact up to 2^63 - 1; beyond that it is no JSON here. The table's name is not empty. Thread: one.
  */
 #ifndef LEAFD_CTL_IMPORT_JSON_H
 #define LEAFD_CTL_IMPORT_JSON_H
