@@ -67,16 +67,6 @@ static void put_address(const struct conn *conn, char out[PEER_BYTES])
     }
 }
 
-static const char *method_name(enum method method)
-{
-    static const char *const names[] = {
-        [METHOD_GET] = "GET",    [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT",    [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
-        [METHOD_OTHER] = "OTHER"};
-
-    return names[method];
-}
-
 /* Is force=1 among the options, however it is written? */
 static bool is_forced(const struct conn *conn)
 {

@@ -208,9 +208,6 @@ const struct route *router_route(size_t at)
 
 void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])
 {
-    static const char *const names[] = {
-        [METHOD_GET] = "GET", [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT", [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS"};
     unsigned methods = BIT(METHOD_OPTIONS);
     size_t at = 0;
 
@@ -219,10 +216,10 @@ void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])
             methods |= routes[i].methods;
         }
     }
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (enum method i = METHOD_GET; i < METHOD_OTHER; i++) {
         if ((methods & BIT(i)) != 0) {
             at += (size_t)snprintf(out + at, ROUTER_ALLOW_BYTES - at, "%s%s", at > 0 ? ", " : "",
-                                   names[i]);
+                                   method_name(i));
         }
     }
     ASSERT(at > 0 && at < ROUTER_ALLOW_BYTES);

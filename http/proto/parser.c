@@ -502,6 +502,16 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
     return scan_version(parser, data, end);
 }
 
+const char *method_name(enum method method)
+{
+    static const char *const names[] = {
+        [METHOD_GET] = "GET",    [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
+        [METHOD_PUT] = "PUT",    [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
+        [METHOD_OTHER] = "OTHER"};
+
+    return names[method];
+}
+
 HOT static enum method method_named(const char *name, size_t len)
 {
 #define IS(word) (len == sizeof(word) - 1 && memcmp(name, word, sizeof(word) - 1) == 0)

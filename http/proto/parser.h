@@ -34,6 +34,9 @@ enum method {
     METHOD_OTHER
 };
 
+/* "GET", ...; of METHOD_OTHER "OTHER". */
+const char *method_name(enum method method);
+
 enum parser_event { PARSER_MORE, PARSER_DONE, PARSER_REJECT };
 
 struct parser_reject {

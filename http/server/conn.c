@@ -1257,6 +1257,14 @@ HOT static void conn_read(struct conn *conn)
 
 /* --- TLS --- */
 
+/* What is said from now on is said without it. */
+COLD static void end_tls(struct conn *conn)
+{
+    session_stop(conn->tls);
+    session_free(conn->tls);
+    conn->tls = NULL;
+}
+
 /* These are the first bytes of an HTTP request: it is told so in its own language. */
 COLD static void conn_is_plain(struct conn *conn)
 {
@@ -1267,9 +1275,7 @@ COLD static void conn_is_plain(struct conn *conn)
 
     bool is_proxied = proxy_begins(conn->tls->in, conn->tls->in_len);
 
-    session_stop(conn->tls);
-    session_free(conn->tls);
-    conn->tls = NULL;
+    end_tls(conn);
     conn_move(conn, CONN_IDLE);
     if (is_proxied) {
         conn_is_proxied(conn);
@@ -1637,6 +1643,13 @@ static enum conn_refusal too_many(const struct conns *conns, const struct http_c
     return is_over_share(conns, client) ? CONN_REFUSED_SHARE : CONN_REFUSALS;
 }
 
+/* There are too many connections, of its client or of all. */
+COLD static void turn_away(struct conn *conn, enum conn_refusal refusal)
+{
+    conn_refuse(conn, refusal,
+                refusal == CONN_REFUSED_CONNECTIONS ? conn->client->connections_max : 0);
+}
+
 /* A connection for the socket; NULL: it is closed. */
 static struct conn *conn_new(struct conns *conns, const struct conn_door *door, int fd,
                              struct http_client *client, bool refused)
@@ -1720,8 +1733,7 @@ static void proxy_done(struct conn *conn)
     } else {
         conn->refused = true;
         conns->refused_count++;
-        conn_refuse(conn, refusal,
-                    refusal == CONN_REFUSED_CONNECTIONS ? conn->peer->connections_max : 0);
+        turn_away(conn, refusal);
         conn_rest(conn);
     }
 }
@@ -1734,9 +1746,7 @@ COLD static void proxy_fail(struct conn *conn)
 
     (void)snprintf(why, sizeof why, PROXY_MISSING, conn->peer->name);
     if (conn->tls != NULL) {
-        session_stop(conn->tls);
-        session_free(conn->tls);
-        conn->tls = NULL;
+        end_tls(conn);
     }
     conn_reject(conn, &reject);
     conn_rest(conn);
@@ -1783,8 +1793,6 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
 static void proxy_begin(struct conn *conn)
 {
     conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
-    conn->is_uncounted = true;
-    atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
     conn_move(conn, CONN_PROXY);
     set_read_timer(conn);
     conn->events = UV_READABLE;
@@ -1802,7 +1810,7 @@ void conns_take(struct conns *conns, const struct conn_door *door, int fd,
     enum conn_refusal refusal = CONN_REFUSALS;
     struct conn *conn = NULL;
 
-    atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&client->connections, !is_proxy, memory_order_relaxed);
     if (conns->counts.conns - conns->refused_count >= conns->settings->connections) {
         refusal = CONN_REFUSED_FULL;
     } else if (!is_proxy) {
@@ -1816,11 +1824,13 @@ void conns_take(struct conns *conns, const struct conn_door *door, int fd,
         conn = conn_new(conns, door, fd, client, refusal != CONN_REFUSALS);
     }
     if (conn == NULL) {
-        atomic_fetch_sub_explicit(&client->connections, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&client->connections, !is_proxy, memory_order_relaxed);
         clients_release(conns->clients, client);
-    } else if (refusal != CONN_REFUSALS) {
-        conn_refuse(conn, refusal,
-                    refusal == CONN_REFUSED_CONNECTIONS ? client->connections_max : 0);
+        return;
+    }
+    conn->is_uncounted = is_proxy;
+    if (refusal != CONN_REFUSALS) {
+        turn_away(conn, refusal);
     } else if (is_proxy) {
         proxy_begin(conn);
     } else {

@@ -595,8 +595,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 
 /* --- turns --- */
 
-/* A later start of this node than this one, or one that it never had, that the log knows; 0: none.
- */
+/* A later start of this node, or one that it never had, that the log knows; 0: none. */
 static uint64_t superseded_by(const struct replica *replica)
 {
     uint64_t known = fsm_node_start(replica->fsm, replica->ground.node_id);

@@ -42,7 +42,6 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_CLUSTER] = {"another cluster id", ERR_REFUSED, true},
     [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_CONFLICT, true},
     [HANDSHAKE_REJECT_PEER] = {"not a known member", ERR_NOT_FOUND, false},
-    [HANDSHAKE_REJECT_PROOF] = {"another secret", ERR_REFUSED, false},
     [HANDSHAKE_REJECT_STORE] = {"the store is not the one registered for the node id",
                                 ERR_WRONG_NODE, true},
     [HANDSHAKE_REJECT_REMOVED] = {"the node id was removed from the cluster", ERR_REMOVED, true},

@@ -44,7 +44,7 @@
 #define HANDSHAKE_PROTOCOL 5
 #define HANDSHAKE_TEXT_BYTES 200 /* of a REJECT; longer is cut */
 
-/* Why it failed. Numbers are on the wire; new ones go at the end. */
+/* Why it failed. Numbers are on the wire; new ones go at the end, and 6 is used up. */
 enum handshake_reject {
     HANDSHAKE_REJECT_NONE = 0,
     HANDSHAKE_REJECT_MALFORMED = 1, /* a frame out of turn, too short or too long */
@@ -52,7 +52,6 @@ enum handshake_reject {
     HANDSHAKE_REJECT_CLUSTER = 3,   /* another cluster id */
     HANDSHAKE_REJECT_NODE = 4,      /* not the node that was wanted, or both have one id */
     HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
-    HANDSHAKE_REJECT_PROOF = 6,     /* another secret */
     HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
     HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
     HANDSHAKE_REJECT_OLDER = 9,     /* the store was set back to an older copy */
@@ -140,14 +139,13 @@ const char *handshake_reject_text(enum handshake_reject reject);
  * the code says. Borrowed from it. */
 const char *handshake_reason(const struct handshake *handshake);
 
-/* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
- * (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST or NEWER; a dialler takes these
- * six only from an acceptor that proved the secret; or IMPLAUSIBLE. */
+/* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, twice, unknown), CONFLICT (node),
+ * NOT_FOUND (peer), WRONG_NODE (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST,
+ * NEWER or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster,
- * node, store, removed, older store, implausible, birth, lists, newer, levels. (A wrong secret is
- * not among them: it may be in the middle of a change on all nodes.) */
+ * node, store, removed, older store, implausible, birth, lists, newer, levels. */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

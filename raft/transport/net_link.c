@@ -125,6 +125,7 @@ static void log_down(const struct net_link *link, const struct net_conn *conn, c
 static bool choose_way(struct net_link *link, const struct net_conn *conn, enum net_conn_state from)
 {
     const struct net_hub *hub = conn->hub;
+
     if (conn->was_up || from != NET_CONN_HANDSHAKE) {
         link->offer = conn->was_up ? 0 : link->offer;
         return false;

@@ -314,6 +314,12 @@ static void end_view(struct lmdb_view *view)
     }
 }
 
+static void end_for_room(struct store_lmdb *lmdb, struct lmdb_view *view)
+{
+    end_view(view);
+    lmdb->views_ended++;
+}
+
 /* The oldest view that lives; NULL: there is none. */
 static struct lmdb_view *oldest_view(const struct store_lmdb *lmdb)
 {
@@ -342,8 +348,7 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
                                (!ret_space->low || oldest->began_low))) {
             return;
         }
-        end_view(oldest);
-        lmdb->views_ended++;
+        end_for_room(lmdb, oldest);
     }
 }
 
@@ -365,8 +370,7 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     /* A transaction for which the map has no room has written nothing: it is tried again with the
      * pages that a view keeps. One that the disk had no room for never is. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
-        end_view(oldest);
-        lmdb->views_ended++;
+        end_for_room(lmdb, oldest);
         err = commit_whole(lmdb, list, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);

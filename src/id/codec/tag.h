@@ -144,7 +144,7 @@ static inline enum tag_form tag_form(const struct tag_row *row)
 /* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows on their way, with their names: a form takes those before it, too. */
+/* Of rows on their way: the name and all fields, whatever the form. */
 extern const struct item_format tag_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT

@@ -13,8 +13,8 @@
  *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
  *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
  *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
- *    a row once its window is over, and then a window above it. The same holds among
- *    clients: the one that acquired a row owns it while it is held.
+ *    a row once its window is over, and then a window above it. The same holds among clients: the
+ *    one that acquired a row owns it while it is held.
  *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
  *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
  *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
@@ -126,8 +126,8 @@ struct worker_renew {
 };
 
 /* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
- * asks; the result's row), ERR_NOT_FOUND; ERR_NOT_OWNER (another client's, and no
- * force; the result's row). Again: 0, and nothing changes.
+ * asks; the result's row), ERR_NOT_FOUND, ERR_NOT_OWNER (another client's, and no force; the
+ * result's row). Again: 0, and nothing changes.
  * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
  * reported before, is given back. Of a node alone: a client's is only shown. */
 struct worker_release {

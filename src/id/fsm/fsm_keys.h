@@ -87,8 +87,8 @@ static inline bool fsm_key_in_force(const struct fsm_key *key, uint64_t log_ms)
 }
 
 /* What a key in force says to an item that names it: its ids once more, or ERR_KEY_CONFLICT if they
- * are not as many, or if it is another client's. Addresses are one client
- * here, since a client that repeats a request to another node may have another address there. */
+ * are not as many, or if it is another client's. Addresses are one client here, since a client that
+ * repeats a request to another node may have another address there. */
 void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
                   struct strict_result *result);
 
