@@ -351,7 +351,7 @@ class RetryTest {
     void connectionsHaveABound() throws Exception {
         try (FakeServer server = new FakeServer(FakeServer.Exchange::hang);
                 LeafdClient client = LeafdClient.open(
-                        Expect.settings(server.url()).deadlineMs(5000).attemptMs(600_000).build())) {
+                        Expect.settings(server.url()).deadlineMs(60_000).attemptMs(600_000).build())) {
             StrictSource source = client.strict("t");
             List<CompletableFuture<Long>> futures = new ArrayList<>();
             for (int i = 0; i < 200; i++) {
@@ -360,7 +360,7 @@ class RetryTest {
             Expect.until("all connections", () -> server.seen.size() == 64);
             Thread.sleep(100); // nothing more is to come
             assertEquals(64, server.connections.get());
-            LeafdException late = Expect.error("unreachable", futures.get(199));
+            LeafdException late = Expect.error("unreachable", () -> source.next(SHORT));
             assertTrue(late.getMessage().contains("all connections are in use"),
                     late.getMessage());
         }
