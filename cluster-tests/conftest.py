@@ -12,7 +12,8 @@ of a failed test are kept, and their place is printed, with the last lines and t
 each node that it had to do with.
 
 Many tests run side by side, in an order that differs. What measures less than some seconds of a
-real process is marked alone, and runs at the end with nothing beside it.
+real process, and mostly waits, is marked quiet: such tests run at the end, three at a time. What
+also keeps the processors busy, or measures them, is marked alone and runs with nothing beside it.
 """
 
 import faulthandler
@@ -54,7 +55,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
     config.addinivalue_line("markers", "slow: takes long; run only with --slow")
-    config.addinivalue_line("markers", "alone: measures so little time that nothing may run beside")
+    config.addinivalue_line("markers", "quiet: measures so little time that little may run beside")
+    config.addinivalue_line("markers", "alone: the same, and works so much that nothing may")
 
 
 def bound_s(item):

@@ -24,7 +24,7 @@ CUTS = {
 }
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_a_follower_cut_off_from_the_leader_alone_serves(make_cluster, proxies, tag):
     """Default settings. Strict ids, changes and linearizable reads on a follower whose link to the
     leader is cut, and which reaches the third node: all are answered, at once after the first, for
@@ -103,7 +103,7 @@ def metric(node, name):
     return float(line.split()[1])
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(120)
 def test_a_leader_that_hears_nobody_is_replaced_within_two_seconds(make_cluster, proxies, tag):
     """Default settings. What it sends arrives, so the others hear its heartbeats: they learn that

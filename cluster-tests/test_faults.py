@@ -32,7 +32,7 @@ def test_paused_leader(make_cluster, tag):
     cluster.wait_applied()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_paused_follower(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -53,7 +53,7 @@ def test_paused_follower(make_cluster, tag):
     assert cluster.leader().cluster_status()["term"] == term
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_clean_stop_of_the_leader(make_cluster, tag):
     """SIGTERM under load: exit code 0, the leadership moves, other nodes' clients see nothing."""
     cluster = make_cluster(settings={})
@@ -131,7 +131,7 @@ def exhaust(node, tag, track):
     assert (answer.status, answer.code) == (503, "no_leader")
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_one_link_cut(make_cluster, proxies, tag):
     """Two followers that cannot see each other change nothing."""
     cluster = make_cluster(start=False)
@@ -151,7 +151,7 @@ def test_one_link_cut(make_cluster, proxies, tag):
     assert leader.cluster_status()["term"] == term
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_follower_that_is_not_heard(make_cluster, proxies, tag):
     """One-way cut: a follower hears everything and is not heard. Its clients are told the truth."""
     cluster = make_cluster(start=False)

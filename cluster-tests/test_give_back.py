@@ -254,7 +254,7 @@ def test_stop_of_all_at_once(make_cluster, tag):
 # --- under load ---
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(90)
 def test_rolling_restarts_under_load(make_cluster, recorder):
     """Trend tags with small and large steps beside a strict one; stops and kills, in any order."""

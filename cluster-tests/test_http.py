@@ -303,7 +303,7 @@ def impatient(make_cluster):
     return cluster.nodes[0]
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_too_slow(impatient):
     halves = [
         b"GET /livez HT",
@@ -323,7 +323,7 @@ def test_too_slow(impatient):
     assert 0.5 < time.monotonic() - start < 5
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_dripping_head(impatient):
     """A byte now and then does not keep a request alive beyond its limit."""
     with impatient.connect() as connection:

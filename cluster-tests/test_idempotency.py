@@ -368,7 +368,7 @@ def test_clients_that_repeat_leave_no_gap_through_leader_kills(make_cluster, rec
     assert verdict.ids == highest(cluster, tag)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(60)
 def test_impatient_clients_that_repeat_leave_no_gap(make_cluster, proxies, recorder, tag):
     """Timeouts of half a second while leaders are cut off for longer: most repeats come while the

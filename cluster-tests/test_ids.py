@@ -117,7 +117,7 @@ def test_contiguous_larger_than_the_step(shared, tag):
         assert len(take(node, tag, count, "range", "&contiguous=1")) == 1
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_many_threads_on_a_tiny_step(shared, tag):
     """Step 1: every id is a segment of its own until the node has learnt the rate."""
     shared.create_tag(tag, step=1, max_step=5)

@@ -41,7 +41,7 @@ def test_leader_killed_three_times_under_load(make_cluster, tag):
         assert int(row["max_id"]) > history.highest(tag)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_killed_leader_is_noticed_before_the_election_timeout(make_cluster, tag):
     """Its address refuses connections; the timeout alone would take 5 s or more."""
     cluster = make_cluster(settings={"raft-election-ms": 5000, "raft-heartbeat-ms": 100})

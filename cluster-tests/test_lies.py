@@ -32,7 +32,7 @@ def told(node):
     return int(re.search(r"^leafd_peer_implausible_total (\d+)$", text, re.MULTILINE).group(1))
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_injected_vote_requests(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)

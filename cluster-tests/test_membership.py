@@ -127,7 +127,7 @@ def test_three_to_five_and_back_under_load(make_cluster, tag):
     cluster.wait_applied()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(180)
 def test_killed_node_is_replaced_under_load(make_cluster, tag):
     cluster = make_cluster()

@@ -445,7 +445,7 @@ def test_no_strict_id_while_a_node_may_hand_out_others(make_cluster, proxies, ta
     assert held(lonely, tag) == 0
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_cut_off_under_load(make_cluster, proxies, axes, tag):
     """The same with clients everywhere: those of the node that is alone get its segment and then
     errors, those of the others may be told that the mode is changing; the history decides."""

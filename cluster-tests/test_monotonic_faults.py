@@ -202,7 +202,7 @@ def test_leader_stopped_and_resumed(make_mono, recorder, tag, rounds):
         finish(load, cluster, tag)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("way", ["both", "not heard", "hears nothing"])
 @pytest.mark.bound(60)
 def test_leader_cut_off(make_mono, proxies, recorder, tag, way):

@@ -36,7 +36,7 @@ def check_refused(answer):
     assert int(answer.headers["retry-after"]) >= 1
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("survivor_leads", [True, False])
 def test_survivor(make_cluster, tag, survivor_leads):
     cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})
@@ -95,7 +95,7 @@ def test_survivor(make_cluster, tag, survivor_leads):
     history.check()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_default_timeout_is_three_seconds(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag, step=1)

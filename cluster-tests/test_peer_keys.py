@@ -61,7 +61,7 @@ def links_up(cluster):
     wait_until(all_up, 10, "all members are reached")
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_a_secret_is_exchanged_under_load(make_cluster, tag):
     """New and old in all files, then the new one alone: no request fails, nobody is elected."""
     cluster = make_cluster(start=False)
@@ -170,7 +170,7 @@ class Meddler:
         return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_bits_that_are_changed_on_their_way(make_cluster, proxies, tag):
     """Number 5: a forwarded PUT and AppendEntries that were rewritten in flight were committed. Now
     the link closes, the node dials anew, and nobody sees anything but what was asked for."""

@@ -37,7 +37,7 @@ def hostile(source):
     yield b""
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_garbage_under_load(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -60,7 +60,7 @@ def test_garbage_under_load(make_cluster, tag):
         assert "remote=unknown" not in node.log()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_connections_that_say_nothing(make_cluster, tag):
     """More silent connections than the limit (64): the real peers keep theirs and can come back."""
     cluster = make_cluster()

@@ -112,7 +112,7 @@ def test_without_it_the_first_request_waits(make_cluster):
 # --- what is fetched, and in which order ---
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(60)
 def test_busiest_first_at_a_bounded_rate(make_cluster):
     cluster = make_cluster(settings={**FAST, "prefetch-rate": 10})
@@ -262,7 +262,7 @@ def use_all(node, tags, clients=50):
         connection.close()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.bound(90)
 def test_ten_thousand_tags(make_cluster):
     """At the given rate, in a bounded time, and nobody is kept waiting meanwhile."""

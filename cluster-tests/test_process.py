@@ -74,7 +74,7 @@ def test_lock_that_leads_elsewhere(lone, tmp_path):
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
 def test_data_directory_that_is_gone_is_noticed(make_cluster, tag, how):
     """Within a second, with a line and an exit code after which no supervisor starts it again; the

@@ -11,7 +11,7 @@ from client import request_bytes, tag_path
 from wait import wait_until
 
 # A request waits for ten seconds at most, in which so many changes have to be made.
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 OTHERS = 6000  # changes of other tags between a change and its repeat
 CONNECTIONS = 100

@@ -18,7 +18,7 @@ def open_files(node):
     return len(os.listdir(f"/proc/{node.process.pid}/fd"))
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_no_more_files(make_cluster, tag):
     """A node that may open no more files keeps its peers and its clients, and recovers."""
     cluster = make_cluster()

@@ -38,7 +38,7 @@ def took(node, tag):
     return min(times)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_three_sites(sites, tag):
     """A strict id costs round trips, a segment's none; and nobody calls an election for that."""
     sites.create_tag(tag)

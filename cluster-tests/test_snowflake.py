@@ -209,7 +209,7 @@ def ids_a_ms(node, history, seconds=1.0):
     return sum(track.count for track in tracks) / (last - first + 1)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_full_milliseconds(make_cluster):
     """Nearly all of the 4,096 ids of each millisecond, and more with a second worker id."""
     rates = []
@@ -306,7 +306,7 @@ def test_leader_killed_under_load(make_cluster):
     assert len(own_rows(cluster.nodes[0])) == 3, "a node that came back kept its worker id"
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("how", ["kill9", "stop"])
 def test_restart_waits_for_the_mark_alone(make_cluster, how):
     """The first id comes at most the mark's lead after the last one."""
@@ -365,7 +365,7 @@ def test_wiped_node_stamps_nothing(make_cluster):
 SHORT = {**FAST, "snowflake-window-ms": 3000, "snowflake-renew-ms": 500}
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_window_ends_without_a_majority(make_cluster, tag):
     cluster = make_cluster(settings=SHORT)
     cluster.create_tag(tag)

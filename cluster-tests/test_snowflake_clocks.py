@@ -169,7 +169,7 @@ def test_three_milliseconds_back(make_world):
         assert "ids are refused" not in node.log().split("ids are served", 1)[1]
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("leads", [True, False])
 def test_two_seconds_back(make_world, leads):
     world = make_world(TOLERANT).start()
@@ -212,7 +212,7 @@ def test_an_hour_back(make_world):
         world.finish()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("seconds", [2, 4])
 def test_set_back_while_it_is_down(make_world, seconds):
     """The hole of a generator that looks at its clock alone: the times after the restart are those
@@ -256,7 +256,7 @@ def no_row_of_the_future(node):
         assert row["until_ms"] < now_ms() + DAY_MS, row
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @pytest.mark.parametrize("leads", [True, False])
 def test_fifty_years_ahead(make_world, leads):
     world = make_world().start()
@@ -379,7 +379,7 @@ def test_five_minutes_ahead_at_start(make_world):
     world.history.check()
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_two_clocks_an_hour_apart(make_world):
     """The third is right: it serves, and the others do when they are set right."""
     world = make_world()

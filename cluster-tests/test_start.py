@@ -82,7 +82,7 @@ def test_nodes_that_start_late(make_cluster, tag):
     assert take(three, tag)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_no_time_to_wait(make_cluster, tag):
     """http.timeout-ms = 0 is not the default of 3 s: a request without timeout_ms does not wait."""
     cluster = make_cluster(start=False)

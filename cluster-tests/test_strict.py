@@ -273,7 +273,7 @@ def test_bad_options(shared, tag, key):
 # --- without a majority ---
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_without_a_majority(make_cluster, tag):
     """A strict request waits for a leader up to timeout_ms, and not longer; then it is told so."""
     cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})

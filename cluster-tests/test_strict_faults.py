@@ -219,7 +219,7 @@ def test_leader_cut_off_with_default_timeouts(make_cluster, proxies, recorder, t
     check_gaps(verdict, load, cluster, tag)
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_follower_cut_off(make_cluster, proxies, recorder, tag):
     """Its clients are told after their timeout; nobody else notices; keyed clients get their ids
     elsewhere, and those of the node's clients that had a key are not allocated twice."""

@@ -3,7 +3,7 @@
 wait_until() waits for what will come: its bound is there against what hangs, and says nothing of
 leafd. So it is 30 seconds at least, whatever a test asks for: a machine that others use is slow.
 within() is for what leafd promises: its bound is the thing under test, and is kept to. A test that
-promises less than some seconds is marked alone (conftest.py).
+promises less than some seconds is marked quiet or alone (conftest.py).
 """
 
 import collections
