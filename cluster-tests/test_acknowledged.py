@@ -40,6 +40,7 @@ def unreachable(via, node):
     return not next(m["reachable"] for m in members if m["id"] == node.id)
 
 
+# Shows P1-tags.
 def test_who_acknowledged_a_raise_hands_out_nothing_below(slow, tag):
     slow.create_tag(tag, step=1000)
     floor = 1
@@ -67,6 +68,7 @@ def test_who_acknowledged_a_bulk_or_a_deletion_too(slow, tag):
             assert node.get(f"/api/segment/get/{name}").status == 404
 
 
+# Shows P1-tags.
 def test_wait_all_means_every_node(slow, tag):
     slow.create_tag(tag, step=1000)
     floor = 1

@@ -90,6 +90,7 @@ class Changes(threading.Thread):
         self.join(30)
 
 
+# Shows backup-all.
 def test_backups_while_leaders_are_killed(make_cluster, tag, tmp_path):
     """Each that ends well is whole, and has all that was acknowledged before it was asked for."""
     cluster = make_cluster()
@@ -128,6 +129,7 @@ def test_backups_while_leaders_are_killed(make_cluster, tag, tmp_path):
     assert not os.path.exists(tmp_path / "none")
 
 
+# Shows backup-ids, lesson-old-backup.
 def test_an_old_backup_is_restored_and_no_id_comes_twice(make_cluster, tag, tmp_path):
     """Clients keep ids, of all three kinds, from after the backup."""
     cluster = make_cluster()
@@ -215,6 +217,7 @@ def old_cluster_with_shapes(make_cluster, path):
 
 @pytest.mark.parametrize("raised", [["--raise-ids", 1000],
                                     ["--raise-ids", 1000, "--raise-time", "2d"]])
+# Shows backup-ids.
 def test_no_text_comes_twice_after_a_restore(make_cluster, tmp_path, raised):
     """Of shapes of every kind: also of a day that began after the backup, and of a key that was
     made after it."""
@@ -278,6 +281,7 @@ def lose_two(cluster, tag, history):
     return survivor
 
 
+# Shows backup-ids.
 def test_a_lost_majority_is_recovered_from_the_one_that_is_left(make_cluster, tag, tmp_path):
     cluster = make_cluster()
     cluster.create_tag(tag, step=100)
@@ -309,6 +313,7 @@ def test_a_lost_majority_is_recovered_from_the_one_that_is_left(make_cluster, ta
     assert tags_of(done(*arguments[:-3], tmp_path / "again", "--raise-ids", 0, "--yes"))[tag]
 
 
+# Shows backup-old-nodes.
 def test_old_nodes_that_come_back_change_nothing(make_cluster, tag, tmp_path):
     """A majority of the old cluster is started again beside the new one, with its old settings:
     the first node of the new one has the address that they know."""
@@ -394,6 +399,7 @@ def test_a_node_taken_for_lost_that_lives_changes_nothing(make_cluster, tag, tmp
     history.check()
 
 
+# Shows backup-survivor.
 def test_a_survivor_that_knows_less_is_refused(make_cluster, tag, tmp_path):
     cluster = make_cluster(size=5)
     early, late, *rest = cluster.followers()
@@ -426,6 +432,7 @@ def test_a_survivor_that_knows_less_is_refused(make_cluster, tag, tmp_path):
     assert tag in tags_of(done(*recover(late, early)))
 
 
+# Shows backup-survivor.
 def test_a_directory_of_another_cluster_of_that_name_is_not_compared(make_cluster, tmp_path):
     one, other = make_cluster(), make_cluster()
     survivor = one.followers()[0]
@@ -578,6 +585,7 @@ def expect_backups_to_end(cluster, tag):
     assert len(cluster.nodes[0].get("/api/backup", timeout=60).body) > 2 << 20
 
 
+# Shows backup-slow.
 def test_backups_that_nobody_takes_end_before_changes_do(make_cluster, tag):
     """With a small map: the file stays below it."""
     cluster = make_cluster(settings={**FAST, "data-map-bytes": "64MiB"})
@@ -607,6 +615,7 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a 
 
 
 @only_root
+# Shows backup-slow.
 def test_backups_that_nobody_takes_on_a_small_volume(make_cluster, tag):
     """With a map of more than there is disk."""
     cluster = make_cluster(settings={**FAST, "data-map-bytes": "16GiB"}, start=False)
@@ -666,6 +675,7 @@ def expect_room_while_a_follower_is_gone(cluster, proxies, tag, how):
     assert local[0] == local[1] == local[2] and int(local[0]["max_id"]) > max(writers.ids)
 
 
+# Shows backup-snapshot.
 def test_a_follower_that_stops_in_a_snapshot(make_cluster, proxies, tag):
     """With a small map: the file stays below it."""
     cluster = make_cluster(settings={**SHORT_LOG, "data-map-bytes": "64MiB"}, start=False)
@@ -676,6 +686,7 @@ def test_a_follower_that_stops_in_a_snapshot(make_cluster, proxies, tag):
 
 
 @only_root
+# Shows backup-snapshot.
 def test_a_follower_that_is_cut_off_in_a_snapshot_on_a_small_volume(make_cluster, proxies, tag):
     cluster = make_cluster(settings={**SHORT_LOG, "data-map-bytes": "16GiB"}, start=False)
     proxies.attach(cluster)
@@ -721,6 +732,7 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
+# Shows backup-damage.
 def test_a_file_that_is_cut_or_flipped_is_refused(backup):
     path, made, arguments = backup
     whole = path.read_bytes()
@@ -746,6 +758,7 @@ def test_a_file_that_is_cut_or_flipped_is_refused(backup):
     done("restore", path, "--check")
 
 
+# Shows backup-damage.
 def test_a_file_of_a_newer_version_is_refused(backup):
     path, made, arguments = backup
     data = bytearray(path.read_bytes())
@@ -787,6 +800,7 @@ def test_a_backup_of_before_the_levels_began_anew(make_cluster):
     assert level_of(node) == 1
 
 
+# Shows backup-raise.
 def test_a_restore_without_a_raise_is_refused(backup):
     path, made, arguments = backup
     why = refused(CONFIG, "restore", path, *arguments)
@@ -890,6 +904,7 @@ def test_a_raise_by_time_follows_how_fast_each_tag_grew(make_cluster, tag, tmp_p
 # --- the route ---
 
 
+# Shows backup-all.
 def test_a_backup_by_any_node_has_what_was_acknowledged_before(shared, tag, tmp_path):
     for number in range(12):
         shared.create_tag(f"{tag}-{number}", node=shared.nodes[number % 3])
@@ -946,6 +961,7 @@ def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tm
     )
 
 
+# Shows backup-copies.
 def test_a_dump_of_all_pages_is_posted_as_it_is(make_cluster, tag, tmp_path):
     old = make_cluster(size=1).nodes[0]
     for number in range(25):

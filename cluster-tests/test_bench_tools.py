@@ -375,6 +375,7 @@ def test_duplicate(serve, load):
     assert result["ids"]["count"] == 99
 
 
+# Shows lesson-bench.
 def test_duplicate_of_an_earlier_load():
     """Of strict ids each load has those that follow the last of the load before, all of them."""
     bench_module()
@@ -401,6 +402,7 @@ def test_overlapping_ranges(serve, load):
     assert result["ids"]["first_duplicate"] == 1000
 
 
+# Shows lesson-bench.
 def test_other_status(serve, load):
     server = serve(lambda n, _: b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy"
                    if n % 10 == 3 else ok(str(n + 1)))

@@ -137,6 +137,7 @@ def wipe(node):
 # --- lists ---
 
 
+# Shows P9-one.
 def test_a_list_of_one_without_the_flag_is_an_error_that_explains_itself(make_cluster, tag):
     """The very first measurement: node 1 is told of itself alone, the others of all three."""
     cluster = make_cluster(start=False)
@@ -159,6 +160,7 @@ def test_a_list_of_one_without_the_flag_is_an_error_that_explains_itself(make_cl
     assert expect_no_id_twice(cluster.nodes, tag) == 15
 
 
+# Shows P9-one.
 def test_a_list_of_one_with_the_flag_is_a_cluster_that_the_others_never_join(make_cluster, tag):
     cluster = make_cluster(start=False)
     one, two, three = cluster.nodes
@@ -189,6 +191,7 @@ def test_the_flag_is_not_for_lists_of_several(make_cluster):
 @pytest.mark.parametrize(
     "slip", [too_short, too_long, addresses_swapped, another_port, ids_swapped]
 )
+# Shows P9-lists.
 def test_nodes_of_different_lists_elect_nobody_and_one_cluster_is_born_once_it_is_mended(
     make_cluster, tag, slip
 ):
@@ -218,6 +221,7 @@ def test_nodes_of_different_lists_elect_nobody_and_one_cluster_is_born_once_it_i
     assert expect_no_id_twice(cluster.nodes, f"{tag}.mended") == 15
 
 
+# Shows P9-lists.
 def test_the_order_of_a_list_does_not_matter(make_cluster, tag):
     cluster = make_cluster(start=False)
     type_list(cluster.nodes[0], reversed(full_list(cluster)))
@@ -242,6 +246,7 @@ def test_another_layout_is_another_list(make_cluster):
     cluster.wait_ready()
 
 
+# Shows P9-overlap.
 def test_lists_of_three_and_of_five(make_cluster, tag):
     """Three agree with each other, and are a cluster; two were told of five, and are none."""
     cluster = make_cluster(5, start=False)
@@ -260,6 +265,7 @@ def test_lists_of_three_and_of_five(make_cluster, tag):
     assert expect_no_id_twice(cluster.nodes, tag) == 15
 
 
+# Shows P9-overlap.
 def test_lists_of_three_and_of_five_that_overlap(make_cluster, tag):
     """Either has a majority of its list, and neither all of it."""
     cluster = make_cluster(5, start=False)
@@ -280,6 +286,7 @@ def test_lists_of_three_and_of_five_that_overlap(make_cluster, tag):
 
 
 @pytest.mark.parametrize("typed", [(2, 1), (1, 1)], ids=["swapped", "one_id_twice"])
+# Shows P9-ids.
 def test_machines_with_wrong_ids_begin_nothing_until_it_is_mended(make_cluster, tag, typed):
     """The list is right on all three; the first two machines are told ids that are not theirs."""
     cluster = make_cluster(start=False)
@@ -329,6 +336,7 @@ def test_an_id_that_is_given_twice(make_cluster, tag):
 # --- nodes that are late, of yesterday, or wiped ---
 
 
+# Shows P9-late.
 def test_nobody_begins_before_the_last_one_has_come(make_cluster, tag):
     cluster = make_cluster(start=False, settings={**FAST, "raft-election-ms": 150})
     one, two, three = cluster.nodes
@@ -373,6 +381,7 @@ def test_a_first_member_that_was_started_twice(make_cluster, tag):
         assert int(node.get(f"/api/segment/get/{tag}").text) > 0
 
 
+# Shows P9-yesterday.
 def test_a_node_of_yesterdays_cluster_ends_and_todays_goes_on(make_cluster, tag):
     cluster = make_cluster()
     yesterday = wait_born(*cluster.nodes)
@@ -400,6 +409,7 @@ def test_a_node_of_yesterdays_cluster_ends_and_todays_goes_on(make_cluster, tag)
     cluster.leader()
 
 
+# Shows P9-yesterday.
 def test_two_new_nodes_do_not_begin_with_one_of_yesterday(make_cluster, tag):
     """They look like wiped ones, and the one that has data says so."""
     cluster = make_cluster()
@@ -414,6 +424,7 @@ def test_two_new_nodes_do_not_begin_with_one_of_yesterday(make_cluster, tag):
     assert cluster.nodes[2].sees_no_leader()
 
 
+# Shows P9-wiped.
 def test_two_wiped_of_three_wait_for_the_third_and_end_when_it_comes(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)

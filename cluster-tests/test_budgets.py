@@ -60,6 +60,7 @@ def connections(node, count):
             one.close()
 
 
+# Shows P7-share.
 def test_replies_that_nobody_reads(make_cluster, tag):
     """A hundred connections ask for 10 GB and read nothing: what is not read is not made, and they
     are cut off."""
@@ -81,6 +82,7 @@ def test_replies_that_nobody_reads(make_cluster, tag):
 
 
 @pytest.mark.alone
+# Shows P7-share.
 def test_a_quiet_client_beside_loud_ones(make_cluster, tag):
     """64 connections take all that they can get; a small request does not wait for them all."""
     cluster = make_cluster(3, ONE_LOOP)
@@ -120,6 +122,7 @@ def test_parts_are_the_reply(make_cluster, tag):
         assert connection.read_response().text == str(9950001 + COUNT)
 
 
+# Shows P7-share.
 def test_bodies_held_open(make_cluster, tag):
     """Eight connections hold bodies of 8 MiB open: small ones have room all the time, and a large
     one takes the place of one that does not come on."""
@@ -161,6 +164,7 @@ def test_a_body_is_refused_by_its_length(make_cluster):
             assert str(limit) in response.text
 
 
+# Shows P7-share.
 def test_more_connections_than_files_while_a_node_restarts(make_cluster, tag):
     """2,000 clients come to a node that may open 256 files, while another one restarts: there are
     files for the peers and for the node's own, and it takes part in all that happens."""
@@ -197,6 +201,7 @@ def test_more_connections_than_files_while_a_node_restarts(make_cluster, tag):
     cluster.wait_applied()
 
 
+# Shows P7-share.
 def test_quotas(make_cluster, tag):
     """A client that has used up its quota gets 429 and is told when to come again; it is served
     again then."""

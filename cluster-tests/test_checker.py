@@ -164,6 +164,7 @@ def answer(body):
     return Response(200, {}, body)
 
 
+# Shows lesson-js53.
 def test_formats_are_read():
     assert parse_ids(answer(b"17"), "plain", 1) == [(17, 17)]
     assert parse_ids(answer(b"17\n18\n21\n"), "text", 3) == [(17, 18), (21, 21)]

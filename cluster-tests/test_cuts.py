@@ -25,6 +25,7 @@ CUTS = {
 
 
 @pytest.mark.quiet
+# Shows P4-through.
 def test_a_follower_cut_off_from_the_leader_alone_serves(make_cluster, proxies, tag):
     """Default settings. Strict ids, changes and linearizable reads on a follower whose link to the
     leader is cut, and which reaches the third node: all are answered, at once after the first, for
@@ -105,6 +106,7 @@ def metric(node, name):
 
 @pytest.mark.quiet
 @pytest.mark.bound(120)
+# Shows P4-soon.
 def test_a_leader_that_hears_nobody_is_replaced_within_two_seconds(make_cluster, proxies, tag):
     """Default settings. What it sends arrives, so the others hear its heartbeats: they learn that
     it leads no more from itself. What their clients asked for meanwhile is answered."""

@@ -96,6 +96,7 @@ def test_first_id_with_the_clock_before_the_epoch():
     assert Generator(0, 0, NOW, Clock(0)).next() == (None, EPOCH_MS + 1)
 
 
+# Shows lesson-last-tick.
 def test_end_of_the_layout():
     last = EPOCH_MS + 2**41 - 1
     clock = Clock(last)
@@ -312,6 +313,7 @@ def test_client_that_slept_asks_first(start):
     assert len(registry.bodies("PUT")) == 1
 
 
+# Shows lesson-fenced.
 def test_client_stops_when_the_window_is_over(start):
     registry = Registry(from_ms=-2000, until_ms=-1000)
     registry.answers["PUT"] = [(503, {"code": "no_leader", "message": "none"})] * 100
@@ -321,6 +323,7 @@ def test_client_stops_when_the_window_is_over(start):
     assert registry.bodies("DELETE") == [{"epoch": 3, "last_timestamp_ms": registry.from_ms}]
 
 
+# Shows lesson-fenced.
 def test_client_stops_when_fenced_off(start):
     registry = Registry(from_ms=FAR_MS, until_ms=2 * FAR_MS)
     registry.answers["PUT"] = [(409, {"code": "fenced", "message": "another epoch"})]

@@ -7,6 +7,7 @@ from load import Load, mixed_load, wait_all_serve, wait_taken
 from wait import wait_until, within
 
 
+# Shows P1-pause.
 def test_paused_leader(make_cluster, tag):
     """SIGSTOP for longer than an election: the others go on, and the old leader repeats nothing."""
     cluster = make_cluster()
@@ -33,6 +34,7 @@ def test_paused_leader(make_cluster, tag):
 
 
 @pytest.mark.quiet
+# Shows P1-pause.
 def test_paused_follower(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -85,6 +87,7 @@ def test_clean_stop_answers_what_it_took(make_cluster, tag):
         assert connection.at_end()
 
 
+# Shows P1-cut.
 def test_leader_cut_off(make_cluster, proxies, tag):
     """A leader cut off hands out what it holds, then says 503; the others elect and go on."""
     cluster = make_cluster(start=False)
@@ -132,6 +135,7 @@ def exhaust(node, tag, track):
 
 
 @pytest.mark.quiet
+# Shows P1-cut.
 def test_one_link_cut(make_cluster, proxies, tag):
     """Two followers that cannot see each other change nothing."""
     cluster = make_cluster(start=False)
@@ -152,6 +156,7 @@ def test_one_link_cut(make_cluster, proxies, tag):
 
 
 @pytest.mark.quiet
+# Shows P1-cut.
 def test_follower_that_is_not_heard(make_cluster, proxies, tag):
     """One-way cut: a follower hears everything and is not heard. Its clients are told the truth."""
     cluster = make_cluster(start=False)

@@ -155,6 +155,7 @@ def test_only_the_top_is_given_back(make_cluster, tag):
     assert take(low, tag) == [(106, 106)]
 
 
+# Shows P1-back.
 def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster, tag):
     """Ranges of the same bounds go from node to node; each id is handed out once."""
     cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
@@ -256,6 +257,7 @@ def test_stop_of_all_at_once(make_cluster, tag):
 
 @pytest.mark.quiet
 @pytest.mark.bound(90)
+# Shows lesson-no-write-back.
 def test_rolling_restarts_under_load(make_cluster, recorder):
     """Trend tags with small and large steps beside a strict one; stops and kills, in any order."""
     cluster = make_cluster()

@@ -235,6 +235,7 @@ def test_target_too_long(shared, known):
     still_serves(node, known)
 
 
+# Shows P7-http.
 def test_headers_too_large(shared, known):
     node = shared.nodes[0]
     target = f"GET {IDS}/{known} HTTP/1.1\r\nHost: leafd\r\n"
@@ -304,6 +305,7 @@ def impatient(make_cluster):
 
 
 @pytest.mark.quiet
+# Shows P7-http.
 def test_too_slow(impatient):
     halves = [
         b"GET /livez HT",
@@ -324,6 +326,7 @@ def test_too_slow(impatient):
 
 
 @pytest.mark.quiet
+# Shows P7-http.
 def test_dripping_head(impatient):
     """A byte now and then does not keep a request alive beyond its limit."""
     with impatient.connect() as connection:
@@ -450,6 +453,7 @@ def test_garbage(shared, known, data):
     still_serves(node, known)
 
 
+# Shows P7-http.
 def test_random_bytes(shared, known):
     """Three hundred connections of noise, some of it after a good beginning."""
     node = shared.nodes[0]
@@ -479,6 +483,7 @@ def test_abandoned_requests(shared, known):
     still_serves(node, known)
 
 
+# Shows P7-flood.
 def test_many_connections(shared, known):
     node = shared.nodes[0]
     connections = [Connection(node.address) for _ in range(500)]
@@ -492,6 +497,7 @@ def test_many_connections(shared, known):
             connection.close()
 
 
+# Shows P7-flood.
 def test_slow_reader_costs_only_itself(shared, known):
     """A client that asks for much and reads nothing; others are served meanwhile."""
     node = shared.nodes[0]

@@ -68,6 +68,7 @@ def test_one_id_with_and_without_count(shared, tag):
     assert replayed(answer) and answer.body == b"1\n"
 
 
+# Shows lesson-unknown.
 def test_another_count_is_a_conflict(shared, tag):
     shared.create_tag(tag, mode="strict")
     assert take(shared.nodes[0], tag, 3, key="k") == (1, 3)
@@ -317,6 +318,7 @@ def install_snapshot(cluster):
     "fault",
     [lose_leader, kill_all, install_snapshot, pytest.param(stop_all, marks=pytest.mark.slow)],
 )
+# Shows P3-key.
 def test_keys_survive(make_cluster, recorder, tag, fault):
     """Keys of before, all of them, on every node; under clients that go on all the time."""
     cluster = make_cluster(settings={**SMALL_LOG, "shutdown-grace-ms": 500})
@@ -350,6 +352,7 @@ def test_keys_survive(make_cluster, recorder, tag, fault):
 
 
 @pytest.mark.bound(60)
+# Shows P3-key.
 def test_clients_that_repeat_leave_no_gap_through_leader_kills(make_cluster, recorder, tag):
     """Each request has a key and is asked again, at the next node, until it is answered: then
     max_id is what was acknowledged, to the id."""

@@ -89,6 +89,7 @@ def test_batch_of_the_most_there_is(shared, tag):
     assert history.check() == 900_000
 
 
+# Shows lesson-contiguous.
 def test_contiguous(shared, tag):
     shared.create_tag(tag, step=10, max_step=10)
     node = shared.nodes[0]
@@ -146,6 +147,7 @@ def test_many_threads_on_a_tiny_step(shared, tag):
 
 
 @pytest.mark.parametrize("step", [1, 2, 1000])
+# Shows P8-end, lesson-end-of-int64.
 def test_end_of_int64(shared, tag, step):
     """The last seven ids there are: each once, none beyond, none negative; then 409 everywhere."""
     shared.create_tag(tag, max_id=LAST_ID - 6, step=step, force=True)
@@ -161,6 +163,7 @@ def test_end_of_int64(shared, tag, step):
         assert node.get_json(f"/api/tags/{tag}")["max_id"] in (str(LAST_ID + 1), LAST_ID + 1)
 
 
+# Shows P8-end.
 def test_end_of_int64_with_a_batch_too_large(shared, tag):
     """A batch of more ids than there are is refused and nothing is handed out twice."""
     shared.create_tag(tag, max_id=LAST_ID - 9, force=True)
@@ -235,6 +238,7 @@ def test_a_raised_max_is_known_at_once(shared, tag):
         assert answer.status == 200, (number, answer)
 
 
+# Shows P8-end.
 def test_exhausted_survives_a_restart(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag, max_id=LAST_ID - 2, force=True)

@@ -244,6 +244,7 @@ def test_the_door_of_redis(make_cluster, tag):
 
 
 @pytest.mark.bound(120)
+# Shows lesson-units.
 def test_no_id_comes_twice_over_restarts_and_a_leader_kill(make_cluster):
     cluster = make_cluster(settings=FAST)
     wait_served(cluster.nodes)

@@ -13,6 +13,7 @@ IDS = 1_000_000
 
 
 @pytest.mark.bound(120)
+# Shows P1-kill, P4-killed.
 def test_leader_killed_three_times_under_load(make_cluster, tag):
     """Default timeouts: an election takes a second or more, and what the nodes hold covers it."""
     cluster = make_cluster(settings={})
@@ -42,6 +43,7 @@ def test_leader_killed_three_times_under_load(make_cluster, tag):
 
 
 @pytest.mark.quiet
+# Shows P4-soon.
 def test_killed_leader_is_noticed_before_the_election_timeout(make_cluster, tag):
     """Its address refuses connections; the timeout alone would take 5 s or more."""
     cluster = make_cluster(settings={"raft-election-ms": 5000, "raft-heartbeat-ms": 100})

@@ -1,6 +1,6 @@
 """What other id services learnt by incident, where only whole nodes can show it.
 
-The list of all of these lessons, each with its tests, is in docs/failure-model.md; test_docs.py
+The list of all of these lessons, each with its tests, is in docs/promises.md; scripts/promises
 sees to it that the tests named there exist.
 """
 
@@ -19,6 +19,7 @@ def check_no_redirect(answer):
     assert answer.headers["cache-control"] == "no-store", answer
 
 
+# Shows lesson-redirect.
 def test_no_reply_is_a_redirect_or_may_be_cached(shared, tag):
     """A ticket server's permanent redirect was remembered by a proxy, and went on to a dead node.
     leafd forwards by itself: on every node, every route answers for itself, and nothing may be
@@ -58,6 +59,7 @@ def test_no_reply_is_a_redirect_or_may_be_cached(shared, tag):
             check_no_redirect(connection.read_response())
 
 
+# Shows lesson-redirect.
 def test_no_redirect_without_a_leader(make_cluster, tag):
     """Also a node that cannot serve says so itself, and points to nobody."""
     cluster = make_cluster()
@@ -80,6 +82,7 @@ def test_no_redirect_without_a_leader(make_cluster, tag):
             check_no_redirect(answer)
 
 
+# Shows lesson-step-1.
 def test_ten_times_the_load_of_a_tag_with_step_1(make_cluster, tag):
     """Leaf's double buffer of a small step ran dry in a burst, and requests failed. Here they wait
     for the refill that is under way, and segments grow at once with the rate."""
@@ -113,6 +116,7 @@ def lead(via, node):
 
 
 @pytest.mark.bound(90)
+# Shows P1-lead, lesson-aba.
 def test_leadership_goes_back_and_forth_within_one_window(make_cluster, tag):
     """A leads, B leads, A leads again, while nodes hold segments and windows of worker ids that
     outlast it all: whatever A remembers of its first time must not count. Leadership is handed

@@ -99,6 +99,7 @@ def take_out(cluster, node, via):
 
 
 @pytest.mark.bound(240)
+# Shows P1-members.
 def test_three_to_five_and_back_under_load(make_cluster, tag):
     """Two nodes join by the flag; then the leader and a follower go."""
     cluster = make_cluster()
@@ -129,6 +130,7 @@ def test_three_to_five_and_back_under_load(make_cluster, tag):
 
 @pytest.mark.quiet
 @pytest.mark.bound(180)
+# Shows P1-members.
 def test_killed_node_is_replaced_under_load(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -156,6 +158,7 @@ def test_killed_node_is_replaced_under_load(make_cluster, tag):
 
 
 @pytest.mark.bound(180)
+# Shows lesson-transfer.
 def test_leadership_moves_under_load_without_an_error(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -301,6 +304,7 @@ def test_single_node_grows_to_three(make_cluster, tag):
 
 
 @pytest.mark.bound(180)
+# Shows P1-wiped.
 def test_wiped_node_joins_under_a_new_id(make_cluster):
     cluster = make_cluster()
     victim = cluster.followers()[0]
@@ -365,6 +369,7 @@ def test_joining_waits_for_the_cluster(make_cluster):
 
 
 @pytest.mark.bound(180)
+# Shows P1-members.
 def test_leader_killed_in_the_middle(make_cluster, tag):
     """The next leader goes on with the change that it finds."""
     cluster = make_cluster(size=5)

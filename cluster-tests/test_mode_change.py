@@ -409,6 +409,7 @@ def take_local(node, tag):
 
 
 @pytest.mark.parametrize("who", ["leader", pytest.param("follower", marks=pytest.mark.slow)])
+# Shows P3-mode.
 def test_no_strict_id_while_a_node_may_hand_out_others(make_cluster, proxies, tag, who):
     """The point of it all. A node that is cut off goes on with its segment; as long as it may, no
     strict id is acknowledged; when it is back, none of its segment is handed out any more."""

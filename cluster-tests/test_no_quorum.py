@@ -38,6 +38,7 @@ def check_refused(answer):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("survivor_leads", [True, False])
+# Shows P4-killed.
 def test_survivor(make_cluster, tag, survivor_leads):
     cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})
     cluster.create_tag(tag, step=200)

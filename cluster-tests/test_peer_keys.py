@@ -62,6 +62,7 @@ def links_up(cluster):
 
 
 @pytest.mark.quiet
+# Shows P7-keys.
 def test_a_secret_is_exchanged_under_load(make_cluster, tag):
     """New and old in all files, then the new one alone: no request fails, nobody is elected."""
     cluster = make_cluster(start=False)
@@ -95,6 +96,7 @@ def test_a_secret_is_exchanged_under_load(make_cluster, tag):
     links_up(cluster)
 
 
+# Shows P7-keys.
 def test_a_bad_secret_changes_nothing(make_cluster):
     cluster = make_cluster(start=False)
     own_secret_files(cluster)
@@ -136,6 +138,7 @@ def frame(kind, payload):
     return struct.pack("<II", len(checked), crc32c(checked)) + checked
 
 
+# Shows P7-peer-bytes.
 def test_a_stranger_gets_nothing_that_the_secret_made(make_cluster):
     """Number 15: an unauthenticated HELLO was answered with an HMAC."""
     cluster = make_cluster()
@@ -171,6 +174,7 @@ class Meddler:
 
 
 @pytest.mark.quiet
+# Shows P7-peer-bytes.
 def test_bits_that_are_changed_on_their_way(make_cluster, proxies, tag):
     """Number 5: a forwarded PUT and AppendEntries that were rewritten in flight were committed. Now
     the link closes, the node dials anew, and nobody sees anything but what was asked for."""
@@ -238,6 +242,7 @@ def with_certificates(cluster):
     return signer
 
 
+# Shows P7-keys.
 def test_certificates_and_their_exchange(make_cluster, tag):
     """Without a secret; a node's certificate is exchanged without a word, and the authority with a
     file that holds both for a while."""
@@ -267,6 +272,7 @@ def test_certificates_and_their_exchange(make_cluster, tag):
     links_up(cluster)
 
 
+# Shows P7-keys.
 def test_a_certificate_of_another_node(make_cluster):
     """It is refused by name; and of another cluster at the start."""
     cluster = make_cluster(start=False)

@@ -38,6 +38,7 @@ def hostile(source):
 
 
 @pytest.mark.quiet
+# Shows P7-peer-port.
 def test_garbage_under_load(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -61,6 +62,7 @@ def test_garbage_under_load(make_cluster, tag):
 
 
 @pytest.mark.quiet
+# Shows P7-peer-port.
 def test_connections_that_say_nothing(make_cluster, tag):
     """More silent connections than the limit (64): the real peers keep theirs and can come back."""
     cluster = make_cluster()

@@ -108,6 +108,7 @@ class Scene:
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("led_by_a_copy", [False, True], ids=["intact_led", "a_copy_led"])
+# Shows P1-intact.
 def test_two_copies_and_all_restarted(make_cluster, tag, how, led_by_a_copy):
     """The copies are refused before they are followed; the intact node keeps what it has, and
     serves again once a majority that is no copy is there."""
@@ -131,6 +132,7 @@ def test_two_copies_and_all_restarted(make_cluster, tag, how, led_by_a_copy):
 
 
 @pytest.mark.parametrize("led_by_a_copy", [False, True], ids=["intact_led", "a_copy_led"])
+# Shows P1-older.
 def test_one_copy_and_all_restarted(make_cluster, tag, led_by_a_copy):
     """The others serve all the time."""
     scene = Scene(make_cluster, tag, 1, led_by_a_copy)
@@ -166,6 +168,7 @@ def hand_over_until(cluster, nodes, term):
         leader = cluster.wait_leader(among=nodes)
 
 
+# Shows P1-intact.
 def test_two_copies_start_before_the_intact_node(make_cluster, tag):
     """Alone they cannot know, elect each other and serve: ids come again, which nobody can
     prevent. The intact node ends both when it comes."""
@@ -186,6 +189,7 @@ def test_two_copies_start_before_the_intact_node(make_cluster, tag):
     assert intact.alive
 
 
+# Shows P1-witness.
 def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
     """They were started again after they had a log as long as the intact node's, and terms as high:
     what they say of themselves tells nothing any more. Their log does: the intact node changes
@@ -227,6 +231,7 @@ def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
     assert intact.alive
 
 
+# Shows P1-older.
 def test_a_copy_of_an_earlier_start_that_was_started_as_often(make_cluster, tag):
     """The count of its starts is as high as that of the original, or higher: the random half of
     each tells them apart."""
@@ -251,6 +256,7 @@ def test_a_copy_of_an_earlier_start_that_was_started_as_often(make_cluster, tag)
     cluster.wait_ready()
 
 
+# Shows P1-older.
 def test_a_clone_of_a_node_that_runs_costs_it_nothing(make_cluster, tag):
     """A clone of its machine is started. As a later start of the node it would be believed, and the
     original be taken for the older copy. Instead nobody lets it in while the original is there;

@@ -1,6 +1,8 @@
 """A node repeats what it got no answer to, for as long as its client waits: whatever others have
 changed in between, the repeat changes nothing (src/id/codec/session.h)."""
 
+# Shows P5-again.
+
 import contextlib
 import json
 import threading
@@ -83,6 +85,7 @@ def unheard(make_cluster, proxies):
     return Unheard(make_cluster, proxies)
 
 
+# Shows P5-again.
 def test_a_change_that_comes_late_again_undoes_nothing(unheard, tag):
     unheard.cluster.create_tag(tag, step=5)
     unheard.cut()

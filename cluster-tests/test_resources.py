@@ -19,6 +19,7 @@ def open_files(node):
 
 
 @pytest.mark.quiet
+# Shows P7-flood.
 def test_no_more_files(make_cluster, tag):
     """A node that may open no more files keeps its peers and its clients, and recovers."""
     cluster = make_cluster()
@@ -50,6 +51,7 @@ def test_no_more_files(make_cluster, tag):
     assert cluster.leader().cluster_status()["term"] == term
 
 
+# Shows P7-flood.
 def test_more_connections_than_allowed(make_cluster, tag):
     """The one too many is told so; the others go on."""
     cluster = make_cluster(1, {**FAST, "http-loops": 1, "http-connections": 10})
@@ -109,6 +111,7 @@ def test_many_that_wait(make_cluster, tag):
     assert history.check() == 3 * len(connections)
 
 
+# Shows P7-flood.
 def test_clients_that_give_up_while_waiting(make_cluster, tag):
     """Requests whose clients went away cost nothing after their time; the node goes on."""
     cluster = make_cluster()

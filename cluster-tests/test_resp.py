@@ -203,6 +203,7 @@ def test_ids_of_a_shape_are_texts(start, tag):
     assert client.execute_command("INCR", tag) == f"S-{last + 1:04}".encode()
 
 
+# Shows P1-kill.
 def test_the_leader_is_killed(start, tag):
     """INCR goes on at the living nodes without an error, and no id comes twice over both doors."""
     cluster = start(3, **{"raft-election-ms": 1000, "raft-heartbeat-ms": 100})

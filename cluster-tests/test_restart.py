@@ -31,6 +31,7 @@ def check_rows(cluster, history):
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
+# Shows P1-kill.
 def test_all_nodes_go_and_come_back(make_cluster, how):
     cluster = make_cluster()
     for number, tag in enumerate(TAGS):
@@ -60,6 +61,7 @@ def test_all_nodes_go_and_come_back(make_cluster, how):
     history.check()
 
 
+# Shows P1-kill.
 def test_all_killed_under_load(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
@@ -88,6 +90,7 @@ def test_rolling_restart_under_load(make_cluster, tag):
         load.finish()
 
 
+# Shows P5-kill.
 def test_acknowledged_tags_survive_a_kill_of_all(make_cluster):
     """Each tag that was acknowledged right before the kill is there afterwards."""
     cluster = make_cluster()

@@ -56,6 +56,7 @@ def expect_refused(cluster, node):
 
 
 @pytest.mark.parametrize("which", ["leader", "follower"])
+# Shows P1-older, P5-minority, lesson-old-backup.
 def test_an_older_copy_of_one_node(make_cluster, tag, which):
     """Stopped, copied, started, run on, stopped, put back."""
     cluster = make_cluster()
@@ -95,6 +96,7 @@ def test_an_older_copy_of_one_node(make_cluster, tag, which):
         load.finish()
 
 
+# Shows P1-older.
 def test_a_copy_of_the_life_that_was_the_last(make_cluster):
     """A snapshot of the disk of a node that runs on, and is killed later: the count of its starts
     tells nothing, but the leader knows how far it had acknowledged."""
@@ -111,6 +113,7 @@ def test_a_copy_of_the_life_that_was_the_last(make_cluster):
     expect_refused(cluster, node)
 
 
+# Shows P1-older.
 def test_an_older_copy_after_all_were_stopped(make_cluster):
     """Nobody's memory is left but what is on the disks: which starts of each other they met."""
     cluster = make_cluster()
@@ -128,6 +131,7 @@ def test_an_older_copy_after_all_were_stopped(make_cluster):
     expect_refused(cluster, node)
 
 
+# Shows P1-intact.
 def test_the_mark_is_taken_off_and_the_cluster_decides_again(make_cluster):
     """Whoever refused it refuses it again; while nobody is there who knows, it waits for a majority
     instead of ending at once."""
@@ -170,6 +174,7 @@ def test_the_mark_is_taken_off_and_the_cluster_decides_again(make_cluster):
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
+# Shows P1-intact.
 def test_the_newest_copy_is_let_in(make_cluster, tag, how):
     """No false alarm: moved to another disk, or put back as it was."""
     cluster = make_cluster()
@@ -187,6 +192,7 @@ def test_the_newest_copy_is_let_in(make_cluster, tag, how):
     cluster.wait_applied()
 
 
+# Shows backup-copies.
 def test_tags_are_read_from_one_copy_alone(make_cluster, tag):
     """The copy of any one node is enough to make a new cluster of: it shows what there was, and
     hands out nothing."""
@@ -211,6 +217,7 @@ def test_tags_are_read_from_one_copy_alone(make_cluster, tag):
 
 
 @pytest.mark.bound(90)
+# Shows backup-copies, lesson-old-backup.
 def test_all_nodes_put_back_and_max_id_raised(make_cluster, tag):
     """The whole cluster from a backup, an hour of ids later. Nothing in it knows of those ids, so
     they would come again; with every max_id raised before clients are let in, none does. Snowflake

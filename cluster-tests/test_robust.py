@@ -172,6 +172,7 @@ def run(make_cluster, seed, requests):
 
 
 @pytest.mark.bound(300)
+# Shows P7-http.
 def test_requests_that_no_client_means(make_cluster):
     run(make_cluster, 1000, 10000)
 

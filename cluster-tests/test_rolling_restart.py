@@ -56,6 +56,7 @@ def restart_all(cluster):
 
 @pytest.mark.bound(120)
 @pytest.mark.parametrize("language", ["python", "java", "go", "node"])
+# Shows P8-stop.
 def test_no_request_is_cut(make_cluster, tag, tmp_path, language):
     run = command(language, str(tmp_path))
     cluster = make_cluster()
@@ -88,6 +89,7 @@ def served(node):
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+# Shows P8-stop.
 def test_wrk_sees_no_connection_break(make_cluster, tag):
     """At full speed, on the node that stops: each request that was sent is answered. Afterwards wrk
     finds nobody to connect to, which is no connection that broke (it counts that as a write)."""

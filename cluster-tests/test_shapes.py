@@ -99,6 +99,7 @@ def log_time_is_known(node):
                      {"Idempotency-Key": "k"}).status == 200
 
 
+# Shows lesson-dates.
 def test_the_year_begins_anew(make_cluster):
     """At the log's time, in the zone, over all nodes: no number of the old year after the new one's
     first. The clock of one node, which is in the new year already, decides nothing."""
@@ -182,6 +183,7 @@ def test_a_date_that_may_not_be(make_cluster):
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 
 
+# Shows lesson-dates.
 def test_a_zone_that_one_node_does_not_have(make_cluster):
     """The leader judges, whatever node is asked; a list that has such a tag is refused as a
     whole."""
@@ -217,6 +219,7 @@ def keep_taking(node, tag, taken, failed, stop):
             taken.append(answer.text.split("\n")[:-1])
 
 
+# Shows lesson-secret.
 def test_a_key_is_changed_while_ids_are_taken(make_cluster):
     """By every node, in every mode: no request fails, no text comes twice, each is by the key that
     it names, and ids that rise in their mode go on from key to key."""

@@ -45,6 +45,7 @@ def all_rows(node, consistency):
 
 
 @pytest.mark.parametrize("tag_count", [3, 5000])
+# Shows P1-snapshot.
 def test_follower_catches_up_through_a_snapshot(make_cluster, tag_count):
     cluster = make_cluster(settings=SMALL_LOG)
     cluster.create_tag("churn")
@@ -120,6 +121,7 @@ def test_a_state_that_takes_longer_than_the_leader_waits(make_cluster):
     cluster.wait_applied()
 
 
+# Shows P1-snapshot.
 def test_node_leads_right_after_a_snapshot(make_cluster, tag):
     """What came by snapshot is as good as what came by log: nothing is repeated or lost."""
     cluster = make_cluster(settings=SMALL_LOG)

@@ -308,6 +308,7 @@ def test_leader_killed_under_load(make_cluster):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("how", ["kill9", "stop"])
+# Shows P6-clock.
 def test_restart_waits_for_the_mark_alone(make_cluster, how):
     """The first id comes at most the mark's lead after the last one."""
     cluster = make_cluster()
@@ -340,6 +341,7 @@ def test_all_killed_at_once(make_cluster):
         load.finish()
 
 
+# Shows P1-wiped.
 def test_wiped_node_stamps_nothing(make_cluster):
     """A node whose data is gone is refused under its id: nobody stamps with its worker id."""
     cluster = make_cluster()
@@ -366,6 +368,7 @@ SHORT = {**FAST, "snowflake-window-ms": 3000, "snowflake-renew-ms": 500}
 
 
 @pytest.mark.quiet
+# Shows P4-snowflake, lesson-window-end.
 def test_window_ends_without_a_majority(make_cluster, tag):
     cluster = make_cluster(settings=SHORT)
     cluster.create_tag(tag)
@@ -402,6 +405,7 @@ def snowflake_check(node):
     return next(check for check in answer.json()["checks"] if check["name"] == "snowflake")
 
 
+# Shows P4-snowflake.
 def test_restart_without_a_majority(make_cluster):
     """A node knows from its own disk what it may stamp: no leader is needed for that."""
     cluster = make_cluster(settings={**FAST, "snowflake-window-ms": 60_000})

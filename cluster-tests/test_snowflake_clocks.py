@@ -171,6 +171,7 @@ def test_three_milliseconds_back(make_world):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("leads", [True, False])
+# Shows P6-clock.
 def test_two_seconds_back(make_world, leads):
     world = make_world(TOLERANT).start()
     cluster = world.cluster
@@ -197,6 +198,7 @@ def test_two_seconds_back(make_world, leads):
     assert node.cluster_status()["term"] == term
 
 
+# Shows P6-clock.
 def test_an_hour_back(make_world):
     world = make_world().start()
     node = world.cluster.leader()
@@ -214,6 +216,7 @@ def test_an_hour_back(make_world):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("seconds", [2, 4])
+# Shows P1-clock, lesson-restart-clock.
 def test_set_back_while_it_is_down(make_world, seconds):
     """The hole of a generator that looks at its clock alone: the times after the restart are those
     that were used before it."""
@@ -258,6 +261,7 @@ def no_row_of_the_future(node):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("leads", [True, False])
+# Shows P6-clock.
 def test_fifty_years_ahead(make_world, leads):
     world = make_world().start()
     node = pick(world.cluster, leads)
@@ -279,6 +283,7 @@ def test_fifty_years_ahead(make_world, leads):
     assert node.cluster_status()["term"] == term, "timers do not ask the wall clock"
 
 
+# Shows P1-clock, lesson-restart-clock.
 def test_fifty_years_ahead_at_start(make_world):
     world = make_world().start()
     node = world.cluster.followers()[0]
@@ -297,6 +302,7 @@ def test_fifty_years_ahead_at_start(make_world):
 
 
 @pytest.mark.parametrize("seconds", [YEARS_50, 1800, -31_536_000])
+# Shows P6-clock, lesson-one-clock.
 def test_first_leader_is_wrong(make_world, seconds):
     """The very first time that the cluster's log has comes from a clock that is wrong. Windows are
     over when they are over all the same, and nobody's worker id is given away before."""
@@ -332,6 +338,7 @@ def links():
 
 
 @pytest.mark.parametrize("seconds", [YEARS_50, 1800])
+# Shows P6-clock.
 def test_the_first_time_waits_for_the_others_clocks(make_world, links, seconds):
     """The links are so slow that a clock's answer tells nothing, and the first leader is wrong: the
     log gets no time from it alone, and so nobody a worker id, until a majority was heard."""
@@ -380,6 +387,7 @@ def test_five_minutes_ahead_at_start(make_world):
 
 
 @pytest.mark.quiet
+# Shows P6-clock.
 def test_two_clocks_an_hour_apart(make_world):
     """The third is right: it serves, and the others do when they are set right."""
     world = make_world()
@@ -476,6 +484,7 @@ class Storm:
 
 
 @pytest.mark.bound(90)
+# Shows P1-clock.
 def test_ten_million_ids_through_a_storm(make_world):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")

@@ -179,6 +179,7 @@ def test_closed_standard_descriptors(make_cluster, tag):
 
 
 @pytest.mark.parametrize("what", ["node", "cluster"])
+# Shows lesson-wiped.
 def test_data_directory_of_another(make_cluster, tag, what):
     """Another node's data, or another cluster's: refused, with what it is and what was expected."""
     cluster = make_cluster()
@@ -246,6 +247,7 @@ DAMAGES = [empty, halve, cut_to_its_header, overwrite_header, overwrite_all_but_
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__)
+# Shows P1-damage.
 def test_damaged_data_is_refused(make_cluster, tag, damage):
     """The node says what and where and does not start; the others go on. Nothing is made anew."""
     cluster = make_cluster()
@@ -325,6 +327,7 @@ def test_create_false_refuses_an_empty_directory(make_cluster):
     assert node.data_dir in node.log()
 
 
+# Shows P7-peer-port.
 def test_wrong_secret(make_cluster, tag):
     """A node that does not know the secret gets nowhere, and the log of both sides says so."""
     cluster = make_cluster()
@@ -362,6 +365,7 @@ def test_wrong_secret(make_cluster, tag):
     assert take(odd, tag)
 
 
+# Shows P1-wiped, P5-minority, lesson-wiped.
 def test_wiped_node_is_refused(make_cluster, tag):
     """An empty data directory under an old id could vote twice: the others do not let it in."""
     cluster = make_cluster()

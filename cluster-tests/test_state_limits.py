@@ -1,6 +1,8 @@
 """What one client can make a node keep in memory: bodies of JSON, tags, idempotency keys; and what
 only force does to a max_id."""
 
+# Shows P8-memory.
+
 import json
 import threading
 

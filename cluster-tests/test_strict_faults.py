@@ -69,6 +69,7 @@ def test_leader_killed_three_times(make_cluster, recorder, tag):
 
 @pytest.mark.slow
 @pytest.mark.bound(240)
+# Shows P3-leader.
 def test_leader_killed_every_five_seconds_for_two_minutes(make_cluster, recorder, tag):
     cluster = make_cluster(settings={})
     load = start_load(cluster, recorder, tag, rate=20.0)
@@ -92,6 +93,7 @@ def test_leader_killed_every_five_seconds_for_two_minutes(make_cluster, recorder
 
 
 @pytest.mark.bound(60)
+# Shows P3-leader, lesson-old-leader.
 def test_leader_stopped_for_five_seconds(make_cluster, recorder, tag):
     """SIGSTOP: the others elect one of them; the old leader comes back with all it had under way,
     and hands out nothing by it that is not the log's."""
@@ -249,6 +251,7 @@ def test_follower_cut_off(make_cluster, proxies, recorder, tag):
 
 
 @pytest.mark.bound(60)
+# Shows P3-aba.
 def test_leadership_goes_and_comes_back(make_cluster, proxies, recorder, tag):
     """A leads, B leads, A leads again, each time with the former leader's work under way: what A
     appended in its first term and did not commit comes to nothing or to its place, once."""

@@ -44,6 +44,7 @@ def test_a_right_history_passes(tmp_path):
         ("op\tt\tc9\t41\t60\t14\t1", "gap"),
     ],
 )
+# Shows lesson-bench.
 def test_each_violation_is_found(tmp_path, line, kind):
     with pytest.raises(AssertionError, match=rf"(?s)ended with 1.*{kind}: tag .*\b1 {kind} \("):
         check(write(tmp_path / "h", f"{RIGHT}{line}\n"))

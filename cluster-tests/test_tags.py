@@ -132,6 +132,7 @@ def test_fields_and_defaults(shared, tag):
         assert row == changed.json()
 
 
+# Shows P5-read.
 def test_reads_right_after_writes(shared, tag):
     """Linearizable reads: what one node acknowledged, every node shows."""
     shared.create_tag(tag)
@@ -188,6 +189,7 @@ def test_max_id_is_lowered_only_by_force(shared, tag):
         wait_until(lambda n=node: int(get_id(n, tag).body) < 1_000_000, 5, f"{node} is below")
 
 
+# Shows P1-tags, lesson-recreate.
 def test_deleted_everywhere_and_made_again_above(shared, tag):
     shared.create_tag(tag, step=100)
     handed_out = [int(get_id(node, tag).body) for node in shared.nodes for _ in range(3)]
@@ -314,6 +316,7 @@ def test_bulk_at_its_limit_and_beyond(make_cluster, tag):
         assert len(page["tags"]) == 1000 and page["next"]
 
 
+# Shows P5-read.
 def test_concurrent_changes_are_all_kept(make_cluster, tag):
     """Writes through all nodes while the leader is killed: what was acknowledged is there."""
     cluster = make_cluster()

@@ -436,6 +436,7 @@ def test_client_cannot_take_the_name_of_a_node(shared):
     assert own_row(node, via)["epoch"] == before["epoch"]
 
 
+# Shows P1-pause.
 def test_frozen_node_is_fenced_off(make_cluster, name):
     """A node sleeps longer than its window, and somebody else is given its worker id: when it wakes
     up it stamps nothing more with it, not even what it had begun."""
@@ -493,6 +494,7 @@ def test_client_changes_no_row_of_a_node(shared):
         assert after[field] == row[field], (row, after)
 
 
+# Shows P1-worker.
 def test_worker_id_of_a_node_that_is_cut_off(make_cluster, proxies, name):
     """A client that wants the worker id of a node that nobody reaches gets it when that node's
     window is over and not before, whatever it sends, and then above all that the node stamps."""
@@ -549,6 +551,7 @@ def test_worker_id_of_a_node_that_is_cut_off(make_cluster, proxies, name):
 
 
 @pytest.mark.bound(90)
+# Shows P8-workers, lesson-workers-out.
 def test_all_worker_ids_are_held(make_cluster, name):
     """1,100 clients for 1,024 worker ids, three of which are the nodes' own."""
     cluster = make_cluster(settings={**FAST, "quota-workers-percent": 100})

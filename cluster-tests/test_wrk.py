@@ -41,6 +41,7 @@ def test_all_nodes_in_parallel(make_cluster, tag):
     print("requests a second:", {node.id: round(rate) for node, rate in rates.items()})
 
 
+# Shows P4-killed.
 def test_leader_killed_under_wrk(make_cluster, tag):
     """Default timeouts: what the other two hold covers the election."""
     cluster = make_cluster(settings={})

@@ -1,7 +1,8 @@
 /*
  * test_retire.c - a node that is about to stop: each reply is its connection's last, idle ones end
  * one by one, and no request that has arrived is lost. On a clock that the test moves.
- */
+ *
+ * Shows P8-stop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

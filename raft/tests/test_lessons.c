@@ -2,7 +2,7 @@
  * test_lessons.c - what other id services learnt by incident about segments and leadership: a
  * transfer with a refill in flight, a leader that comes back within one window, a new leader that
  * has not applied what is committed. The list of all of them, with their tests, is in
- * docs/failure-model.md.
+ * docs/promises.md.
  *
  * In each case every id that is taken is compared with all ids before, and must lie below the
  * max_id that some node has applied: nothing is served that is not committed.
@@ -167,6 +167,7 @@ static void ask_for_refills(struct ring *ring, struct taken *taken, unsigned how
 
 /* HDDS-8973: the old leader's memory ran ahead of what was committed, and the next one handed the
  * same ids out again. */
+/* Shows P1-lead, lesson-transfer. */
 static void test_lesson_transfer_with_a_refill_in_flight(void **state)
 {
     static struct taken taken;
@@ -196,6 +197,7 @@ static void test_lesson_transfer_with_a_refill_in_flight(void **state)
 /* PD#4885, Vitess#3116: who leads again took what it had in memory for what holds now. Here a node
  * leads, loses its place with a refill of its own in its log, and leads again, all within the
  * segment that it serves from. */
+/* Shows P1-lead, lesson-aba. */
 static void test_lesson_a_b_a_within_one_segment(void **state)
 {
     static struct taken taken;
@@ -273,6 +275,7 @@ static struct ring_node *elect_and_no_more(struct ring *ring, struct ring_node *
 /* SeaweedFS#5811: a node that had just been elected answered from a state that lacked what its
  * predecessor had committed. Here the grants are in the new leader's log, committed and used by
  * those who got them, and it has not heard of the commit when it is elected. */
+/* Shows P1-lead, lesson-tail. */
 static void test_lesson_new_leader_with_an_unapplied_committed_tail(void **state)
 {
     static struct taken taken;
@@ -322,6 +325,7 @@ static void test_lesson_new_leader_with_an_unapplied_committed_tail(void **state
 
 /* The grant is in the leader's log and on its disk, and on nobody else's: not an id of it is to be
  * had, also not at the leader. */
+/* Shows P1-lead, lesson-commit. */
 static void test_lesson_nothing_is_served_before_it_is_committed(void **state)
 {
     static struct taken taken;

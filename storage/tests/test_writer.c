@@ -546,6 +546,7 @@ static void test_writer_stop_leaves_nothing(void **state)
 }
 
 /* A commit that fails ends the process through failed(), with the reason. */
+/* Shows P5-disk, lesson-fsync. */
 static void test_writer_failed_commit_ends_the_process(void **state)
 {
     int status = 0;
@@ -569,6 +570,7 @@ static void test_writer_failed_commit_ends_the_process(void **state)
 }
 
 /* Low space is seen after commits; once it is back that is noticed with no commit at all. */
+/* Shows P8-disk. */
 static void test_writer_low_space_comes_and_goes(void **state)
 {
     struct stage stage;

@@ -473,6 +473,7 @@ static void test_too_many_ranges(void **state)
     reply_release(&reply);
 }
 
+/* Shows lesson-contiguous. */
 static void test_contiguous(void **state)
 {
     struct fixture *f = *state;

@@ -364,6 +364,7 @@ static void test_window_expired(void **state)
                    "ended at 1700003600000 (2023-11-14T23:13:20.000Z), 1 ms ago");
 }
 
+/* Shows P8-layout. */
 static void test_epoch_exhausted(void **state)
 {
     struct fixture *f = *state;

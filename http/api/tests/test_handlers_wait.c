@@ -16,6 +16,7 @@
 
 #define GET "/api/segment/get/"
 
+/* Shows lesson-step-1. */
 static void test_parked_request_is_woken(void **state)
 {
     struct fixture *f = *state;
@@ -97,6 +98,7 @@ static void test_many_are_woken_at_once(void **state)
     assert_int_equal(sum, COUNT * (COUNT + 1) / 2);
 }
 
+/* Shows lesson-refill. */
 static void test_deadline_gives_503(void **state)
 {
     struct fixture *f = *state;

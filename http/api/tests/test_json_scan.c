@@ -1,7 +1,8 @@
 /*
  * test_json_scan.c - where values end; each bound, and one beyond; and that nothing large is ever
  * made of a body, whatever it is.
- */
+ *
+ * Shows P8-memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -126,6 +126,7 @@ static void test_bound(void **state)
     free(w);
 }
 
+/* Shows lesson-contiguous. */
 static void test_ranges_are_joined(void **state)
 {
     struct id_claim claim = {.count = 1000, .left = 1000};

@@ -132,6 +132,7 @@ static void expect_figures(struct ring *ring, uint64_t id, uint64_t taken, uint6
     assert_int_equal(figures_of(ring, id)->failed, failed);
 }
 
+/* Shows backup-all. */
 static void test_a_follower_gives_what_was_acknowledged_before(void **state)
 {
     RING ring = {.rows_hold_ms = 60000};
@@ -201,6 +202,7 @@ static void test_a_node_that_does_not_catch_up_in_time(void **state)
     taker_free(&taker);
 }
 
+/* Shows backup-one. */
 static void test_one_fixed_state_while_the_cluster_goes_on(void **state)
 {
     RING ring = {0};

@@ -76,6 +76,7 @@ static void expect_none(struct world *w)
     }
 }
 
+/* Shows P6-clock. */
 static void test_the_first_time_waits_for_a_majority_of_clocks(void **state)
 {
     static const int64_t ahead[] = {YEARS_50, HOUR, 0, -HOUR};

@@ -64,6 +64,7 @@ static void run_until_failed(struct ring *ring, uint64_t ms)
     }
 }
 
+/* Shows P7-differs. */
 static void test_the_first_row_that_differs_is_named(void **state)
 {
     RING ring = {0};
@@ -83,6 +84,7 @@ static void test_the_first_row_that_differs_is_named(void **state)
 }
 
 /* The state of the leader itself went wrong: it ends, and not its followers. */
+/* Shows P7-differs. */
 static void test_a_leader_whose_state_is_wrong_ends_alone(void **state)
 {
     RING ring = {0};

@@ -55,6 +55,7 @@ static int meet(struct ring *ring, uint64_t id, uint64_t peer, uint64_t incarnat
     return rv;
 }
 
+/* Shows P1-older. */
 static void test_who_has_met_nobody_knows_a_copy_by_the_state(void **state)
 {
     RING ring = {0};

@@ -187,6 +187,7 @@ static void bring(struct scene *scene, uint64_t to, uint64_t from, const struct 
 }
 
 /* A request that was given up is dead once its node has said so, wherever copies of it are. */
+/* Shows P5-given-up. */
 static void test_what_was_given_up_is_not_carried_out_any_more(void **state)
 {
     struct scene scene;
@@ -214,6 +215,7 @@ static void test_what_was_given_up_is_not_carried_out_any_more(void **state)
 }
 
 /* The same of a node that crashed: its next start ends what the one before left on its way. */
+/* Shows P5-given-up. */
 static void test_what_an_earlier_start_asked_for_is_not_carried_out_any_more(void **state)
 {
     struct scene scene;
@@ -242,6 +244,7 @@ static void test_what_an_earlier_start_asked_for_is_not_carried_out_any_more(voi
 /* --- members --- */
 
 /* The copy of a wish that was refused is not carried out when it could be. */
+/* Shows P5-again. */
 static void test_a_refused_wish_for_a_member_does_not_come_true_later(void **state)
 {
     struct scene scene;

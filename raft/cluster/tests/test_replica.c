@@ -135,6 +135,7 @@ static void test_a_new_tag_is_usable_everywhere_at_once(void **state)
     assert_true(here >= there + 3 || there >= here + 3);
 }
 
+/* Shows P4-killed. */
 static void test_ids_go_on_while_there_is_no_leader(void **state)
 {
     RING ring = {0};
@@ -161,6 +162,7 @@ static void test_ids_go_on_while_there_is_no_leader(void **state)
 }
 
 /* Deleted: nothing of what a node still holds is handed out; made again: it goes on above. */
+/* Shows lesson-epoch. */
 static void test_a_tag_made_again_burns_the_old_segments(void **state)
 {
     RING ring = {0};
@@ -192,6 +194,7 @@ static void test_a_tag_made_again_burns_the_old_segments(void **state)
 
 /* An operator forces max_id down: what a node holds from above is not handed out any more, or it
  * would come twice. */
+/* Shows P1-tags. */
 static void test_a_forced_max_id_burns_the_old_segments(void **state)
 {
     RING ring = {0};
@@ -212,6 +215,7 @@ static void test_a_forced_max_id_burns_the_old_segments(void **state)
 
 /* An operator raises max_id, because ids below it are in use elsewhere: what a node holds from
  * below is not handed out any more. */
+/* Shows P1-tags. */
 static void test_a_raised_max_id_burns_the_old_segments(void **state)
 {
     RING ring = {0};
@@ -300,6 +304,7 @@ static void test_a_wiped_store_is_not_admitted(void **state)
 
 /* Node `behind` is alone while ids are granted and the log is compacted, gets a snapshot, and is
  * made to lead at once. */
+/* Shows P1-snapshot, lesson-install. */
 static void test_a_snapshot_on_the_node_that_leads_next(void **state)
 {
     RING ring = {.snapshot_entries = 20};
@@ -341,6 +346,7 @@ static void test_a_snapshot_on_the_node_that_leads_next(void **state)
     (void)ring_take(&ring, behind, "b", 1);
 }
 
+/* Shows lesson-deterministic. */
 static void test_digests_are_compared(void **state)
 {
     RING ring = {.digest_ms = 100};

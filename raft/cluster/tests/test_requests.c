@@ -164,6 +164,7 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
 
 /* The leader appended it, and then was alone: what became of it nobody knows. It is repeated with
  * the next leader and answered once. */
+/* Shows lesson-fence. */
 static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **state)
 {
     RING ring = {0};

@@ -277,6 +277,7 @@ static void test_a_hidden_name_is_for_what_is_there(void **state)
     scene_expect_idle(&ring, true);
 }
 
+/* Shows P8-disk. */
 static void test_low_disks_refuse_commands(void **state)
 {
     RING ring = {0};

@@ -123,6 +123,7 @@ static void test_a_sole_node_is_its_own_majority(void **state)
     asked_free(&asked);
 }
 
+/* Shows lesson-no-lease. */
 static void test_nothing_is_answered_without_a_majority(void **state)
 {
     RING ring = {0};
@@ -250,6 +251,7 @@ static void test_a_query_during_a_round_waits_for_the_next(void **state)
 }
 
 /* Committed, but not applied here yet, when the query came: it has to be seen. */
+/* Shows lesson-tail. */
 static void test_a_read_waits_for_the_applied_index(void **state)
 {
     RING ring = {0};
@@ -293,6 +295,7 @@ static void test_a_read_waits_for_the_applied_index(void **state)
 }
 
 /* Alone, but not aware of it yet: meanwhile the others go on. */
+/* Shows P5-read, lesson-old-leader. */
 static void test_a_deposed_leader_does_not_answer(void **state)
 {
     RING ring = {0};
@@ -327,6 +330,7 @@ static void test_a_deposed_leader_does_not_answer(void **state)
 }
 
 /* A follower of a newer term does not confirm an older one, and tells nothing about itself. */
+/* Shows lesson-no-lease. */
 static void test_a_confirmation_is_for_the_own_term_only(void **state)
 {
     RING ring = {0};

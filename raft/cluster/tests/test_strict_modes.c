@@ -94,6 +94,7 @@ static void test_a_tag_becomes_strict(void **state)
 }
 
 /* One that cannot be reached may hand out what it holds, and so nothing is handed out above. */
+/* Shows P3-mode. */
 static void test_a_node_that_is_cut_off_is_waited_for(void **state)
 {
     RING ring = {0};

@@ -65,6 +65,7 @@ static void wait_all(struct ring *ring, struct asked asked[NODES], struct strict
     }
 }
 
+/* Shows P3-aba, lesson-aba. */
 static void test_strict_a_b_a_leadership(void **state)
 {
     static struct strict_ranges ranges;
@@ -107,6 +108,7 @@ static void test_strict_a_b_a_leadership(void **state)
 
 /* The old leader's entry is on a majority when it is cut off, without knowing: it commits under the
  * next leader, to which the node that asked has sent its batch again. */
+/* Shows P3-late. */
 static void test_strict_proposal_of_old_term_commits_late(void **state)
 {
     RING ring = {0};
@@ -140,6 +142,7 @@ static void test_strict_proposal_of_old_term_commits_late(void **state)
 
 /* The old leader's entry is on no other disk: what the next leader was sent again is the one that
  * counts, and the old one goes. */
+/* Shows P3-late. */
 static void test_strict_proposal_of_old_term_is_lost(void **state)
 {
     RING ring = {0};
@@ -199,6 +202,7 @@ static void late_frame(unsigned batches_between)
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end);
 }
 
+/* Shows P3-late. */
 static void test_strict_proposal_that_arrives_late(void **state)
 {
     (void)state;
@@ -237,6 +241,7 @@ static void hand_over(struct ring *ring, uint64_t from, uint64_t to)
 
 /* Answers of batches and ids of keys came with the snapshot: what the new leader is sent again was
  * applied before it heard of it. */
+/* Shows P3-snapshot, lesson-install. */
 static void test_strict_snapshot_installed_on_node_that_leads_at_once(void **state)
 {
     RING ring = {.snapshot_entries = 20, .keeps_time = true};
@@ -283,6 +288,7 @@ static void test_strict_snapshot_installed_on_node_that_leads_at_once(void **sta
 
 /* --- a leader that is stopped, or cut off --- */
 
+/* Shows lesson-old-leader. */
 static void test_strict_leader_stopped_and_resumed(void **state)
 {
     static struct strict_ranges ranges;
@@ -329,6 +335,7 @@ static void test_strict_leader_stopped_and_resumed(void **state)
 
 /* Clients reach the leader, but it reaches nobody. What they ask then is answered when the links
  * are back, above all that was known before they asked, or not at all. */
+/* Shows P3-leader. */
 static void test_strict_leader_cut_off_from_its_peers(void **state)
 {
     RING ring = {0};

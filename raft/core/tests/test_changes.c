@@ -74,6 +74,7 @@ static void ask_at_once(struct ring *ring, uint64_t id, struct asked *asked)
     assert_true(driver_applied(&ring_node(ring, id)->replica.driver)->index < asked->base.index);
 }
 
+/* Shows P1-tags. */
 static void test_a_raise_is_not_acknowledged_before_lower_ids_are_burnt(void **state)
 {
     RING ring = {0};

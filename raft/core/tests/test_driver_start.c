@@ -621,6 +621,7 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
 }
 
 /* The owner has to find out who is wrong: until then nothing is applied, nor served. */
+/* Shows lesson-deterministic. */
 static void test_a_state_that_differs_halts_the_node(void **state)
 {
     BENCH bench = {0};

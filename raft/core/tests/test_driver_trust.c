@@ -4,7 +4,8 @@
  * test_driver_witness.c.
  *
  * Thread: one.
- */
+ *
+ * Shows P7-member. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,6 +56,7 @@ static void expect_disbelieved(struct bench *bench, struct raft_message message)
 /* --- numbers --- */
 
 /* As it was injected: from here on every node fired an assertion at each start. */
+/* Shows P7-member. */
 static void test_a_vote_request_at_the_end_of_the_numbers(void **state)
 {
     BENCH bench = {0};

@@ -3,7 +3,8 @@
  * and this node ends as the witness, with an error of its own. And that honest leaders do not.
  *
  * Thread: one.
- */
+ *
+ * Shows P7-member. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,6 +64,7 @@ static void expect_witness(struct bench *bench, struct raft_message message)
 
 /* Two live copies were put back: their leader's log ends at 6, and it appends its first entry. What
  * ends below the commit index was once taken for equal, unread, and acknowledged. */
+/* Shows P1-witness. */
 static void test_a_stale_leader_below_the_commit_index(void **state)
 {
     struct raft_entry entry = entry_of(6, NULL);
@@ -101,6 +103,7 @@ static void test_a_stale_leader_at_the_commit_index(void **state)
 }
 
 /* One term, elected twice by nodes that forgot their votes: only the bytes differ. */
+/* Shows P1-witness. */
 static void test_an_entry_of_equal_term_and_other_content(void **state)
 {
     static const uint8_t other[2] = {COMMAND_VERSION, COMMAND_NOOP + 1};

@@ -1,7 +1,8 @@
 /*
  * test_entry_check.c - which entries of a leader go to the disk: those that decode, and that this
  * leafd knows. Thread: one.
- */
+ *
+ * Shows P7-member. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

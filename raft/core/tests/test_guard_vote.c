@@ -383,6 +383,7 @@ static void test_g10_core_changes_members_before_its_term_is_settled(void **stat
     buf_free(&conf);
 }
 
+/* Shows lesson-tail. */
 static void test_g10_driver_appends_its_own_first_entry(void **state)
 {
     BENCH bench = {0};

@@ -18,6 +18,7 @@
 #define SEEDS 40
 #define STEPS 300
 
+/* Shows P7-member. */
 static void test_any_bytes_of_a_member_fire_nothing(void **state)
 {
     struct liar_result sum = {0};

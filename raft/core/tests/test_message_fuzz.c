@@ -129,6 +129,7 @@ static void mutate(struct prng *prng, struct buf *buf)
 
 /* What was accepted is inside the rules, shown by encoding it (which asserts them) to the same
  * bytes. */
+/* Shows P7-log. */
 static void test_mutations_are_refused_or_sane(void **state)
 {
     struct append_fixture f;

@@ -87,6 +87,7 @@ static bool gets_vote(struct bench *bench, raft_term term, bool pre_vote)
            reply.request_vote_result.vote_granted;
 }
 
+/* Shows P1-older. */
 static void test_a_node_that_was_started_again_gives_no_vote_in_the_next_term(void **state)
 {
     BENCH bench = {.incarnation = incarnation(2)};

@@ -208,6 +208,7 @@ static void check_rejected_hello(struct shake *shake, enum handshake_reject reje
     assert_string_equal(shake->a.text, handshake_reject_text(reject));
 }
 
+/* Shows lesson-wiped. */
 static void test_another_cluster(void **state)
 {
     static const char *const others[] = {"tesT", "tes", "test1", ""};

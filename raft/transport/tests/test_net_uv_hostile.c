@@ -70,6 +70,7 @@ static void test_huge_length(void **state)
     assert_thrown_out(h);
 }
 
+/* Shows P7-peer-port. */
 static void test_frames_before_the_handshake(void **state)
 {
     struct net_lone *h = *state;
@@ -179,6 +180,7 @@ static void test_wrong_proof(void **state)
 }
 
 /* All that an honest client once sent, sent again: the node's key is another one this time. */
+/* Shows P7-peer-port. */
 static void test_replay_of_a_recorded_handshake(void **state)
 {
     struct net_lone *h = *state;
@@ -197,6 +199,7 @@ static void test_replay_of_a_recorded_handshake(void **state)
 }
 
 /* Each bit of what a peer sends counts. */
+/* Shows P7-peer-bytes. */
 static void test_a_bit_flipped_in_flight(void **state)
 {
     struct net_lone *h = *state;

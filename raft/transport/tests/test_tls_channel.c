@@ -275,6 +275,7 @@ static void shake_with(struct pair *pair, SSL_CTX *ctx)
     SSL_CTX_free(ctx);
 }
 
+/* Shows P7-peer-bytes. */
 static void test_strangers(void **state)
 {
     struct pair *pair = *state;

@@ -54,6 +54,7 @@ static void test_domains(void **state)
 }
 
 /* Every number of the smallest domain becomes another one. */
+/* Shows lesson-secret. */
 static void test_all_of_the_smallest_domain(void **state)
 {
     uint8_t *seen = calloc(FF1_DOMAIN_MIN, 1);
@@ -76,6 +77,7 @@ static void test_all_of_the_smallest_domain(void **state)
 }
 
 /* Of every base and width that fits, odd widths too: the ends and random numbers come back. */
+/* Shows lesson-secret. */
 static void test_each_is_the_others_inverse(void **state)
 {
     struct ff1 *ff1 = ff1_new();

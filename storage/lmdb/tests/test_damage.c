@@ -263,6 +263,7 @@ static void test_damage_misplaced_pages(void **state)
 }
 
 /* The newest meta page lost: the one before it would give the state of one commit earlier. */
+/* Shows P1-damage. */
 static void test_damage_older_meta_page(void **state)
 {
     struct stage *stage = *state;
@@ -284,6 +285,7 @@ static void test_damage_older_meta_page(void **state)
 }
 
 /* A bit of every second byte of the meta pages, and random bits of the whole file. */
+/* Shows P1-damage. */
 static void test_damage_flipped_bits(void **state)
 {
     struct stage *stage = *state;

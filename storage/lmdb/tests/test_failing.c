@@ -8,7 +8,8 @@
  * its meta page by writing half of the old one back, so what is left depends on all of that.
  *
  * Thread: one.
- */
+ *
+ * Shows P5-disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

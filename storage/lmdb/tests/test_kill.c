@@ -6,7 +6,8 @@
  * All content follows from the index alone (entry i, its two rows, one that it deletes, its local
  * record), so the parent knows what must be there. The second test kills children within a first
  * start, at random times.
- */
+ *
+ * Shows P1-kill. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -383,6 +384,7 @@ static void check_after_kill(const struct store_lmdb_config *config, uint64_t ac
     store->ops->close(store);
 }
 
+/* Shows P5-kill. */
 static void test_kill_loses_nothing_acknowledged(void **state)
 {
     struct store_lmdb_config config = {
@@ -407,6 +409,7 @@ static void test_kill_loses_nothing_acknowledged(void **state)
 }
 
 /* Whenever a first start is cut short, the next one succeeds and finds an empty store. */
+/* Shows lesson-fsync. */
 static void test_kill_within_a_first_start(void **state)
 {
     struct store_lmdb_config config = {

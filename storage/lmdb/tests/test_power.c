@@ -361,6 +361,7 @@ static void run_commits(struct world *world)
     }
 }
 
+/* Shows P1-power, P5-power, lesson-fsync. */
 static void test_power_loss_keeps_what_was_acknowledged(void **state)
 {
     (void)state;
@@ -382,6 +383,7 @@ static void test_power_loss_keeps_what_was_acknowledged(void **state)
 }
 
 /* The test's own proof: a disk that lies about syncs loses commits. */
+/* Shows P5-power. */
 static void test_power_loss_is_seen_without_syncs(void **state)
 {
     struct world world;

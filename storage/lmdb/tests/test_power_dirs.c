@@ -509,6 +509,7 @@ static void run_incarnation(void)
     }
 }
 
+/* Shows P1-power. */
 static void test_power_loss_keeps_what_was_made_and_renamed(void **state)
 {
     unsigned images = 0;
@@ -524,6 +525,7 @@ static void test_power_loss_keeps_what_was_made_and_renamed(void **state)
     assert_true(images > SEEDS * 20);
 }
 
+/* Shows P1-power. */
 static void test_power_loss_after_a_start_that_was_cut_short(void **state)
 {
     unsigned cut_short = 0;

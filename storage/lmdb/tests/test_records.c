@@ -278,6 +278,7 @@ static const struct record *find(const struct stage *stage, const char *name)
     return NULL;
 }
 
+/* Shows P1-damage. */
 static void test_each_bit_of_a_meta_record(void **state)
 {
     struct stage *stage = *state;

@@ -1,7 +1,8 @@
 /*
  * test_room.c - how much LMDB could write now, while readers keep pages from being used again; and
  * which views end so that a change has room.
- */
+ *
+ * Shows backup-slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -570,6 +570,7 @@ static void test_store_lmdb_takes_the_largest(void **state)
 }
 
 /* A full map: told before, refused without a trace, and over once the log is compacted. */
+/* Shows P8-disk. */
 static void test_store_lmdb_full_map(void **state)
 {
     struct fixture *fixture = *state;

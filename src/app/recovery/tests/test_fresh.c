@@ -230,6 +230,7 @@ static void start(const struct world *world)
     store->ops->close(store);
 }
 
+/* Shows backup-kill. */
 static void test_a_kill_at_each_call_leaves_nothing_or_a_whole_store(void **state)
 {
     struct world *world = *state;

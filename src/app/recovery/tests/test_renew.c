@@ -132,6 +132,7 @@ static void test_a_tag_that_was_changing_is_strict(void **state)
 }
 
 /* Also those that the state does not know: they may have been acquired since. */
+/* Shows backup-times. */
 static void test_no_worker_id_may_stamp_what_is_over(void **state)
 {
     struct fixture fixture;

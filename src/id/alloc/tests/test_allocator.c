@@ -103,6 +103,7 @@ static void test_two_segments_then_no_more_room(void **state)
     assert_int_equal(id_world_row(w, "order")->max_id, 21);
 }
 
+/* Shows lesson-refill. */
 static void test_one_request_in_flight_a_tag(void **state)
 {
     struct id_world *w = *state;
@@ -167,6 +168,7 @@ static void want_many(struct id_world *w, unsigned n)
     }
 }
 
+/* Shows lesson-refill. */
 static void test_many_tags_in_one_command(void **state)
 {
     struct id_world *w = *state;
@@ -306,6 +308,7 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     buf_free(&late);
 }
 
+/* Shows lesson-epoch. */
 static void test_late_answer_after_the_new_one(void **state)
 {
     struct id_world *w = *state;
@@ -364,6 +367,7 @@ static void test_broken_answers_are_retried(void **state)
     buf_free(&reply);
 }
 
+/* Shows lesson-above, lesson-order. */
 static void test_range_below_the_last_one_is_burnt(void **state)
 {
     struct id_world *w = *state;

@@ -136,6 +136,7 @@ static void test_deleted_while_in_flight(void **state)
     buf_free(&reply);
 }
 
+/* Shows lesson-epoch. */
 static void test_answer_about_an_older_life_is_not_believed(void **state)
 {
     struct id_world *w = *state;
@@ -373,6 +374,7 @@ static void heal_and_drain(struct id_world *w, struct life *life)
 
 /* The ids of a generation rise from claim to claim, through deletions, lost answers and retries;
  * once the faults stop, everybody who waits gets ids. */
+/* Shows lesson-order. */
 static void test_random_life(void **state)
 {
     (void)state;

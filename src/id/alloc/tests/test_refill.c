@@ -140,6 +140,7 @@ static void test_unknown_step_leaves_it_to_the_cluster(void **state)
 }
 
 /* A burst on a tag with step 10: after three loads its buffer covers five seconds. */
+/* Shows lesson-step-1. */
 static void test_pace_reacts_at_once(void **state)
 {
     struct refill refill = tag_of(10, 1000000);

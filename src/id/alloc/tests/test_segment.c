@@ -86,6 +86,7 @@ static void test_claim_takes_what_is_there_and_goes_on(void **state)
     claim_is_empty(&buffer);
 }
 
+/* Shows lesson-order. */
 static void test_publish_before_first_claim_fills_one_slot(void **state)
 {
     struct segment_buffer buffer;
@@ -99,6 +100,7 @@ static void test_publish_before_first_claim_fills_one_slot(void **state)
     assert_true(segment_can_publish(&buffer));
 }
 
+/* Shows lesson-end-of-int64. */
 static void test_largest_segment_and_ids(void **state)
 {
     struct segment_buffer buffer;
@@ -128,6 +130,7 @@ static void test_generation_comes_round(void **state)
     claim_is_empty(&buffer);
 }
 
+/* Shows lesson-contiguous. */
 static void test_whole_skips_what_is_too_short(void **state)
 {
     struct segment_buffer buffer;

@@ -169,6 +169,7 @@ static void test_golden_bytes(void **state)
 
 /* --- what is refused --- */
 
+/* Shows backup-damage. */
 static void test_every_cut_is_refused(void **state)
 {
     struct backup_error error;
@@ -207,6 +208,7 @@ static void test_what_cannot_begin_a_backup(void **state)
     buf_free(&good);
 }
 
+/* Shows backup-damage. */
 static void test_every_flipped_bit_is_refused(void **state)
 {
     struct backup_error error;

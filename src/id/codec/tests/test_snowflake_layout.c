@@ -33,6 +33,7 @@ static void test_layout_of_leaf(void **state)
     assert_int_equal(snowflake_compose(&leaf, SNOWFLAKE_EPOCH_MS, 0, 0), 0);
 }
 
+/* Shows lesson-js53. */
 static void test_layout_js53_is_exact_in_javascript(void **state)
 {
     const char *why;

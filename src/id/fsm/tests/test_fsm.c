@@ -239,6 +239,7 @@ static void test_digest_undoes_changes(void **state)
 
 /* --- loading --- */
 
+/* Shows lesson-install. */
 static void test_load_replaces_everything(void **state)
 {
     struct id_apply *a = *state;
@@ -275,6 +276,7 @@ static void test_load_replaces_everything(void **state)
     fsm_free(other);
 }
 
+/* Shows P7-log. */
 static void test_load_refuses_damage(void **state)
 {
     const char *tag = "03 00 00 00 01000000 0a000000 64000000 0500000000000000 "
@@ -427,6 +429,7 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
 
 /* Two state machines go through the same bytes: nothing stops them, and they never differ in result
  * or digest. */
+/* Shows P7-log, lesson-deterministic. */
 static void test_any_bytes_keep_replicas_equal(void **state)
 {
     struct id_apply *a = *state;

@@ -73,6 +73,7 @@ static void test_it_begins_anew(void **state)
 }
 
 /* Nobody gets one of yesterday any more, also who does not know yet that it is over. */
+/* Shows lesson-dates. */
 static void test_no_id_of_yesterday_after_todays_first(void **state)
 {
     struct id_apply *a = *state;

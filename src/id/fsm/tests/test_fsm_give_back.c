@@ -75,6 +75,7 @@ static void test_the_top_is_given_back_and_granted_again(void **state)
     grant_is(id_apply_grant_to(a, 2, "order", 100), 401, 100);
 }
 
+/* Shows lesson-no-write-back, lesson-fence. */
 static void test_only_by_compare_and_set(void **state)
 {
     struct id_apply *a = *state;
@@ -120,6 +121,7 @@ static void copy_does_nothing(struct id_apply *a, struct buf *copy, bool awaited
 
 /* The ABA of ranges: given back, granted again with the very same end, and then a copy of the old
  * command comes. Carried out, it would hand out node 2's ids to a third node. */
+/* Shows P1-back, lesson-no-write-back. */
 static void test_a_late_copy_after_the_range_was_granted_again_does_nothing(void **state)
 {
     struct id_apply *a = *state;

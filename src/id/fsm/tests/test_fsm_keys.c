@@ -34,6 +34,7 @@ static void test_the_same_key_gives_the_same_ids(void **state)
     assert_int_equal(a->fsm->keys.table.count, 2);
 }
 
+/* Shows lesson-unknown. */
 static void test_another_count_is_a_conflict(void **state)
 {
     struct id_apply *a = *state;
@@ -149,6 +150,7 @@ static void test_without_a_time_of_the_log(void **state)
 
 /* --- age --- */
 
+/* Shows lesson-unknown. */
 static void test_a_key_is_kept_for_a_day_of_the_logs_time(void **state)
 {
     struct id_apply *a = *state;
@@ -210,6 +212,7 @@ static void test_the_oldest_are_forgotten_first(void **state)
 
 /* --- bounds --- */
 
+/* Shows lesson-unknown. */
 static void test_a_full_table_refuses_new_keys(void **state)
 {
     struct id_apply *a = *state;

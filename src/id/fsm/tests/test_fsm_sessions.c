@@ -116,6 +116,7 @@ static void test_a_repeat_gets_the_same_answer_and_does_nothing(void **state)
     id_apply_free(a);
 }
 
+/* Shows P5-again. */
 static void test_a_late_change_does_not_undo_a_later_one(void **state)
 {
     struct id_apply *a = start(state);

@@ -113,6 +113,7 @@ static void test_clock_is_the_highest(void **state)
     assert_true(fsm_log_ms(a->fsm) == T + 1);
 }
 
+/* Shows P6-clock, lesson-one-clock. */
 static void test_clock_step_is_cut_to_a_day(void **state)
 {
     struct id_apply *a = *state;

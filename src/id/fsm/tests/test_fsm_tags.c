@@ -65,6 +65,7 @@ static void grant_is(struct grant_result result, uint64_t first, uint32_t size)
 
 /* --- grant --- */
 
+/* Shows lesson-above. */
 static void test_grants_are_disjoint_and_rise(void **state)
 {
     struct id_apply *a = *state;
@@ -117,6 +118,7 @@ static void test_grant_of_unknown_tags(void **state)
     assert_int_equal(id_apply_grant(a, "", 1).status, ERR_UNKNOWN_TAG);
 }
 
+/* Shows lesson-end-of-int64. */
 static void test_grant_at_the_end_of_the_axis(void **state)
 {
     struct id_apply *a = *state;
@@ -496,6 +498,7 @@ static void test_delete_keeps_the_mark(void **state)
     assert_int_equal(fsm_tag_count(a->fsm), 1);
 }
 
+/* Shows lesson-recreate. */
 static void test_made_again_goes_on_above(void **state)
 {
     struct id_apply *a = *state;

@@ -351,6 +351,7 @@ static void test_renew_is_fenced(void **state)
     assert_int_equal(result.row.state, WORKER_RELEASED);
 }
 
+/* Shows lesson-fence. */
 static void test_renew_compares_and_sets(void **state)
 {
     struct id_apply *a = *state;

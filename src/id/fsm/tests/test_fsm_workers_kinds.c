@@ -228,6 +228,7 @@ static void check_step(const struct worker_row *before, const struct worker_row 
     (*lost)++;
 }
 
+/* Shows P1-worker. */
 static void test_no_clients_command_moves_a_window_of_a_node(void **state)
 {
     struct world world = {.apply = *state, .log_ms = T};

@@ -471,6 +471,7 @@ static void run(uint64_t seed)
     free(world);
 }
 
+/* Shows P1-clock. */
 static void test_windows_of_random_holders_are_disjoint(void **state)
 {
     (void)state;

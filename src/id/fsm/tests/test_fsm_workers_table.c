@@ -59,6 +59,7 @@ static void name_of(unsigned i, char ret_name[16])
 }
 
 /* Each client comes a millisecond after the one before. */
+/* Shows lesson-workers-out. */
 static void test_1100_registrations_for_1024_ids(void **state)
 {
     struct id_apply *a = *state;

@@ -110,6 +110,7 @@ static void cluster_says(size_t nodes, const int64_t clocks_ms[], const int verd
     }
 }
 
+/* Shows lesson-one-clock. */
 static void test_one_wrong_clock_refuses_alone(void **state)
 {
     const int verdicts[] = {0, ERR_CLOCK_SKEW, 0, 0, 0, 0, 0};

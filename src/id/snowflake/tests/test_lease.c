@@ -136,6 +136,7 @@ static void test_acquire_record_serve(void **state)
     over(world);
 }
 
+/* Shows lesson-commit. */
 static void test_nothing_before_the_record_is_durable(void **state)
 {
     struct lease_world *world = lease_world_new(1, 1);
@@ -373,6 +374,7 @@ static void test_acquire_repeated(void **state)
 
 /* --- windows --- */
 
+/* Shows lesson-window-end. */
 static void test_window_ends_without_quorum(void **state)
 {
     struct lease_world *world = served(3, 1);

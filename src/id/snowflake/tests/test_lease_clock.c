@@ -82,12 +82,14 @@ static void restart_set_back(int64_t by_ms)
     over(world);
 }
 
+/* Shows lesson-restart-clock. */
 static void test_restart_set_back_two_seconds(void **state)
 {
     (void)state;
     restart_set_back(2000);
 }
 
+/* Shows lesson-restart-clock. */
 static void test_restart_set_back_an_hour(void **state)
 {
     (void)state;
@@ -158,6 +160,7 @@ static void test_set_back_at_run_time(void **state)
 }
 
 /* An older disk than the one that stamped: what was reported to the log is kept away from. */
+/* Shows P6-clock. */
 static void test_restored_disk_and_a_clock_set_back(void **state)
 {
     struct lease_world *world = served(1);
@@ -438,6 +441,7 @@ static void test_log_time_stands(void **state)
 }
 
 /* The layout's time is over. */
+/* Shows P8-layout. */
 static void test_epoch_exhausted(void **state)
 {
     struct lease_config config = {

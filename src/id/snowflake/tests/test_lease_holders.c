@@ -52,6 +52,7 @@ static void test_wiped_disk_takes_another(void **state)
 }
 
 /* The worker id is released from under the node: it gets it back in a later epoch. */
+/* Shows lesson-fenced. */
 static void test_fenced_off(void **state)
 {
     struct lease_world *world = served(3, 1);

@@ -87,6 +87,7 @@ static void claim_fails(struct world *w, int err, bool wanted_notify)
 
 /* --- one slot --- */
 
+/* Shows lesson-clock-first. */
 static void test_full_milliseconds_under_load(void **state)
 {
     struct world w;
@@ -108,6 +109,7 @@ static void test_full_milliseconds_under_load(void **state)
     claim_is(&w, 0, 1, 142, (struct snowflake_parts){T0 + 5, 7, 42}, 1);
 }
 
+/* Shows lesson-clock-first. */
 static void test_random_start(void **state)
 {
     static const struct {
@@ -183,6 +185,7 @@ static void test_clock_back_a_little_goes_on_at_the_last_millisecond(void **stat
     claim_is(&w, 0, 1, 33, (struct snowflake_parts){T0 + 11, 7, 0}, 1);
 }
 
+/* Shows lesson-clock-first. */
 static void test_clock_back_further_refuses(void **state)
 {
     struct world w;
@@ -241,6 +244,7 @@ static void test_never_before_the_epoch(void **state)
     assert_int_equal(snowflake_last_used_ms(&w.snowflake, slot), T0);
 }
 
+/* Shows lesson-window-end. */
 static void test_limit_lapses_and_notifies_once(void **state)
 {
     struct snowflake_slot *slot;
@@ -290,6 +294,7 @@ static void test_limit_0_serves_nothing(void **state)
     claim_fails(&w, ERR_EMPTY, false);
 }
 
+/* Shows P8-layout, lesson-last-tick. */
 static void test_last_millisecond_of_the_layout(void **state)
 {
     struct snowflake_slot *slot;

@@ -391,6 +391,7 @@ static uint64_t live(struct prng *prng, const struct layout_row *row, unsigned l
     return prng_below(prng, 2) == 0 ? mark_ms : until_ms;
 }
 
+/* Shows lesson-units. */
 static void test_no_two_holders_or_incarnations_share_a_unit(void **state)
 {
     static const uint16_t units[] = {1, 10, 1000};

@@ -256,6 +256,7 @@ static void test_walks(void **state)
 }
 
 /* The layout ends in the middle of the walk: from there on there is nothing, for ever. */
+/* Shows lesson-last-tick. */
 static void test_walk_over_the_end(void **state)
 {
     struct snowflake_layout layout = {T0 + 20000 - (1ULL << 39), 39, 3, 5};
