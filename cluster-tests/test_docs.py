@@ -24,7 +24,7 @@ FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
 PROMISES = os.path.join(ROOT, "docs", "promises.md")
 GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")
 # Pages that name tests still, which docs/promises.md should.
-NAMES_STILL = ["membership.md", "operations.md", "sizing.md", "replication.md", "scale.md",
+NAMES_STILL = ["membership.md", "operations.md", "sizing.md", "scale.md",
                "SECURITY.md"]
 TOP = "src|raft|http|storage|scripts|cluster-tests|docs"
 
