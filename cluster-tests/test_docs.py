@@ -24,8 +24,7 @@ FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
 PROMISES = os.path.join(ROOT, "docs", "promises.md")
 GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")
 # Pages that name tests still, which docs/promises.md should.
-NAMES_STILL = ["membership.md", "operations.md", "sizing.md", "scale.md",
-               "SECURITY.md"]
+NAMES_STILL = ["membership.md", "operations.md", "sizing.md", "SECURITY.md"]
 TOP = "src|raft|http|storage|scripts|cluster-tests|docs"
 
 # Words that have another name now. Each is a pattern.
