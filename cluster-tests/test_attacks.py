@@ -1,7 +1,7 @@
 """Attacks on real nodes of 512 MiB, as whoever can reach a port would try them: after each all
 nodes are up, the client beside it was served, and who was refused was told why.
 
-The numbers are those of SECURITY.md, which says who can try what.
+The rows of docs/promises.md that they show are those of SECURITY.md, which says who can try what.
 """
 
 import contextlib
@@ -109,6 +109,7 @@ def objects(size):
     return b"[" + b"{}," * ((size - 4) // 3) + b"{}]"
 
 
+# Shows attack-json.
 def test_1_a_large_body_where_none_belongs(attacked):
     """660 MB became of each once; 64 KiB are enough for one worker id."""
     for node in attacked.nodes:
@@ -116,6 +117,7 @@ def test_1_a_large_body_where_none_belongs(attacked):
         check_refusal(answer_to(node, data), {413})
 
 
+# Shows attack-json.
 def test_1_a_bulk_body_of_empty_objects(attacked):
     """It ends at the first item that is none."""
     before = {node.id: peak_bytes(node) for node in attacked.nodes}
@@ -134,6 +136,7 @@ def test_1_a_bulk_body_of_empty_objects(attacked):
     b'{"step":' + b"9" * 60_000 + b"}",
     b'{"step":1e' + b"9" * 300 + b"}",
 ], ids=["depth", "objects", "members", "escapes", "digits", "exponent"])
+# Shows attack-json.
 def test_1_json_that_is_deep_wide_or_long(attacked, body):
     for method, target in ("PUT", "/api/tags/x"), ("POST", "/api/workers"):
         check_refusal(attacked.nodes[0].http(method, target, body), {400, 413})
@@ -142,6 +145,7 @@ def test_1_json_that_is_deep_wide_or_long(attacked, body):
 # --- 2: who asks and does not read ---
 
 
+# Shows attack-reader.
 def test_2_connections_that_read_nothing(make_cluster, tag):
     """Once 40 of them, 6 KB each, killed a node in 4 s."""
     cluster = bounded(make_cluster)
@@ -172,6 +176,7 @@ def handed_out(node):
 
 
 @pytest.mark.bound(90)
+# Shows attack-reader.
 def test_2_a_reader_too_slow(make_cluster, tag):
     """Some bytes now and then are no reading: it is cut off, though it never stopped."""
     cluster = bounded(make_cluster, **{"http-min-rate-bytes": 1048576, "http-write-ms": 2000})
@@ -192,6 +197,7 @@ def test_2_a_reader_too_slow(make_cluster, tag):
 # --- 3: rows that belong to nodes ---
 
 
+# Shows attack-worker.
 def test_3_rows_of_nodes(attacked):
     """Nobody but the node changes them: its ids would repeat."""
     for row in attacked.nodes[0].get_json("/api/workers")["workers"]:
@@ -230,6 +236,7 @@ def wire_of(cluster, proxies):
     return said
 
 
+# Shows attack-wire.
 def test_5_nobody_on_the_wire_can_read_it(make_cluster, proxies, tag):
     cluster = limit_memory(make_cluster(start=False))
     proxies.attach(cluster)
@@ -247,6 +254,7 @@ def test_5_nobody_on_the_wire_can_read_it(make_cluster, proxies, tag):
         assert word not in text
 
 
+# Shows attack-wire.
 def test_5_nobody_on_the_wire_can_change_it(make_cluster, proxies, tag):
     """Each frame is rewritten, with a checksum that fits: what arrives is what was sent, or
     nothing."""
@@ -298,6 +306,7 @@ def rewrite(data, old, new):
     return bytes(out)
 
 
+# Shows attack-wire.
 def test_15_a_stranger_gets_no_proof_of_the_secret(attacked):
     """An answer that depends on the secret alone would let it be guessed at leisure."""
     for node in attacked.nodes:
@@ -315,6 +324,7 @@ def test_15_a_stranger_gets_no_proof_of_the_secret(attacked):
 # --- 6: the state ---
 
 
+# Shows attack-state.
 def test_6_tags_until_no_more_are_taken(make_cluster, tag):
     """The bound is reached before the system would kill the node; ids go on, and a restart does."""
     cluster = bounded(make_cluster, **{"data-memory-bytes": "4MiB"})
@@ -338,6 +348,7 @@ def test_6_tags_until_no_more_are_taken(make_cluster, tag):
 # --- 7: who takes much ---
 
 
+# Shows attack-greedy.
 def test_7_the_quiet_client_beside_greedy_ones(attacked):
     """64 connections that want a hundred thousand ids at a time, and read them; make bench
     CASE=fair has the figures."""
@@ -368,6 +379,7 @@ def test_7_the_quiet_client_beside_greedy_ones(attacked):
     {"Content-Type": "text/plain"},
     {"Content-Type": "application/x-www-form-urlencoded"},
 ], ids=lambda headers: "-".join(*headers.items()))
+# Shows attack-browser.
 def test_8_a_web_page_changes_nothing(attacked, headers):
     """What a browser would send for a page of another site, to a node on loopback."""
     node = attacked.nodes[0]
@@ -390,6 +402,7 @@ def test_8_a_web_page_changes_nothing(attacked, headers):
 # --- 9: who it was ---
 
 
+# Shows attack-tenant.
 def test_9_what_was_changed_can_be_read(attacked):
     node = attacked.nodes[0]
     size = len(node.log())
@@ -410,6 +423,7 @@ def test_9_what_was_changed_can_be_read(attacked):
 # --- 10: descriptors ---
 
 
+# Shows attack-flood.
 def test_10_clients_take_no_descriptor_of_a_peer(make_cluster, tag):
     """As many connections as there are descriptors, while another node starts anew and wants a
     link."""
@@ -447,6 +461,7 @@ def linked(node):
 # --- 11: shares ---
 
 
+# Shows attack-greedy.
 def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
     """Of 256; another client, here another address, gets one then."""
     cluster = bounded(make_cluster, **{"snowflake-layout": "41+8+12"})
@@ -460,6 +475,7 @@ def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
     assert ask_from("127.0.0.2", node, "POST", "/api/workers", body, JSON).status == 201
 
 
+# Shows attack-greedy.
 def test_11_one_client_cannot_have_all_keys(make_cluster, tag):
     cluster = bounded(make_cluster, **{"strict-keys": 100})
     node = cluster.nodes[0]
@@ -480,6 +496,7 @@ def test_11_one_client_cannot_have_all_keys(make_cluster, tag):
 # --- 12: bodies that never end ---
 
 
+# Shows attack-slow.
 def test_12_bodies_held_open_shut_nobody_out(make_cluster, tag):
     """8 MiB each but for the last byte, as many as fill what is kept for bodies."""
     cluster = bounded(make_cluster, **{"http-loops": 1})
@@ -515,6 +532,7 @@ def processor_ticks(node):
 
 
 @pytest.mark.parametrize("max_id", [2**63 - 1, 2**63 - 1_000_000, 2**49])
+# Shows attack-operator.
 def test_13_a_jump_needs_force(attacked, max_id):
     node = attacked.nodes[0]
     name = f"jump.{max_id}"
@@ -529,6 +547,7 @@ def test_13_a_jump_needs_force(attacked, max_id):
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGWINCH"])
+# Shows attack-operator.
 def test_14_signals_that_end_nothing(attacked, name):
     for node in attacked.nodes:
         size = len(node.log())
@@ -554,6 +573,7 @@ def refused_start(node, *words):
     assert any(word in said for word in words), said
 
 
+# Shows attack-disk.
 def test_16_a_lock_that_is_a_link(make_cluster, tmp_path):
     cluster = make_cluster(1, start=False)
     node = cluster.nodes[0]
@@ -565,6 +585,7 @@ def test_16_a_lock_that_is_a_link(make_cluster, tmp_path):
     assert precious.read_text() == "do not touch"
 
 
+# Shows attack-disk.
 def test_16_a_directory_that_others_may_write(make_cluster):
     cluster = make_cluster(1, start=False)
     node = cluster.nodes[0]
@@ -573,6 +594,7 @@ def test_16_a_directory_that_others_may_write(make_cluster):
     refused_start(node, "mode")
 
 
+# Shows attack-disk.
 def test_16_a_fifo_as_configuration(make_cluster, tmp_path):
     cluster = make_cluster(1, start=False)
     fifo = tmp_path / "config"
@@ -584,6 +606,7 @@ def test_16_a_fifo_as_configuration(make_cluster, tmp_path):
 @pytest.mark.parametrize(
     "secret", ["\0" * 32, "a" * 64, "0" * 64, "correct horse battery staple 123"],
     ids=["NULs", "one letter", "zeros", "words"])
+# Shows attack-stranger.
 def test_16_a_secret_that_can_be_guessed(make_cluster, secret):
     cluster = make_cluster(1, start=False)
     write_secret(cluster.secret_file, secret)
@@ -593,6 +616,7 @@ def test_16_a_secret_that_can_be_guessed(make_cluster, secret):
 # --- clients that are slow ---
 
 
+# Shows attack-slow.
 def test_slow_heads(make_cluster, tag):
     """A byte now and then: none is let stay for long, and nobody else waits for it."""
     cluster = bounded(make_cluster, **{"http-head-ms": 1000, "http-idle-ms": 2000})
@@ -633,6 +657,7 @@ def input_bytes(node):
     b"PUT /api/tags/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Content-Length: 9\r\nX: ",
 ], ids=["heads", "bodies"])
+# Shows attack-slow.
 def test_requests_that_never_come_whole(make_cluster, tag, begin):
     """8 KiB of each, and no more: once 16 KiB a connection were kept, however many there were. Who
     came first gives way, and whoever asks for something is served."""
@@ -659,6 +684,7 @@ def test_requests_that_never_come_whole(make_cluster, tag, begin):
     wait_until(lambda: input_bytes(node) == 0, 10, "nothing is left of them")
 
 
+# Shows attack-slow.
 def test_slow_bodies(make_cluster, tag):
     cluster = bounded(make_cluster, **{"http-body-ms": 1000})
     cluster.create_tag(tag)
@@ -678,6 +704,7 @@ def test_slow_bodies(make_cluster, tag):
         quiet.wait_more()
 
 
+# Shows attack-slow.
 def test_connections_half_open_and_half_closed(attacked):
     """The client's end is shut, or gone without a word, in any state."""
     parts = [b"", b"GET", get_bytes("/livez")[:-2], get_bytes("/livez"),
@@ -702,6 +729,7 @@ def test_connections_half_open_and_half_closed(attacked):
 # --- floods ---
 
 
+# Shows attack-flood.
 def test_a_flood_of_connections(attacked):
     """Made and gone, a thousand at each node."""
     for node in attacked.nodes:
@@ -722,6 +750,7 @@ ERRORS = [
 ]
 
 
+# Shows attack-flood.
 def test_pipelines_of_errors(attacked):
     """A megabyte of requests that all fail, and nobody who reads the answers for a while."""
     data = b"".join(ERRORS) * 2000
@@ -751,6 +780,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("name", HEADS)
+# Shows attack-flood.
 def test_heads_without_measure(attacked, name):
     for node in attacked.nodes:
         data = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + HEADS[name] + b"\r\n"
@@ -786,6 +816,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("name", SMUGGLED)
+# Shows attack-smuggle.
 def test_no_request_is_smuggled(attacked, name):
     """It is refused, and nothing behind it is taken for a request."""
     node = attacked.nodes[0]
@@ -821,6 +852,7 @@ PROMETHEUS = re.compile(rf"(# (HELP|TYPE) .*|[a-z_]+({LABELS})? [0-9.e+NaInf-]+)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+# Shows attack-names.
 def test_hostile_names_stay_names(attacked, name):
     """In JSON, in the log and in the metrics they are text, and no line of their own."""
     node = attacked.nodes[0]
@@ -862,6 +894,7 @@ def listed(node):
 # --- the peer port is no door ---
 
 
+# Shows attack-stranger.
 def test_the_peer_port_is_not_for_strangers(attacked):
     """HTTP, TLS of another kind, halves of frames: each is closed, and none is remembered."""
     before = {node.id: open_files(node) for node in attacked.nodes}

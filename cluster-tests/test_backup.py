@@ -820,6 +820,7 @@ def test_a_fifo_is_no_backup(backup, tmp_path):
     assert "is not a regular file" in text
 
 
+# Shows attack-process.
 def test_the_tools_shut_themselves_in(make_cluster, tmp_path):
     """While `recover` asks: it can gain nothing, and has filters of calls and of paths."""
     cluster = make_cluster()

@@ -231,6 +231,7 @@ def test_quotas(make_cluster, tag):
         assert held[0].read_response().status in (200, 429)
 
 
+# Shows attack-greedy.
 def test_quotas_are_those_of_a_door(make_cluster):
     """Ids by HTTP and by RESP have one quota; the door for operators has its own, so whoever takes
     too many ids can still be seen to."""

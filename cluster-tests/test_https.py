@@ -1,5 +1,7 @@
 """HTTP over TLS on real processes: Python's ssl, curl and two scanners as clients."""
 
+# Shows attack-wire.
+
 import os
 import re
 import signal

@@ -3,6 +3,8 @@
 Once one vote request of term 2^62 - 1 made every node end by an assertion at each of its starts.
 """
 
+# Shows attack-member.
+
 import re
 
 import pytest

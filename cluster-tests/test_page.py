@@ -34,6 +34,7 @@ def hash_of(page, tag):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode() + "'"
 
 
+# Shows attack-browser.
 def test_page_and_its_policy(shared):
     """The same at /, /cache and /db; nothing but its own style and script may run."""
     node = shared.nodes[0]
@@ -128,6 +129,7 @@ def test_you(doors):
                     "prefixes": ["shop/", "caf\u00e9/"]}
 
 
+# Shows attack-tenant.
 def test_a_tenant_sees_no_other_tag(doors):
     """Nothing that is for all viewers names a tag: neither status nor events."""
     secret = "secret-of-another"
@@ -141,6 +143,7 @@ def test_a_tenant_sees_no_other_tag(doors):
         assert doors.admin("GET", path, "shop").status == 403, path
 
 
+# Shows attack-browser.
 def test_hostile_names_stay_texts(shared):
     """What a client chose comes as JSON, of a type that no browser takes for a page."""
     name = "%3C%2Fscript%3E%3Cimg%20src=x%20onerror=alert(1)%3E"

@@ -1,6 +1,8 @@
 """The process itself: as whom it runs, what it may do, and what becomes of it when its data
 directory is taken away."""
 
+# Shows attack-process.
+
 import os
 import pwd
 import re

@@ -6,6 +6,8 @@ and the one intact node followed the copies for seconds and ended as by a bug. t
 has the copies that a running node notices.
 """
 
+# Shows attack-disk.
+
 import os
 import shutil
 import signal

@@ -343,6 +343,7 @@ def test_settings_that_do_not_fit(tmp_path):
         assert wanted in run.stderr + run.stdout, run
 
 
+# Shows attack-browser.
 def test_what_a_browser_could_send(start, tag):
     cluster = start()
     node = cluster.nodes[0]

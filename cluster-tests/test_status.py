@@ -167,6 +167,7 @@ def test_viewers_are_bounded(make_cluster):
         viewer.connection.close()
 
 
+# Shows attack-tenant.
 def test_viewers_have_shares(make_cluster, tmp_path):
     """One tenant takes all places that it gets: another one finds some, the first no more."""
     tokens = Tokens(tmp_path / "tokens")

@@ -54,6 +54,7 @@ HIDDEN = [0x9, 0x7f, 0x85, 0xad, 0x61c, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 
 
 
 @pytest.mark.parametrize("code", HIDDEN, ids=hex)
+# Shows attack-names.
 def test_no_new_name_has_what_nobody_sees(shared, tag, code):
     """The answer names it, and its place; whatever node is asked, alone and in a list."""
     name = f"{tag}{chr(code)}x"

@@ -408,6 +408,7 @@ static bool has_reply(int fd)
 
 /* However many ask for such a reply at once, one is made in a turn of the loop: who asks for
  * something small waits for no more than one of them. */
+/* Shows attack-long. */
 static void test_large_replies_are_made_one_a_turn(void **state)
 {
     enum { GREEDY = 8 };

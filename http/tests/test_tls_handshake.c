@@ -597,6 +597,7 @@ static void test_handshakes_under_way(void **state)
 }
 
 /* Nor are more kept of those that never sent the whole of their first record. */
+/* Shows attack-tls. */
 static void test_halves_under_way(void **state)
 {
     static int fds[LIMIT_TLS_HANDSHAKES + 1];

@@ -2,7 +2,7 @@
  * test_json_scan.c - where values end; each bound, and one beyond; and that nothing large is ever
  * made of a body, whatever it is.
  *
- * Shows P8-memory. */
+ * Shows P8-memory, attack-json. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

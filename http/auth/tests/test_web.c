@@ -150,6 +150,7 @@ static void test_lists(void **state)
 
 /* A page can have the browser GET what it likes, as an image, without an Origin: the browser says
  * whose page it is, and nobody else sends that header. */
+/* Shows attack-browser. */
 static void test_fetch_site(void **state)
 {
     static const struct web_rules any = {.origins = "*"};

@@ -3,6 +3,8 @@
  * http-parser about every head: each byte value in each place of some requests, requests made and
  * spoilt at random, and those at the limits; each of them whole, cut in two anywhere, and byte by
  * byte.
+ *
+ * Shows attack-smuggle.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -332,6 +332,7 @@ static void find_clients(collide_name *names, size_t count, void *data)
 }
 
 /* Names, or addresses, that somebody chose to be in one place cost no more than others. */
+/* Shows attack-hash. */
 static void test_names_that_are_to_collide(void **state)
 {
     enum { COUNT = 2048, KIND_NAME = 2 };

@@ -5,6 +5,8 @@
  * that was written, which then takes further operations and is whole after them: damage to a free
  * page may pass, damage to LMDB's own bookkeeping may not wait for a later write to do harm. Never
  * a crash, never other content.
+ *
+ * Shows attack-disk.
  */
 #include <setjmp.h>
 #include <stdarg.h>

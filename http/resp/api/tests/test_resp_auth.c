@@ -3,6 +3,8 @@
  * that are others', tokens that change while connections are open, and what the audit has of it.
  *
  * Thread: one, beside the loop's and the backend's.
+ *
+ * Shows attack-resp.
  */
 #include <setjmp.h>
 #include <stdarg.h>

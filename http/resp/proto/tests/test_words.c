@@ -3,6 +3,8 @@
  * is refused where.
  *
  * Thread: one.
+ *
+ * Shows attack-resp.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -331,6 +331,7 @@ static void find_all(collide_name *names, size_t count, void *data)
 }
 
 /* Names that clients chose to be in one place cost no more than others: nobody knows the places. */
+/* Shows attack-hash. */
 static void test_names_that_are_to_collide(void **state)
 {
     enum { COUNT = 2048, TOP_BITS = 12 }; /* they are half of the index's places */

@@ -3,6 +3,8 @@
  * what counts and what does not, and that no order of commands gets around it.
  *
  * Thread: one.
+ *
+ * Shows attack-greedy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
