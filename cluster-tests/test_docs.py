@@ -17,7 +17,7 @@ from node import ROOT
 
 DOCS = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
 PAGES = DOCS + [os.path.join(ROOT, name) for name in
-                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+                ("README.md", "README.zh.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
                  "cluster-tests/README.md")]
 PICTURES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.svg")))
 FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
@@ -230,7 +230,29 @@ def test_one_name_for_one_thing(page):
 @pytest.mark.parametrize("page", DOCS, ids=os.path.basename)
 def test_a_page_begins_with_who_should_read_it(page):
     title, first = read(page).split("\n\n")[:2]
-    assert re.fullmatch(r"# [^\n]+", title) and first.startswith("For "), f"{page}: {first[:60]}"
+    begins = "写给" if page.endswith(".zh.md") else "For "
+    assert re.fullmatch(r"# [^\n]+", title) and first.startswith(begins), f"{page}: {first[:60]}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".zh.md")],
+                         ids=os.path.basename)
+def test_a_translation_says_the_same(page):
+    """Commands and what they print are those of the English page, which are run; code and links are
+    of it; tables that stand for each other have as many rows."""
+    english = page.replace(".zh.md", ".md")
+    blocks, codes, links, headings, rows = [], [], [], [], []
+    for text in (read(page), read(english)):
+        text = text.replace(".zh.md", ".md")
+        blocks.append(re.findall(r"^ *```.*?^ *```", text, re.M | re.S))
+        codes.append(set(in_code(re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))))
+        links.append(set(re.findall(r"\]\(([^)\s]+)\)", text)))
+        headings.append(re.findall(r"^(#+) ", text, re.M))
+        rows.append({name: len(re.findall(r"^\| ", part, re.M)) for name, part in
+                     enumerate(re.split(r"^#+ ", text, flags=re.M)) if "Leaf | leafd |" in part})
+    assert blocks[0] == blocks[1] and headings[0] == headings[1] and rows[0] == rows[1]
+    own = {os.path.basename(english)}  # each links to the other
+    assert codes[0] <= codes[1], codes[0] - codes[1]
+    assert links[0] - own <= links[1], links[0] - links[1]
 
 
 def test_the_readme_leads_everywhere():

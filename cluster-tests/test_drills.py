@@ -1,4 +1,4 @@
-"""The drills of docs/drills.md, and the screens of docs/leafctl.md, on real nodes.
+"""The drills of docs/drills.md, the screens of docs/leafctl.md and the README, on real nodes.
 
 A drill is a section with a block of commands (behind "$ ") and what they print, that begins with
 `make run`: scripts/run-cluster here, on free ports and in a directory of the test's own. Each line
@@ -19,7 +19,7 @@ from node import ROOT, leafd_path
 from test_run_cluster import Runner
 from wait import within
 
-PAGES = ["drills.md", "leafctl.md"]
+PAGES = ["docs/drills.md", "docs/leafctl.md", "README.md"]
 LOOKS = re.compile(r"leafctl (--server \S+ )?(status|check|members|events|level)|grep ")
 WAIT_S = 30
 NOT_COMPARED = [
@@ -36,7 +36,7 @@ def drills():
     """{heading: [(command, [lines that it prints])]}"""
     parts, found = [], {}
     for page in PAGES:
-        with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, page), encoding="utf-8") as file:
             parts += re.split(r"^## (.*)$", file.read(), flags=re.M)[1:]
     for heading, part in zip(parts[::2], parts[1::2]):
         steps = []

@@ -828,7 +828,8 @@ def test_what_is_said_to_be_on_the_disk_was_flushed(shared, liar, tmp_path):
 
 def test_the_commands_of_the_documents_exist(tmp_path):
     """Each leafctl that a document shows, with its options."""
-    pages = glob.glob(os.path.join(ROOT, "docs", "*.md")) + [os.path.join(ROOT, "README.md")]
+    pages = glob.glob(os.path.join(ROOT, "docs", "*.md")) + glob.glob(
+        os.path.join(ROOT, "README*.md"))
     shown = []
     for page in pages:
         with open(page, encoding="utf-8") as file:

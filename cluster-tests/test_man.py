@@ -78,9 +78,9 @@ def test_completion_in_bash():
     assert complete("leafctl tags put x --max-") == ["--max-id", "--max-step"]
     assert "--token-file" in complete("leafctl next x --")
     assert complete("leafctl next x -n ") == []
-    assert complete("leafctl --ca READ") == ["README.md"]
-    assert complete("leafctl backup READ") == ["README.md"]
-    assert complete("leafctl token new --out READ") == ["README.md"]
+    assert complete("leafctl --ca README.m") == ["README.md"]
+    assert complete("leafctl backup README.m") == ["README.md"]
+    assert complete("leafctl token new --out README.m") == ["README.md"]
     assert complete("leafctl nothing ") == []
 
 
