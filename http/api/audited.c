@@ -464,8 +464,7 @@ int audited_serve(struct conn *conn)
 
 /* --- what was before: many tags --- */
 
-static int look_on(struct conn *conn, struct call *change,
-                   int (*submit)(struct conn *conn, struct call *change), uint32_t at);
+static int look_on(struct conn *conn, struct call *change, struct call_looking looking);
 
 /* A tag as it was, in a list; false: it has no room. */
 static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
@@ -489,24 +488,6 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
     return fits;
 }
 
-/* The command's item at that place. */
-static struct tag_put item_at(struct command_list *list, uint32_t at)
-{
-    struct tag_put put = {0};
-
-    for (uint32_t i = 0; i <= at; i++) {
-        ASSERT(command_next(list, &put));
-    }
-    return put;
-}
-
-static void read_list(const struct call *change, struct command *ret_read)
-{
-    const struct buf *command = &change->request.payload;
-
-    ASSERT(command_read(command->data, command->len, ret_read) == 0); /* it was made here */
-}
-
 /* No more is looked at: the list ends, and the change is submitted. */
 static int look_done(struct conn *conn, struct call *change,
                      int (*submit)(struct conn *conn, struct call *change), uint32_t more)
@@ -522,42 +503,39 @@ static int look_done(struct conn *conn, struct call *change,
 static int item_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
+    struct call_looking looking = call->looking;
     struct call *change = call->behind;
     TAG_ROWS_LOCAL(rows);
-    struct command read;
     struct tag_put put;
-    bool fits;
 
     call->behind = NULL;
-    read_list(change, &read);
-    put = item_at(&read.list, call->looking.at);
+    ASSERT(command_next(&looking.items, &put));
     if (call->request.status != 0 || tag_rows_decode(reply->data, reply->len, &rows) != 0) {
         rows.count = 0;
     }
-    fits = put_item(conn->note, &put, rows.count == 1 ? &rows.rows[0] : NULL);
-    return fits ? look_on(conn, change, call->looking.submit, call->looking.at + 1)
-                : look_done(conn, change, call->looking.submit, read.list.count - call->looking.at);
+    if (!put_item(conn->note, &put, rows.count == 1 ? &rows.rows[0] : NULL)) {
+        return look_done(conn, change, looking.submit, looking.items.count - looking.at);
+    }
+    looking.at++;
+    return look_on(conn, change, looking);
 }
 
-/* Look at the item, then at those behind it. */
-static int look_on(struct conn *conn, struct call *change,
-                   int (*submit)(struct conn *conn, struct call *change), uint32_t at)
+/* Look at the next item, then at those behind it. */
+static int look_on(struct conn *conn, struct call *change, struct call_looking looking)
 {
-    struct command read;
+    struct command_list items = looking.items;
     struct tag_put put;
     struct call *call;
 
-    read_list(change, &read);
-    if (at >= read.list.count || at >= AUDITED_ITEMS) {
-        return look_done(conn, change, submit, read.list.count - at);
+    if (looking.at >= items.count || looking.at >= AUDITED_ITEMS) {
+        return look_done(conn, change, looking.submit, items.count - looking.at);
     }
-    put = item_at(&read.list, at);
+    ASSERT(command_next(&items, &put));
     call = call_new(ID_REQUEST_QUERY, item_before_cb);
     call->sees_errors = true;
     call->request.local = true;
     call->behind = change;
-    call->looking.submit = submit;
-    call->looking.at = at;
+    call->looking = looking;
     query_get_encode(&call->request.payload, put.name, put.name_len);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
@@ -565,5 +543,13 @@ static int look_on(struct conn *conn, struct call *change,
 int audited_look(struct conn *conn, struct call *change,
                  int (*submit)(struct conn *conn, struct call *change))
 {
-    return conn->note != NULL ? look_on(conn, change, submit, 0) : submit(conn, change);
+    const struct buf *payload = &change->request.payload;
+    struct command command;
+
+    if (conn->note == NULL) {
+        return submit(conn, change);
+    }
+    /* Once: it may have 10,000 items. It was made here. */
+    ASSERT(command_read(payload->data, payload->len, &command) == 0);
+    return look_on(conn, change, (struct call_looking){.submit = submit, .items = command.list});
 }

@@ -23,6 +23,7 @@
 #include "src/id/codec/worker.h"
 
 struct api_loop;
+struct call;
 
 /* A change of tags: how long it may take, and whether all nodes are waited for. */
 struct change_wait {
@@ -30,6 +31,13 @@ struct change_wait {
     bool bulk; /* of several tags: shown as counts */
     uint32_t timeout_ms;
     uint64_t until_ms; /* on the loop's clock */
+};
+
+/* At what a change of many tags finds, before it is made (audited.h). */
+struct call_looking {
+    int (*submit)(struct conn *conn, struct call *change);
+    struct command_list items; /* of the change, from the next one to look at on */
+    uint32_t at;               /* its number */
 };
 
 struct call {
@@ -56,10 +64,7 @@ struct call {
             uint16_t len;
             char text[SHAPE_ID_BYTES_MAX];
         } decode; /* of the text of an id */
-        struct {
-            int (*submit)(struct conn *conn, struct call *behind);
-            uint32_t at;                   /* of the items of the command behind it */
-        } looking;                         /* at what a change finds (audited.h) */
+        struct call_looking looking;
         struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
         struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */
         struct id_buffers *buffers;        /* out of ID_REQUEST_BUFFERS */

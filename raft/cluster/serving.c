@@ -12,8 +12,10 @@
 #include "src/id/codec/command.h"
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
- * meanwhile has to wait for at most one of them. */
+ * meanwhile has to wait for at most one of them; and however many clients send such commands, one
+ * behind the other, they leave time between them. 10,000 tags are some 320 KB. */
 #define LARGE_BYTES (64 << 10)
+#define LARGE_BYTES_A_MS (10 << 10)
 
 /* A request on its way. */
 struct work {
@@ -306,6 +308,7 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->todo);
     give_back_list(&serving->large);
     serving->large_index = 0;
+    timer_cancel(serving->on->timers, &serving->large_time);
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of what
      * this leader has appended for itself only the request goes back, not the entry (R9). */
     give_back_list(&serving->submitted);
@@ -475,13 +478,14 @@ static void refuse_for_disk(struct work_list *list)
     }
 }
 
-/* One of the large ones, once the last one is applied: each step of its way is long enough for a
- * turn. */
+/* One of the large ones, once the last one is applied and has had its time: each step of its way is
+ * long enough for a turn. */
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
 
-    if (work == NULL || serving->large_index > driver_applied(serving->on->driver)->index) {
+    if (work == NULL || timer_is_armed(&serving->large_time) ||
+        serving->large_index > driver_applied(serving->on->driver)->index) {
         return;
     }
     if (serving->large_index > serving->large_seen) {
@@ -492,6 +496,7 @@ static void submit_large(struct serving *serving)
         serving->again = true;
     } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
+        ground_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
     }
 }
 

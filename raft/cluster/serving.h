@@ -58,6 +58,7 @@ struct serving {
     struct work_list large;     /* those of many bytes: behind all others, one at a time */
     uint64_t large_index;       /* of the last one that was appended in this leadership; 0: none */
     uint64_t large_seen;        /* the last one that a turn has found applied */
+    struct timer large_time;    /* armed: no other begins yet */
     bool again;                 /* there is something for another turn, at once */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */

@@ -100,6 +100,16 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
     return rc == 0 ? 0 : lmdb_error(error, rc, "beginning a transaction");
 }
 
+int lmdb_rows_begin(struct lmdb_txn *txn)
+{
+    int rc = 0;
+
+    if (txn->rows == NULL) { /* LMDB closes it with the transaction */
+        rc = mdb_cursor_open(txn->txn, txn->env->tables[LMDB_STATE], &txn->rows);
+    }
+    return rc == 0 ? 0 : lmdb_error(txn->error, rc, lmdb_table_name(LMDB_STATE));
+}
+
 int lmdb_end(struct lmdb_txn *txn, int err)
 {
     uint64_t began_us;
@@ -114,6 +124,7 @@ int lmdb_end(struct lmdb_txn *txn, int err)
     rc = mdb_txn_commit(txn->txn);
     txn->flush_us = clock_now_us(clock_system()) - began_us;
     txn->txn = NULL;
+    txn->rows = NULL;
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, "commit");
 }
 
@@ -122,6 +133,7 @@ void lmdb_abort(struct lmdb_txn *txn)
     ASSERT(txn->txn != NULL);
     mdb_txn_abort(txn->txn);
     txn->txn = NULL;
+    txn->rows = NULL;
 }
 
 /* What mdb_reader_list() says of a reader: its process, thread and transaction. */

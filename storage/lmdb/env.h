@@ -25,6 +25,7 @@ struct lmdb_txn {
     MDB_txn *txn;
     const struct lmdb_env *env;
     struct store_error *error;
+    MDB_cursor *rows;  /* of the table of rows, at the row last looked at; see lmdb_rows_begin() */
     uint64_t flush_us; /* once it has ended: what writing and syncing took */
 };
 
@@ -45,6 +46,10 @@ void lmdb_env_close(struct lmdb_env *env);
 /* Begin a transaction. flags: 0 or MDB_RDONLY. error is used until the transaction ends. */
 int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
                struct store_error *error) MUST_CHECK;
+
+/* Many rows follow: from now on each is looked for near the last one before the tree is searched
+ * from its root. In a transaction that writes; it ends with it. 0 or an error. */
+int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 
 /* End a transaction that came to err: commit it if that is 0, else abort it. 0: it is durable; err;
  * or the commit's own error, after which it is unknown whether it is. */

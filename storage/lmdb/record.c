@@ -82,11 +82,19 @@ static int record_error(const struct lmdb_txn *txn, enum lmdb_table table, const
     return lmdb_error(txn->error, rc, lmdb_record_name(table, key, name));
 }
 
+/* The cursor that stands near the record, or NULL. */
+static MDB_cursor *cursor_of(const struct lmdb_txn *txn, enum lmdb_table table)
+{
+    return table == LMDB_STATE ? txn->rows : NULL;
+}
+
 int lmdb_record_get(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key,
                     struct reader *ret_payload)
 {
+    MDB_cursor *cursor = cursor_of(txn, table);
     MDB_val value;
-    int rc = mdb_get(txn->txn, txn->env->tables[table], key, &value);
+    int rc = cursor != NULL ? mdb_cursor_get(cursor, key, &value, MDB_SET)
+                            : mdb_get(txn->txn, txn->env->tables[table], key, &value);
 
     if (rc == MDB_NOTFOUND) {
         return ERR_NOT_FOUND;
@@ -102,11 +110,14 @@ int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
 {
     uint32_t crc = hash_crc32c_more(crc_begin(table, key), payload->head, payload->head_len);
     MDB_val value = {LMDB_CRC_BYTES + payload->head_len + payload->len, NULL};
+    MDB_cursor *cursor = cursor_of(txn, table);
     uint8_t *at;
     int rc;
 
     ASSERT(flags == 0 || flags == MDB_APPEND);
-    rc = mdb_put(txn->txn, txn->env->tables[table], key, &value, MDB_RESERVE | flags);
+    rc = cursor != NULL
+             ? mdb_cursor_put(cursor, key, &value, MDB_RESERVE | flags)
+             : mdb_put(txn->txn, txn->env->tables[table], key, &value, MDB_RESERVE | flags);
     if (rc != 0) {
         return record_error(txn, table, key, rc);
     }
@@ -128,8 +139,16 @@ int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
 
 int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key)
 {
-    int rc = mdb_del(txn->txn, txn->env->tables[table], key, NULL);
+    MDB_cursor *cursor = cursor_of(txn, table);
+    MDB_val value;
+    int rc;
 
+    if (cursor != NULL) {
+        rc = mdb_cursor_get(cursor, key, &value, MDB_SET);
+        rc = rc == 0 ? mdb_cursor_del(cursor, 0) : rc;
+    } else {
+        rc = mdb_del(txn->txn, txn->env->tables[table], key, NULL);
+    }
     if (rc == MDB_NOTFOUND) {
         return ERR_NOT_FOUND;
     }

@@ -201,7 +201,7 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
 
 static int commit_apply(struct commit *commit, const struct store_op *op, uint64_t digest)
 {
-    int err = 0;
+    int err = lmdb_rows_begin(&commit->txn);
 
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
         err = change_row(commit, &op->rows[i], &digest);

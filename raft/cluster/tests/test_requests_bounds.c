@@ -370,6 +370,7 @@ static void test_malformed_frames_are_told(void **state)
 /* --- large commands --- */
 
 #define LARGE_ITEMS 400
+#define TURNS 3 /* that the ring gives a millisecond each: seen to be applied, admitted, appended */
 
 /* As many tags in one command as make it a large one. */
 static void asked_bulk(struct asked *asked, char prefix)
@@ -446,6 +447,40 @@ static void test_large_commands_go_one_at_a_time(void **state)
     asked_free(&small);
 }
 
+/* However quick disks and links are, and however many wait: so many bytes a millisecond, and then
+ * the next. */
+static void test_large_commands_leave_time(void **state)
+{
+    struct asked bulks[4];
+    RING ring = {0};
+    struct driver *driver;
+    uint64_t leader;
+    unsigned each_ms;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    for (unsigned i = 0; i < 4; i++) {
+        asked_bulk(&bulks[i], (char)('a' + i));
+        ask(&ring, leader, &bulks[i], PATIENCE_MS);
+    }
+    each_ms = (unsigned)(bulks[0].base.payload.len / (10 << 10));
+    assert_true(each_ms >= 10);
+    ring_settle(&ring);
+    for (unsigned ms = 0; ms < 3 * (each_ms + TURNS); ms++) {
+        assert_in_range(large_entries(driver), 1 + ms / (each_ms + TURNS), 1 + ms / each_ms);
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(large_entries(driver), 4);
+    ring_settle(&ring);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(bulks[i].done, 1);
+        assert_int_equal(bulks[i].base.status, 0);
+        asked_free(&bulks[i]);
+    }
+}
+
 /* Those that wait go to the next leader. */
 static void test_large_commands_outlive_their_leader(void **state)
 {
@@ -481,6 +516,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_commands_go_one_at_a_time),
+        cmocka_unit_test(test_large_commands_leave_time),
         cmocka_unit_test(test_large_commands_outlive_their_leader),
         cmocka_unit_test(test_pending_requests_up_to_the_limit),
         cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),

@@ -44,6 +44,8 @@ static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, shape),       FIELD_NUMBER(struct tag_put, key_number),
     FIELD_STRING(struct tag_put, key),
 };
+#define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
+FIELDS_FLAT(put, PUT_FIELDS, PUT_FIELD_COUNT)
 
 /* The bytes of a shape in a put: with one key. */
 #define PUT_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
@@ -58,7 +60,7 @@ static bool put_is_sound(const void *data)
 }
 
 static const struct item_format PUTS =
-    ITEM_FORMAT(FIELDS(PUT_FIELDS), struct tag_put, put_is_sound, 0);
+    ITEM_FORMAT(FIELDS_STRAIGHT(put, PUT_FIELDS, PUT_FIELD_COUNT), struct tag_put, put_is_sound, 0);
 
 static const struct field STRICT_FIELDS[] = {
     FIELD_STRING(struct strict_item, name),  FIELD_STRING(struct strict_item, key),

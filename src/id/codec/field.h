@@ -185,10 +185,11 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
 
 /* --- a table --- */
 
-#define FIELDS_FLAT_MAX 9
+#define FIELDS_FLAT_MAX 13
 
 /* As fields_put() and fields_read(); not in a loop, which the compiler might leave one. */
-#define FIELDS_FLAT_EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8)
+#define FIELDS_FLAT_EACH(DO)                                                                       \
+    DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12)
 #define FIELDS_FLAT_PUT(I)                                                                         \
     if (I < count) {                                                                               \
         field_put(buf, &items[I], record);                                                         \

@@ -205,12 +205,17 @@ static bool row_is_sound(const void *row)
 }
 
 /* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
-#define ROW_OF(form, version)                                                                      \
-    [form] = ROW_FORMAT(version, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1), NULL)
+FIELDS_FLAT(plain, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_PLAIN) - 1)
+FIELDS_FLAT(bounded, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_BOUNDED) - 1)
+FIELDS_FLAT(shaped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_SHAPED) - 1)
+
+#define ROW_OF(form, name, version)                                                                \
+    [form] = ROW_FORMAT(version, FIELDS_STRAIGHT(name, ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1), \
+                        NULL)
 static const struct row_format ROW_FORMATS[] = {
-    ROW_OF(TAG_FORM_PLAIN, 3),
-    ROW_OF(TAG_FORM_BOUNDED, 4),
-    ROW_OF(TAG_FORM_SHAPED, 5),
+    ROW_OF(TAG_FORM_PLAIN, plain, 3),
+    ROW_OF(TAG_FORM_BOUNDED, bounded, 4),
+    ROW_OF(TAG_FORM_SHAPED, shaped, 5),
 };
 
 const struct row_format *tag_row_format(const struct tag_row *row)
