@@ -77,10 +77,10 @@ DIR_raft  := raft
 DIR_storage := storage
 # No layer of leafd: leafctl, the operator's tool.
 DIR_ctl := src/ctl
-# No layer of leafd: the checker of histories, for the simulation and the tests.
-DIR_history := src/history
-# Nor is this: the explorer of memory orders.
-DIR_model := src/model
+# Nor are tools of the tests: the checker of histories, for the simulation and the tests,
+DIR_history := cluster-tests/history
+# and the explorer of memory orders.
+DIR_model := cluster-tests/memory_model
 # All sources of a layer, floors and all; tests, fuzzers and the simulation are no part of it.
 srcs       = $(shell find $(DIR_$(1)) -name '*.c' ! -name main.c ! -path '*/tests/*' \
                ! -path '*/fuzz/*' ! -path 'raft/sim/*' 2>/dev/null)
@@ -157,7 +157,7 @@ $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o \
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
 # Was a run of clients right? See docs/testing.md.
-$(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
+$(OUT)/check-history: $(OUT)/cluster-tests/history/main.o $(call lib,history) $(call lib,base)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)
 
 # Unit tests: <dir>/tests/test_<file>.c, a group of cmocka's each, beside what they test. All groups
@@ -210,7 +210,7 @@ $(OUT)/modelled/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,CC $@)$(CCACHE) $(CC) $(CPPFLAGS) \
 		$(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
-		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
+		-fsanitize=thread -include cluster-tests/memory_model/model_atomic.h -c -o $@ $<
 # Replicas hold state machines, whose tests have helpers of their own.
 TEST_WITH_raft := $(OUT)/libhelp-id.a
 ALL_TESTS  = $(foreach layer,$(TESTED),$(call apart_of,$(layer))\
@@ -589,7 +589,8 @@ cluster:
 	@$(TEST_ALL) cluster
 ## make format              let clang-format lay out all C files
 format:
-	clang-format -i --style=file $(shell find src storage raft http scripts/bench -name '*.[ch]')
+	clang-format -i --style=file $(shell find src storage raft http scripts/bench cluster-tests \
+		-name '*.[ch]')
 ## make tidy                clang-tidy's opinion, which is not part of the tests
 tidy:
 	clang-tidy --quiet $(shell find src storage raft http -name '*.c') -- -std=gnu11 $(CPPFLAGS)
