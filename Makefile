@@ -3,6 +3,8 @@
 #
 ## make                    build leafd and leafctl into build/release
 ## make run [NODES=3]      a cluster of 1, 3 or 5 nodes (DATA=, SETTINGS="a=b c=d")
+## make debug NODE=1       one of them under gdb
+## make watch T=segment    build and run a unit test at each save
 ## make test               all of these but bench, fuzz: 18 minutes (STAGES=unit)
 ## make check              layers, shape, style, format, hardening: a minute
 ## make unit               unit tests (unit-asan, unit-tsan: with sanitizers)
@@ -11,6 +13,7 @@
 ## make cluster            tests of real processes, by pytest
 ## make fuzz [SECONDS=60]  any bytes to parsers and decoders, each fuzzer (JOBS=2)
 ## make bench [CASE=ids]   leafd and other servers, or BASE=path/to/another/leafd
+## make compile_commands.json  how each file is compiled, for clangd
 ## make format             let clang-format lay out all C files
 ## make install            programs, libleafd, units, pages (prefix=, DESTDIR= ...)
 ## make uninstall          remove them; settings that were changed stay
@@ -216,11 +219,14 @@ tidy:
 TOLD = BUILD="$(BUILD)" FLAVOUR="$(FLAVOUR)" CC="$(CC)"
 MORE := chaos model-test clients clients-test clients-many page-test resp-test nightly
 PACKAGED := dist deb deb-test image compose-test check-dashboard
-.PHONY: $(MORE) $(PACKAGED) mutants sim-mutants man completions config-doc
+HABITS := debug watch compile_commands.json
+.PHONY: $(MORE) $(PACKAGED) $(HABITS) mutants sim-mutants man completions config-doc
 $(MORE):
 	@$(TOLD) exec scripts/test-more $@
 $(PACKAGED):
 	@$(TOLD) COMMIT="$(COMMIT)" exec scripts/package $@
+$(HABITS):
+	@$(TOLD) exec scripts/dev $@
 man completions config-doc: $(OUT)/leafd $(OUT)/leafctl
 	@$(TOLD) scripts/generate $@
 mutants sim-mutants:

@@ -289,7 +289,7 @@ def test_make_has_the_targets_that_are_named():
     assert {"all", "run", "deb", "clients-test"} <= known
     for page in set(PAGES) - {os.path.join(ROOT, "CHANGELOG.md")}:  # which tells of old ones
         text = read(page)
-        lines = in_code(text) + re.findall(r"^(?: {4}|\$ )?(make .*)", text, re.M)
+        lines = in_code(text) + re.findall(r"^(?: {4}|\$ )?(make [^#\n]*)", text, re.M)
         for words in re.findall(r"\bmake((?: [^\s#&]+)*)", "\n".join(lines)):
             named = set(re.findall(r"(?<!\S)[a-z][a-z-]*(?!\S)", words))
             assert named <= known, f"{page}: make {' '.join(named - known)}"
