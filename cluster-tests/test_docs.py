@@ -53,7 +53,7 @@ def sources(*patterns):
 def known_tests():
     """Names of tests and of their files."""
     in_c = sources("src/**/tests/test_*.c", "raft/**/tests/test_*.c", "storage/**/tests/test_*.c",
-                   "http/**/tests/test_*.c")
+                   "http/**/tests/test_*.c", "cluster-tests/**/tests/test_*.c")
     in_python = sources("cluster-tests/test_*.py")
     names = set(re.findall(r"^static void (test_\w+)\(", in_c, re.M))
     names |= set(re.findall(r"^def (test_\w+)\(", in_python, re.M))
@@ -297,3 +297,34 @@ def test_the_design_names_every_floor():
     table = section.split("|---|---|---|\n")[1].split("\n\n")[0]
     missing = set(module.LAYERS) - set(in_code(table))
     assert not missing, f"floors that docs/design.md does not have: {sorted(missing)}"
+
+
+def targets():
+    """All targets that make knows."""
+    listed = subprocess.run(["make", "-qp"], cwd=ROOT, capture_output=True, text=True,
+                            check=False).stdout
+    return set(re.findall(r"^([\w.-]+):", listed, re.M))
+
+
+def test_make_has_the_targets_that_are_named():
+    known = targets()
+    assert {"all", "run", "deb", "clients-test"} <= known
+    for page in set(PAGES) - {os.path.join(ROOT, "CHANGELOG.md")}:  # which tells of old ones
+        text = read(page)
+        lines = in_code(text) + re.findall(r"^(?: {4}|\$ )?(make [^#\n]*)", text, re.M)
+        for words in re.findall(r"\bmake((?: [^\s#&]+)*)", "\n".join(lines)):
+            named = set(re.findall(r"(?<!\S)[a-z][a-z-]*(?!\S)", words))
+            assert named <= known, f"{page}: make {' '.join(named - known)}"
+
+
+def test_help_fits_on_a_screen():
+    """And what it names can be asked for help, too."""
+    lines = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    assert 10 < len(lines) <= 24 and max(map(len, lines)) <= 80, lines
+    assert set(re.findall(r"^make ([\w.-]+)", "\n".join(lines), re.M)) <= targets()
+    asked = [line.split()[:2] for line in lines if line.startswith("scripts/")]
+    assert asked
+    for command in asked:
+        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert said.returncode == 0 and command[0] in said.stdout, command

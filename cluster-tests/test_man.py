@@ -15,12 +15,13 @@ PAGES = ["leafctl.1", "leafd.8", "leafd.conf.5", "libleafd.3"]
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Made by scripts/make-man with the programs that are tested."""
+    """Made by scripts/generate with the programs that are tested."""
     out = tmp_path_factory.mktemp("man")
     built = tmp_path_factory.mktemp("built")
     (built / "leafd").symlink_to(os.path.abspath(leafd_path()))
     (built / "leafctl").symlink_to(os.path.abspath(leafctl_path()))
-    done = subprocess.run([os.path.join(ROOT, "scripts", "make-man"), out, built],
+    env = {**os.environ, "BUILD": os.path.dirname(built), "FLAVOUR": os.path.basename(built)}
+    done = subprocess.run([os.path.join(ROOT, "scripts", "generate"), "man", out], env=env,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     return out

@@ -26,7 +26,7 @@ static int show(redisReply *reply)
 int main(int argc, char **argv)
 {
     const char *tag = argc == 3 ? argv[2] : "";
-    redisContext *redis = redisConnect("127.0.0.1", argc == 3 ? atoi(argv[1]) : 0);
+    redisContext *redis = redisConnect("127.0.0.1", argc == 3 ? (int)strtol(argv[1], NULL, 10) : 0);
     int failed = redis == NULL || redis->err != 0;
 
     if (!failed) {

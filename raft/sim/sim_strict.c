@@ -12,7 +12,7 @@
 #include "raft/sim/sim_check.h"
 #include "src/base/array.h"
 #include "src/base/assert.h"
-#include "src/history/history.h"
+#include "cluster-tests/history/history.h"
 
 #define PATIENCE_MS 3000
 #define KEYS_MAX 4096 /* of a run */

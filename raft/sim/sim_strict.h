@@ -12,7 +12,7 @@
  * its tag that was known anywhere before its request was sent, and not below a max_id that was set
  * by hand before; an id of a segment is greater than every strict or monotonic id that was known
  * before it was taken (a node that still had one would go back); a key gives the same ids again, or
- * says why not. At the end the whole history is checked (src/history), for density too while a tag
+ * says why not. At the end the whole history is checked (history.h), for density too while a tag
  * is strict: what is missing between its ids must be what requests of unknown outcome have burnt.
  * (Gaps for which that would take too long to decide are counted.)
  *

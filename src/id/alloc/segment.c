@@ -1,7 +1,7 @@
 /*
  * segment.c - see segment.h: the double buffer of a tag.
  *
- * Why a slot is read as it was filled for the word's generation (src/model/tests explores it):
+ * Why a slot is read as it was filled for the word's generation (test_orders_segment.c tries it):
  *  - Seeing it filled. The owner stores the slot and then `ready` (release). Whoever moves `word`
  *    to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word`
  *    are read-modify-writes and continue that release sequence. So a load (acquire) of a word of

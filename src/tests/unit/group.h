@@ -1,9 +1,9 @@
 /*
  * group.h - lets many files of unit tests be one program.
  *
- * The compiler reads it before each test_*.c (-include, see the Makefile). The main() of the file
- * becomes a group of tests, which adds itself to the program that it is linked into; main.c runs
- * them. So a layer is linked once, and a file of tests can still be a program of its own.
+ * The compiler reads it before each test_*.c (-include, see scripts/tests.mk). The main() of the
+ * file becomes a group of tests, which adds itself to the program that it is linked into; main.c
+ * runs them. So a layer is linked once, and a file of tests can still be a program of its own.
  *
  * Thread: constructors run before there is a second one.
  */

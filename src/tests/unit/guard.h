@@ -3,7 +3,7 @@
  * and where it stands.
  *
  * Every test binary is linked with guard.c, which the linker puts between the binary and cmocka's
- * runner (--wrap, see the Makefile): tests need not know of it. The time is counted anew for each
+ * runner (--wrap, see tests.mk): tests need not know of it. The time is counted anew for each
  * test with its setup and teardown: GUARD_LIMIT_S, or LEAFD_TEST_LIMIT_S of the environment (0: no
  * limit, for a debugger). One that is at work may use GUARD_BUSY_TIMES as much of a processor,
  * however long that takes: others may be at work on this machine, too, and a sanitizer makes some

@@ -4,7 +4,7 @@
  *
  * cmocka itself prints integers in hexadecimal (ERR_IO is 0xfffffffffffffff2), strings as they are,
  * and of bytes each that differs. The linker puts these functions in the place of its own (--wrap,
- * see the Makefile), so every test has them and none needs to know.
+ * see tests.mk), so every test has them and none needs to know.
  *
  * Failure modes: a source file that is not there (a binary that is run from elsewhere): its line is
  * left out.

@@ -1,0 +1,74 @@
+/*
+ * report.c - see report.h. Thread: one owner each.
+ */
+#include "cluster-tests/history/report.h"
+
+#include <inttypes.h>
+
+#include "src/base/assert.h"
+#include "src/base/log.h"
+
+#define SHOWN_NAME_BYTES 320
+
+const char *history_kind_name(enum history_kind kind)
+{
+    static const char *const names[HISTORY_KINDS] = {
+        [HISTORY_NOT_ONCE] = "not_once",
+        [HISTORY_OTHER_IDS] = "other_ids",
+        [HISTORY_NOT_STRICT] = "not_strict",
+        [HISTORY_BELOW_START] = "below_start",
+        [HISTORY_GAP] = "gap",
+    };
+
+    ASSERT(kind < HISTORY_KINDS);
+    return names[kind];
+}
+
+static void put_name(struct report *report, const struct history_names *names, uint32_t number)
+{
+    const struct history_name *name = names->names[number];
+    char shown[SHOWN_NAME_BYTES];
+
+    ASSERT(number < names->count);
+    buf_printf(&report->to->text, "%s", log_quote(name->text, name->len, shown, sizeof shown));
+}
+
+bool report_begin(struct report *report, enum history_kind kind)
+{
+    bool decided = kind != HISTORY_UNDECIDED;
+    unsigned *left = decided ? &report->texts_left : &report->undecided_left;
+
+    if (decided) {
+        ASSERT(kind < HISTORY_KINDS);
+        report->to->violations++;
+        report->to->found[kind]++;
+    } else {
+        report->to->undecided++;
+    }
+    if (*left == 0) {
+        return false;
+    }
+    (*left)--;
+    buf_printf(&report->to->text, "%s: tag ", decided ? history_kind_name(kind) : "not_decided");
+    put_name(report, report->tags, report->tag);
+    buf_printf(&report->to->text, ": ");
+    return true;
+}
+
+void report_entry(struct report *report, const struct history_entry *entry)
+{
+    struct buf *text = &report->to->text;
+
+    ASSERT(history_answered(entry));
+    buf_printf(text, "%" PRIu64, entry->first);
+    if (entry->count > 1) {
+        buf_printf(text, "..%" PRIu64, history_end(entry) - 1);
+    }
+    buf_printf(text, " of client ");
+    put_name(report, report->clients, entry->client);
+    buf_printf(text, " (");
+    if (entry->key != 0) {
+        buf_printf(text, "key %016" PRIx64 ", first of its attempts ", entry->key);
+    }
+    buf_printf(text, "sent %" PRIu64 ", received %" PRIu64 ")", entry->sent, entry->received);
+}
