@@ -23,8 +23,6 @@ PICTURES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.svg")))
 FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
 PROMISES = os.path.join(ROOT, "docs", "promises.md")
 GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")
-# Pages that name tests still, which docs/promises.md should.
-NAMES_STILL = ["membership.md", "operations.md", "sizing.md"]
 TOP = "src|raft|http|storage|scripts|cluster-tests|docs"
 
 # Words that have another name now. Each is a pattern.
@@ -86,8 +84,7 @@ def test_each_promise_has_rows():
     assert rows.count("lesson") > 25
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if os.path.basename(page) not in
-                                  NAMES_STILL], ids=os.path.basename)
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
 def test_names_of_tests_stand_in_one_table(page):
     named = {word for word in in_code(read(page)) if re.fullmatch(r"test_\w+", word)}
     assert page == PROMISES or not named, f"{page}: belongs to docs/promises.md: {sorted(named)}"
