@@ -54,7 +54,7 @@ static void put_names(commands_t commands, const char *family, struct buf *out)
     }
 }
 
-static void put_settings(struct buf *out)
+static void complete_put_settings(struct buf *out)
 {
     for (const struct option_about *option = SETTINGS_ABOUT; option->name != NULL; option++) {
         buf_printf(out, "--%s ", option->name);
@@ -71,7 +71,7 @@ static void put_case(const char *what, struct buf *text, struct buf *out)
     }
 }
 
-static void put_words(commands_t commands, struct buf *out)
+static void complete_put_words(commands_t commands, struct buf *out)
 {
     BUF_LOCAL(words);
 
@@ -88,7 +88,7 @@ static void put_words(commands_t commands, struct buf *out)
     buf_printf(out, "    esac\n}\n");
 }
 
-static void put_options(commands_t commands, struct buf *out)
+static void complete_put_options(commands_t commands, struct buf *out)
 {
     BUF_LOCAL(text);
 
@@ -110,7 +110,7 @@ static void put_options(commands_t commands, struct buf *out)
         }
     }
     buf_printf(out, "    esac\n    echo '");
-    put_settings(out);
+    complete_put_settings(out);
     buf_printf(out, "'\n}\n");
 }
 
@@ -152,8 +152,8 @@ static void put_operands(commands_t commands, struct buf *out)
 
 static void put_functions(commands_t commands, struct buf *out)
 {
-    put_words(commands, out);
-    put_options(commands, out);
+    complete_put_words(commands, out);
+    complete_put_options(commands, out);
     put_values(commands, out);
     put_operands(commands, out);
 }

@@ -21,7 +21,7 @@ void describe_usage(const struct command *command, struct buf *out)
     }
 }
 
-static void put_line(const char *what, const char *text, struct buf *out)
+static void describe_put_line(const char *what, const char *text, struct buf *out)
 {
     size_t at = strlen(what) + 2;
 
@@ -33,7 +33,7 @@ static void put_line(const char *what, const char *text, struct buf *out)
     buf_printf(out, "%*s%s\n", (int)(TEXT_COLUMN - at), "", text);
 }
 
-static void put_options(const struct option_about *option, struct buf *out)
+static void describe_put_options(const struct option_about *option, struct buf *out)
 {
     for (; option != NULL && option->name != NULL; option++) {
         BUF_LOCAL(what);
@@ -43,15 +43,15 @@ static void put_options(const struct option_about *option, struct buf *out)
         }
         buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
                    option->value != NULL ? option->value : "");
-        put_line(buf_text(&what), option->text, out);
+        describe_put_line(buf_text(&what), option->text, out);
     }
 }
 
-static void put_settings(struct buf *out)
+static void describe_put_settings(struct buf *out)
 {
     buf_printf(out,
                "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
-    put_options(SETTINGS_ABOUT, out);
+    describe_put_options(SETTINGS_ABOUT, out);
 }
 
 void describe_all(const struct command *const *commands, struct buf *out)
@@ -68,9 +68,9 @@ void describe_all(const struct command *const *commands, struct buf *out)
         }
         buf_printf(&what, "%s%s", (*commands)->operands != NULL ? " " : "",
                    (*commands)->operands != NULL ? (*commands)->operands : "");
-        put_line(buf_text(&what), (*commands)->summary, out);
+        describe_put_line(buf_text(&what), (*commands)->summary, out);
     }
-    put_settings(out);
+    describe_put_settings(out);
     buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "
                     "program.\n");
 }
@@ -86,6 +86,6 @@ void describe_command(const struct command *command, struct buf *out)
     if (command->options != NULL) {
         buf_printf(out, "\noptions:\n");
     }
-    put_options(command->options, out);
-    put_settings(out);
+    describe_put_options(command->options, out);
+    describe_put_settings(out);
 }

@@ -20,7 +20,7 @@
 #include "src/ctl/complete.h"
 #include "src/ctl/describe.h"
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit leafctl_run(struct ctl *ctl)
 {
     BUF_LOCAL(why);
     enum ctl_exit code;
@@ -53,7 +53,7 @@ static enum ctl_exit act(struct ctl *ctl, enum args_action action)
         }
         return CTL_DONE;
     case ARGS_RUN:
-        return run(ctl);
+        return leafctl_run(ctl);
     }
     UNREACHABLE("action of the command line");
 }

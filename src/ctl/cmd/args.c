@@ -27,7 +27,7 @@ struct parsing {
 /* --- which command --- */
 
 /* The command that these words name, and how many of them do; NULL: none yet. */
-static const struct command *find(const struct parsing *parsing, unsigned *ret_used)
+static const struct command *args_find(const struct parsing *parsing, unsigned *ret_used)
 {
     const struct command *by_default = NULL;
 
@@ -71,20 +71,20 @@ static enum ctl_exit unknown_command(const struct parsing *parsing)
 
 /* --- options --- */
 
-static const char *next_word(struct parsing *parsing)
+static const char *args_next_word(struct parsing *parsing)
 {
     return parsing->at + 1 < parsing->argc ? parsing->argv[++parsing->at] : NULL;
 }
 
 /* The value of an option: behind its '=', or the next word. */
-static enum ctl_exit value_of(struct parsing *parsing, const char *name, const char *given,
-                              const char **ret_value)
+static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, const char *given,
+                                   const char **ret_value)
 {
-    *ret_value = given != NULL ? given : next_word(parsing);
+    *ret_value = given != NULL ? given : args_next_word(parsing);
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-static bool is_name(const char *word, size_t len, const char *name)
+static bool args_is_name(const char *word, size_t len, const char *name)
 {
     return strlen(name) == len && memcmp(word, name, len) == 0;
 }
@@ -97,15 +97,16 @@ static bool take_common(struct parsing *parsing, const char *name, size_t len, c
     const char *value;
 
     for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        if (is_name(name, len, SETTINGS_ABOUT[setting].name)) {
-            *ret_code = value_of(parsing, name - 2, given, &value);
+        if (args_is_name(name, len, SETTINGS_ABOUT[setting].name)) {
+            *ret_code = args_value_of(parsing, name - 2, given, &value);
             if (*ret_code == CTL_DONE) {
                 settings_set(&ctl->settings, setting, value);
             }
             return true;
         }
     }
-    if (is_name(name, len, "json") || is_name(name, len, "help") || is_name(name, len, "version")) {
+    if (args_is_name(name, len, "json") || args_is_name(name, len, "help") ||
+        args_is_name(name, len, "version")) {
         ctl->json |= *name == 'j';
         *parsing->action = *name == 'h'   ? ARGS_HELP
                            : *name == 'v' ? ARGS_VERSION
@@ -113,7 +114,7 @@ static bool take_common(struct parsing *parsing, const char *name, size_t len, c
         *ret_code = given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", name - 2);
         return true;
     }
-    if (is_name(name, len, "token")) {
+    if (args_is_name(name, len, "token")) {
         *ret_code = ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
                                         "machine: put it into a file, for --token-file");
         return true;
@@ -131,7 +132,7 @@ static enum ctl_exit take_own(struct parsing *parsing, const char *word, const c
         bool by_letter = word[1] != '-' && len == 1 && options[i].letter == *name;
 
         ASSERT(i < COMMAND_OPTIONS_MAX);
-        if (!by_letter && (word[1] != '-' || !is_name(name, len, options[i].name))) {
+        if (!by_letter && (word[1] != '-' || !args_is_name(name, len, options[i].name))) {
             continue;
         }
         if (parsing->ctl->args.values[i] != NULL) {
@@ -141,7 +142,7 @@ static enum ctl_exit take_own(struct parsing *parsing, const char *word, const c
             parsing->ctl->args.values[i] = "";
             return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
         }
-        return value_of(parsing, word, given, &parsing->ctl->args.values[i]);
+        return args_value_of(parsing, word, given, &parsing->ctl->args.values[i]);
     }
     return command == NULL
                ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
@@ -167,7 +168,7 @@ static enum ctl_exit take_option(struct parsing *parsing, const char *word)
         *parsing->action = ARGS_HELP;
         return CTL_DONE;
     }
-    parsing->ctl->command = find(parsing, &used);
+    parsing->ctl->command = args_find(parsing, &used);
     parsing->of_options = parsing->ctl->command;
     return take_own(parsing, word, name, len, given);
 }
@@ -197,7 +198,7 @@ static enum ctl_exit take_operands(struct parsing *parsing)
 {
     struct ctl *ctl = parsing->ctl;
     unsigned used = 0;
-    const struct command *command = find(parsing, &used);
+    const struct command *command = args_find(parsing, &used);
     unsigned given;
 
     ctl->command = command;

@@ -52,7 +52,7 @@ static bool may_be_backup(struct download *download, const void *bytes, size_t l
     return download->wrong == NULL;
 }
 
-static bool take(void *data, const void *bytes, size_t len)
+static bool backup_take(void *data, const void *bytes, size_t len)
 {
     struct download *download = data;
     uint64_t now_ms = clock_now_ms(clock_system());
@@ -97,7 +97,7 @@ static enum ctl_exit open_part(struct download *download)
 /* One try, from the beginning. */
 static enum ctl_exit fetch(struct ctl *ctl, struct download *download, struct answer *ret)
 {
-    const struct exchange_sink sink = {.take = take, .data = download};
+    const struct exchange_sink sink = {.take = backup_take, .data = download};
     uint32_t timeout_ms = ctl->settings.timeout_ms;
     const struct ask ask = {
         .target =
@@ -168,7 +168,7 @@ static enum ctl_exit verify(const char *path, int fd, struct backup_head *ret_he
 }
 
 /* Into its place, for good. */
-static enum ctl_exit keep(const struct download *download)
+static enum ctl_exit backup_keep(const struct download *download)
 {
     char *copy = MUST_HAVE(strdup(download->path));
     int folder = -1;
@@ -188,8 +188,8 @@ static enum ctl_exit keep(const struct download *download)
     return good ? CTL_DONE : CTL_OUTPUT;
 }
 
-static void tell(struct ctl *ctl, const struct download *download, const struct backup_head *head,
-                 const struct backup_totals *totals)
+static void backup_print_taken(struct ctl *ctl, const struct download *download,
+                               const struct backup_head *head, const struct backup_totals *totals)
 {
     char bytes[UNITS_BYTES];
     char time[TEXT_TIME_BYTES];
@@ -216,7 +216,7 @@ static void tell(struct ctl *ctl, const struct download *download, const struct 
                head->index, head->term, head->node_id, time);
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit backup_run(struct ctl *ctl)
 {
     struct download download = {.path = ctl->args.operands[0], .fd = -1};
     struct backup_head head;
@@ -228,9 +228,9 @@ static enum ctl_exit run(struct ctl *ctl)
     if (code == CTL_DONE) {
         code = fetch_again(ctl, &download);
         code = code == CTL_DONE ? verify(download.part, download.fd, &head, &totals) : code;
-        code = code == CTL_DONE ? keep(&download) : code;
+        code = code == CTL_DONE ? backup_keep(&download) : code;
         if (code == CTL_DONE) {
-            tell(ctl, &download, &head, &totals);
+            backup_print_taken(ctl, &download, &head, &totals);
         } else {
             (void)unlink(download.part);
         }
@@ -252,5 +252,5 @@ const struct command COMMAND_BACKUP = {
         "FILE is replaced once the new backup is whole, verified and on the disk; until then it "
         "is FILE.part.",
     .options = OPTIONS,
-    .run = run,
+    .run = backup_run,
 };

@@ -174,7 +174,7 @@ static void ask_tags(struct checking *checking)
     }
 }
 
-static void print(struct checking *checking)
+static void check_print(struct checking *checking)
 {
     struct ctl *ctl = checking->ctl;
     struct findings *findings = &checking->findings;
@@ -193,7 +193,7 @@ static void print(struct checking *checking)
                findings->worst == SEVERITY_WARNING ? "up, " : "", words[findings->worst]);
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit check_run(struct ctl *ctl)
 {
     struct checking checking = {.ctl = ctl, .code = CTL_UNREACHABLE};
     enum ctl_exit code;
@@ -207,7 +207,7 @@ static enum ctl_exit run(struct ctl *ctl)
         ask_anonymous(&checking);
         ask_tags(&checking);
     }
-    print(&checking);
+    check_print(&checking);
     code = checking.answered == 0                         ? checking.code
            : checking.findings.worst == SEVERITY_CRITICAL ? CTL_CRITICAL
            : checking.findings.worst == SEVERITY_WARNING  ? CTL_WARNING
@@ -227,5 +227,5 @@ const struct command COMMAND_CHECK = {
     .text = "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
             "say; 1: warnings; 2: something is critical.",
     .options = OPTIONS,
-    .run = run,
+    .run = check_run,
 };

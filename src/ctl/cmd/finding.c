@@ -83,7 +83,7 @@ static bool is_alarm(const json_t *finding)
 }
 
 /* Other findings give way to an alarm of their topic. */
-static void make_way(struct findings *findings, struct topic topic)
+static void finding_make_room(struct findings *findings, struct topic topic)
 {
     for (size_t i = json_array_size(findings->list); i-- > 0;) {
         const char *told = json_string_value(json_array_get(findings->topics, i));
@@ -105,7 +105,7 @@ static void see(struct findings *findings, enum severity severity)
     findings->worst = severity > findings->worst ? severity : findings->worst;
 }
 
-static bool is_known(const struct findings *findings, const json_t *finding)
+static bool finding_is_known(const struct findings *findings, const json_t *finding)
 {
     size_t i;
     json_t *other;
@@ -120,7 +120,7 @@ static bool is_known(const struct findings *findings, const json_t *finding)
 }
 
 /* Takes the finding over. */
-static void put(struct findings *findings, struct topic topic, json_t *finding)
+static void finding_put(struct findings *findings, struct topic topic, json_t *finding)
 {
     char told[TOPIC_BYTES];
 
@@ -128,7 +128,8 @@ static void put(struct findings *findings, struct topic topic, json_t *finding)
     ASSERT(json_array_append_new(findings->topics, json_string(topic_text(topic, told))) == 0);
 }
 
-static json_t *make(enum severity severity, const char *about, const char *todo, const char *text)
+static json_t *finding_make(enum severity severity, const char *about, const char *todo,
+                            const char *text)
 {
     json_t *finding = json_object();
 
@@ -151,13 +152,13 @@ void finding_add_of(struct findings *findings, struct topic topic, enum severity
     va_start(args, format);
     ASSERT(vasprintf(&text, format, args) >= 0);
     va_end(args);
-    finding = make(severity, about, todo, text);
+    finding = finding_make(severity, about, todo, text);
     free(text);
     see(findings, severity);
-    if (is_known(findings, finding) || (topic.kind != NULL && is_told(findings, topic))) {
+    if (finding_is_known(findings, finding) || (topic.kind != NULL && is_told(findings, topic))) {
         json_decref(finding);
     } else {
-        put(findings, topic, finding);
+        finding_put(findings, topic, finding);
     }
 }
 
@@ -211,13 +212,13 @@ void finding_add_alarm(struct findings *findings, struct topic topic, enum sever
     char *whole = NULL;
 
     see(findings, severity);
-    make_way(findings, topic);
+    finding_make_room(findings, topic);
     if (same != NULL && name != NULL) {
         tell_more(same, strlen(json_string_value(shown)), text != NULL ? text : "?");
     } else {
         ASSERT(asprintf(&whole, "%s: %s", json_string_value(shown), text != NULL ? text : "?") >=
                0);
-        put(findings, topic, make(severity, "alarm", todo, whole));
+        finding_put(findings, topic, finding_make(severity, "alarm", todo, whole));
         free(whole);
     }
     json_decref(shown);

@@ -106,7 +106,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* The last `shown` of this round. */
-static enum ctl_exit print(struct reading *reading, size_t shown)
+static enum ctl_exit history_print(struct reading *reading, size_t shown)
 {
     struct ctl *ctl = reading->ctl;
     size_t count = json_array_size(reading->entries);
@@ -137,7 +137,7 @@ static void read_round(struct reading *reading)
     }
 }
 
-static enum ctl_exit run(struct ctl *ctl, const struct kind *kind)
+static enum ctl_exit history_run(struct ctl *ctl, const struct kind *kind)
 {
     struct reading reading = {.ctl = ctl, .kind = kind, .entries = json_array()};
     bool follow = ctl_option(ctl, "follow") != NULL;
@@ -154,7 +154,7 @@ static enum ctl_exit run(struct ctl *ctl, const struct kind *kind)
             code = reading.failed;
             break;
         }
-        code = print(&reading, round == 0 ? (size_t)shown : SIZE_MAX);
+        code = history_print(&reading, round == 0 ? (size_t)shown : SIZE_MAX);
         if (!follow || code != CTL_DONE || (rounds > 0 && round + 1 >= rounds)) {
             break;
         }
@@ -167,7 +167,7 @@ static enum ctl_exit run(struct ctl *ctl, const struct kind *kind)
     return code;
 }
 
-static void put_field(struct buf *out, const json_t *entry, const char *name, int width)
+static void history_put_field(struct buf *out, const json_t *entry, const char *name, int width)
 {
     size_t before = out->len;
 
@@ -191,12 +191,12 @@ static bool audit_wanted(const struct ctl *ctl, const json_t *entry)
 
 static void audit_put(struct buf *out, const json_t *entry)
 {
-    put_field(out, entry, "time", 24);
-    put_field(out, entry, "server", 0);
-    put_field(out, entry, "outcome", 7);
+    history_put_field(out, entry, "time", 24);
+    history_put_field(out, entry, "server", 0);
+    history_put_field(out, entry, "outcome", 7);
     buf_printf(out, "%3" PRId64 "  ", field_number(entry, "status", 0));
-    put_field(out, entry, "who", 0);
-    put_field(out, entry, "address", 0);
+    history_put_field(out, entry, "who", 0);
+    history_put_field(out, entry, "address", 0);
     clean_text(out, field_text(entry, "what"));
     if (field_text(entry, "asked") != NULL && *field_text(entry, "asked") != '\0') {
         buf_put(out, "  ", 2);
@@ -209,7 +209,7 @@ static enum ctl_exit run_audit(struct ctl *ctl)
 {
     static const struct kind kind = {"/api/audit", "entries", audit_wanted, audit_put};
 
-    return run(ctl, &kind);
+    return history_run(ctl, &kind);
 }
 
 /* --- events --- */
@@ -223,9 +223,9 @@ static bool event_wanted(const struct ctl *ctl, const json_t *entry)
 
 static void event_put(struct buf *out, const json_t *entry)
 {
-    put_field(out, entry, "time", 24);
-    put_field(out, entry, "server", 0);
-    put_field(out, entry, "kind", 10);
+    history_put_field(out, entry, "time", 24);
+    history_put_field(out, entry, "server", 0);
+    history_put_field(out, entry, "kind", 10);
     clean_text(out, field_text(entry, "text"));
     buf_put(out, "\n", 1);
 }
@@ -234,7 +234,7 @@ static enum ctl_exit run_events(struct ctl *ctl)
 {
     static const struct kind kind = {"/api/events", "events", event_wanted, event_put};
 
-    return run(ctl, &kind);
+    return history_run(ctl, &kind);
 }
 
 static const struct option_about AUDIT_OPTIONS[] = {

@@ -15,7 +15,7 @@
 #define NEXT_MAX 1000000000
 
 /* Append the ids of a range, or the range. False: it is none, or has not so many. */
-static bool put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
+static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
 {
     int64_t first = field_number(range, "first", -1);
     int64_t last = field_number(range, "last", -1);
@@ -40,7 +40,7 @@ static enum ctl_exit fail_short(const struct answer *answer, uint64_t count)
                     answer->server, count);
 }
 
-static enum ctl_exit put_ids(struct ctl *ctl, struct answer *answer, uint64_t count)
+static enum ctl_exit ids_put_ids(struct ctl *ctl, struct answer *answer, uint64_t count)
 {
     bool as_range = ctl_option(ctl, "ranges") != NULL;
     size_t before = ctl->out.len;
@@ -51,7 +51,7 @@ static enum ctl_exit put_ids(struct ctl *ctl, struct answer *answer, uint64_t co
         return ctl_flush(ctl);
     }
     for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
-        if (!put_range(ctl, field_item(answer->json, "ranges", i), as_range, &left)) {
+        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), as_range, &left)) {
             left = count;
             break;
         }
@@ -64,7 +64,7 @@ static enum ctl_exit put_ids(struct ctl *ctl, struct answer *answer, uint64_t co
 }
 
 /* The lines of a body: ids of a layout, which do not follow each other. */
-static enum ctl_exit put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
+static enum ctl_exit ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
     const char *body = (const char *)answer->body.data;
     uint64_t lines = 0;
@@ -114,7 +114,8 @@ static enum ctl_exit ask_ids(struct ctl *ctl, const char *path, uint64_t count, 
            : layout == NULL ? ctl_must_be_object(&answer)
                             : CTL_DONE;
     if (code == CTL_DONE) {
-        code = layout == NULL ? put_ids(ctl, &answer, count) : put_lines(ctl, &answer, count);
+        code =
+            layout == NULL ? ids_put_ids(ctl, &answer, count) : ids_put_lines(ctl, &answer, count);
     }
     return code;
 }

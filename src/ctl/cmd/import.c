@@ -46,7 +46,7 @@ static bool is_database(const struct ctl *ctl)
 
 /* --- files --- */
 
-static enum ctl_exit read_whole(const char *path, struct buf *out)
+static enum ctl_exit import_read_whole(const char *path, struct buf *out)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -69,7 +69,7 @@ static enum ctl_exit read_whole(const char *path, struct buf *out)
                                         : CTL_DONE;
 }
 
-static enum ctl_exit read_file(struct importing *importing)
+static enum ctl_exit import_read_file(struct importing *importing)
 {
     const char *named = ctl_option(importing->ctl, "format");
     BUF_LOCAL(why);
@@ -82,7 +82,7 @@ static enum ctl_exit read_file(struct importing *importing)
                         "csv-backslash, json",
                         named);
     }
-    code = read_whole(importing->from, &importing->data);
+    code = import_read_whole(importing->from, &importing->data);
     if (code == CTL_DONE &&
         file_read(importing->source, importing->table, (char *)importing->data.data,
                   importing->data.len, &importing->form, &importing->rows, &why) != 0) {
@@ -106,7 +106,7 @@ static enum ctl_exit read_password(struct ctl *ctl, struct buf *out)
         if (stat(path, &st) == 0 && (st.st_mode & 077) != 0) {
             return ctl_fail(CTL_USAGE, "%s: others may read a password in it; chmod 600 it", path);
         }
-        code = read_whole(path, out) == CTL_DONE ? CTL_DONE : CTL_USAGE;
+        code = import_read_whole(path, out) == CTL_DONE ? CTL_DONE : CTL_USAGE;
         out->len = out->len > 0 ? strcspn((char *)out->data, "\r\n") : 0;
     } else if (given != NULL) {
         buf_put(out, given, strlen(given));
@@ -208,12 +208,12 @@ static void tell_messages(const char *kind, const struct messages *messages)
 }
 
 /* Read and check everything; told. */
-static enum ctl_exit prepare(struct importing *importing)
+static enum ctl_exit import_prepare(struct importing *importing)
 {
     struct ctl *ctl = importing->ctl;
     size_t errors;
     enum ctl_exit code =
-        is_database(ctl) ? read_database(importing, &importing->rows) : read_file(importing);
+        is_database(ctl) ? read_database(importing, &importing->rows) : import_read_file(importing);
 
     if (code != CTL_DONE) {
         return code;
@@ -315,7 +315,7 @@ static enum ctl_exit take_over(struct importing *importing)
 }
 
 /* The tags as lines of JSON, as POST /api/tags takes them. */
-static enum ctl_exit print(struct importing *importing)
+static enum ctl_exit import_print(struct importing *importing)
 {
     for (size_t i = 0; i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
@@ -354,7 +354,7 @@ static bool take_columns(struct source *source, char *list)
     return name == NULL && columns_lack(source, &columns) == NULL;
 }
 
-static enum ctl_exit run(struct ctl *ctl, const struct source *known)
+static enum ctl_exit import_run(struct ctl *ctl, const struct source *known)
 {
     const char *path = ctl->args.operands[0];
     const char *table = ctl_option(ctl, "table");
@@ -377,10 +377,10 @@ static enum ctl_exit run(struct ctl *ctl, const struct source *known)
     }
     list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     code = list == NULL || take_columns(&ordered, list)
-               ? prepare(&importing)
+               ? import_prepare(&importing)
                : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
     if (code == CTL_DONE) {
-        code = ctl_option(ctl, "print") != NULL ? print(&importing) : take_over(&importing);
+        code = ctl_option(ctl, "print") != NULL ? import_print(&importing) : take_over(&importing);
     }
     tags_free(&importing.tags);
     rows_free(&importing.rows);
@@ -391,12 +391,12 @@ static enum ctl_exit run(struct ctl *ctl, const struct source *known)
 
 static enum ctl_exit run_leaf(struct ctl *ctl)
 {
-    return run(ctl, &SOURCE_LEAF);
+    return import_run(ctl, &SOURCE_LEAF);
 }
 
 static enum ctl_exit run_tinyid(struct ctl *ctl)
 {
-    return run(ctl, &SOURCE_TINYID);
+    return import_run(ctl, &SOURCE_TINYID);
 }
 
 static const struct option_about OPTIONS[] = {

@@ -9,7 +9,7 @@
 #include "src/ctl/cmd/fields.h"
 #include "src/ctl/out/grid.h"
 
-static void put_row(struct grid *grid, const json_t *row)
+static void layouts_put_row(struct grid *grid, const json_t *row)
 {
     static const char *const numbers[] = {"unit_ms", "time_bits", "worker_bits", "sequence_bits"};
     char text[TEXT_TIME_BYTES];
@@ -24,7 +24,7 @@ static void put_row(struct grid *grid, const json_t *row)
     grid_cell(grid, json_is_true(json_object_get(row, "deleted")) ? "deleted" : "");
 }
 
-static void put_rows(struct ctl *ctl, const json_t *json)
+static void layouts_put_rows(struct ctl *ctl, const json_t *json)
 {
     static const char *const titles[] = {"name",  ">unit", ">time", ">worker", ">sequence",
                                          "order", "epoch", "state", NULL};
@@ -32,14 +32,14 @@ static void put_rows(struct ctl *ctl, const json_t *json)
 
     grid_init(&grid, titles);
     for (size_t i = 0; i < field_count(json, "layouts"); i++) {
-        put_row(&grid, field_item(json, "layouts", i));
+        layouts_put_row(&grid, field_item(json, "layouts", i));
     }
     grid_print(&grid, 0, true, &ctl->out);
 }
 
-static enum ctl_exit run_list(struct ctl *ctl)
+static enum ctl_exit layouts_run_list(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/layouts", put_rows);
+    return ctl_show(ctl, "/api/layouts", layouts_put_rows);
 }
 
 const struct command COMMAND_LAYOUTS_LIST = {
@@ -47,5 +47,5 @@ const struct command COMMAND_LAYOUTS_LIST = {
     .name = "list",
     .is_default = true,
     .summary = "layouts of snowflake ids by name",
-    .run = run_list,
+    .run = layouts_run_list,
 };

@@ -46,7 +46,7 @@ static bool waits_for_another(const struct change *change, const struct answer *
 }
 
 /* What there is to wait for, once. */
-static void tell(const struct answer *answer, bool *told)
+static void members_print_step(const struct answer *answer, bool *told)
 {
     const char *message = field_text(answer->json, "message");
 
@@ -87,7 +87,7 @@ static enum ctl_exit make_change(struct ctl *ctl, const struct change *change)
         if (code != CTL_DONE || answer.status == 200) {
             break;
         }
-        tell(&answer, &told);
+        members_print_step(&answer, &told);
         answer_free(&answer);
         if (clock_now_ms(clock_system()) >= deadline_ms) {
             code =
@@ -107,7 +107,7 @@ static enum ctl_exit node_id(const struct ctl *ctl, unsigned operand, uint64_t *
     return ctl_number("ID", ctl->args.operands[operand], 1, NODE_ID_MAX, ret_id);
 }
 
-static enum ctl_exit check_address(const char *text)
+static enum ctl_exit members_check_address(const char *text)
 {
     struct address address;
 
@@ -119,7 +119,7 @@ static enum ctl_exit check_address(const char *text)
 
 /* --- list --- */
 
-static enum ctl_exit run_list(struct ctl *ctl)
+static enum ctl_exit members_run_list(struct ctl *ctl)
 {
     static const char *const titles[] = {">node",  "role",  "reached", "version",
                                          "levels", "peers", "http",    NULL};
@@ -159,7 +159,7 @@ static enum ctl_exit run_list(struct ctl *ctl)
 
 /* --- changes --- */
 
-static enum ctl_exit add(struct ctl *ctl, uint64_t id, const char *address)
+static enum ctl_exit members_add(struct ctl *ctl, uint64_t id, const char *address)
 {
     BUF_LOCAL(body);
 
@@ -178,8 +178,8 @@ static enum ctl_exit run_add(struct ctl *ctl)
     uint64_t id = 0;
     enum ctl_exit code = node_id(ctl, 0, &id);
 
-    code = code == CTL_DONE ? check_address(ctl->args.operands[1]) : code;
-    return code == CTL_DONE ? add(ctl, id, ctl->args.operands[1]) : code;
+    code = code == CTL_DONE ? members_check_address(ctl->args.operands[1]) : code;
+    return code == CTL_DONE ? members_add(ctl, id, ctl->args.operands[1]) : code;
 }
 
 static enum ctl_exit remove_member(struct ctl *ctl, bool in_turn)
@@ -228,7 +228,7 @@ static bool says_yes(uint64_t id)
 }
 
 /* A healthy voter goes only when it is meant: nobody sees by the command how little is left. */
-static enum ctl_exit ask_remove(struct ctl *ctl, uint64_t id)
+static enum ctl_exit members_ask_remove(struct ctl *ctl, uint64_t id)
 {
     ANSWER_LOCAL(answer);
     unsigned voters = 0;
@@ -253,7 +253,7 @@ static enum ctl_exit run_remove(struct ctl *ctl)
     enum ctl_exit code = node_id(ctl, 0, &id);
 
     if (code == CTL_DONE && ctl_option(ctl, "yes") == NULL) {
-        code = ask_remove(ctl, id);
+        code = members_ask_remove(ctl, id);
     }
     return code == CTL_DONE ? remove_member(ctl, false) : code;
 }
@@ -267,7 +267,7 @@ static enum ctl_exit run_replace(struct ctl *ctl)
     enum ctl_exit code = node_id(ctl, 0, &old);
 
     code = code == CTL_DONE ? node_id(ctl, 1, &new) : code;
-    code = code == CTL_DONE ? check_address(ctl->args.operands[2]) : code;
+    code = code == CTL_DONE ? members_check_address(ctl->args.operands[2]) : code;
     if (code == CTL_DONE && old == new) {
         code = ctl_fail(CTL_USAGE,
                         "an id that was removed never comes back: the new node needs "
@@ -279,7 +279,7 @@ static enum ctl_exit run_replace(struct ctl *ctl)
         return code;
     }
     ctl_progress("start node %" PRIu64 " with an empty directory and --join, unless it runs", new);
-    code = add(ctl, new, ctl->args.operands[2]);
+    code = members_add(ctl, new, ctl->args.operands[2]);
     if (code != CTL_DONE) {
         ctl_progress("node %" PRIu64
                      " was removed; what is left to do: leafctl members add %" PRIu64 " %s",
@@ -294,7 +294,7 @@ static enum ctl_exit run_address(struct ctl *ctl)
     BUF_LOCAL(body);
     enum ctl_exit code = node_id(ctl, 0, &id);
 
-    code = code == CTL_DONE ? check_address(ctl->args.operands[1]) : code;
+    code = code == CTL_DONE ? members_check_address(ctl->args.operands[1]) : code;
     if (code != CTL_DONE) {
         return code;
     }
@@ -349,7 +349,7 @@ static enum ctl_exit run_leader(struct ctl *ctl)
     return code == CTL_DONE ? make_change(ctl, &change) : code;
 }
 
-static void put_level(struct ctl *ctl, const json_t *json)
+static void members_put_level(struct ctl *ctl, const json_t *json)
 {
     int64_t level = field_number(json, "level", 0);
 
@@ -364,7 +364,7 @@ static void put_level(struct ctl *ctl, const json_t *json)
 
 static enum ctl_exit run_level(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", put_level);
+    return ctl_show(ctl, "/api/cluster/level", members_put_level);
 }
 
 static enum ctl_exit run_raise(struct ctl *ctl)
@@ -410,7 +410,7 @@ const struct command COMMAND_MEMBERS_LIST = {
     .name = "list",
     .is_default = true,
     .summary = "who belongs to the cluster",
-    .run = run_list,
+    .run = members_run_list,
 };
 const struct command COMMAND_MEMBERS_ADD = {
     .family = "members",

@@ -40,7 +40,7 @@ enum ctl_exit offline_run(char **argv)
                     argv[1]);
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit offline_misplaced(struct ctl *ctl)
 {
     return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
 }
@@ -51,7 +51,7 @@ const struct command COMMAND_RESTORE = {
     .summary = "make the data of a new cluster out of a backup: leafd restore",
     .text = "Runs leafd restore with what follows, on this machine.",
     .is_offline = true,
-    .run = run,
+    .run = offline_misplaced,
 };
 const struct command COMMAND_RECOVER = {
     .family = "recover",
@@ -59,5 +59,5 @@ const struct command COMMAND_RECOVER = {
     .summary = "make up for a lost majority, out of what is left: leafd recover",
     .text = "Runs leafd recover with what follows, on this machine.",
     .is_offline = true,
-    .run = run,
+    .run = offline_misplaced,
 };

@@ -23,7 +23,7 @@ static void count_voters(const json_t *status, struct quorum *quorum)
     }
 }
 
-static void describe(struct quorum *quorum)
+static void quorum_describe(struct quorum *quorum)
 {
     const char *next = quorum->reachable < quorum->needed
                            ? "too few: no change is made, and held ids run out"
@@ -50,6 +50,6 @@ void quorum_of(const json_t *status, struct quorum *ret)
     if (text != NULL && *text != '\0') {
         (void)snprintf(ret->text, sizeof ret->text, "%s", text);
     } else {
-        describe(ret);
+        quorum_describe(ret);
     }
 }

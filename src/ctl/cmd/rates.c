@@ -44,7 +44,7 @@ static struct rate *rate_of(struct rates *rates, const char *tag)
 }
 
 /* Ids that a node has of a tag. */
-static uint64_t left_of(const json_t *segment)
+static uint64_t rates_left_of(const json_t *segment)
 {
     uint64_t left = 0;
 
@@ -64,7 +64,7 @@ static void add_segment(struct rates *rates, const json_t *segment)
     const char *state = field_text(segment, "state");
     int64_t per_s = field_number(segment, "rate_per_s", 0);
     int64_t step = field_number(segment, "step", 0);
-    uint64_t left = left_of(segment);
+    uint64_t left = rates_left_of(segment);
     struct rate *rate;
 
     if (tag == NULL) {

@@ -17,8 +17,8 @@
 
 #define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
 
-static enum ctl_exit ask_for(struct ctl *ctl, const size_t *server, const char *target,
-                             struct answer *ret)
+static enum ctl_exit status_ask_for(struct ctl *ctl, const size_t *server, const char *target,
+                                    struct answer *ret)
 {
     const struct ask ask = {.target = target};
 
@@ -28,11 +28,11 @@ static enum ctl_exit ask_for(struct ctl *ctl, const size_t *server, const char *
 
 enum ctl_exit status_get(struct ctl *ctl, const size_t *server, struct answer *ret)
 {
-    enum ctl_exit code = ask_for(ctl, server, "/api/status", ret);
+    enum ctl_exit code = status_ask_for(ctl, server, "/api/status", ret);
 
     if (code == CTL_REFUSED && ret->status == 404) {
         answer_free(ret);
-        code = ask_for(ctl, server, "/api/cluster", ret);
+        code = status_ask_for(ctl, server, "/api/cluster", ret);
     }
     if (code != CTL_DONE) {
         return server == NULL ? ctl_failed(code, ret) : code;
@@ -41,20 +41,20 @@ enum ctl_exit status_get(struct ctl *ctl, const size_t *server, struct answer *r
 }
 
 /* Append `before` as it is, and then a text of others. */
-static void put_text(struct buf *out, const char *before, const char *text)
+static void status_put_text(struct buf *out, const char *before, const char *text)
 {
     buf_printf(out, "%s", before);
     clean_text(out, text);
 }
 
 /* Who leads, and which term it is. */
-static void put_head(const json_t *status, const struct quorum *quorum, struct buf *out)
+static void status_put_head(const json_t *status, const struct quorum *quorum, struct buf *out)
 {
     const json_t *level = json_object_get(status, "level");
     int64_t leader = field_number(status, "leader_id", 0);
 
-    put_text(out, "cluster   ", field_text(status, "cluster_id"));
-    put_text(out, " (uid ", field_text(status, "uid"));
+    status_put_text(out, "cluster   ", field_text(status, "cluster_id"));
+    status_put_text(out, " (uid ", field_text(status, "uid"));
     buf_printf(out, "), as node %" PRId64 " sees it\n", field_number(status, "node_id", 0));
     if (leader > 0) {
         buf_printf(out, "leader    node %" PRId64 ", term %" PRId64 "\n", leader,
@@ -64,11 +64,11 @@ static void put_head(const json_t *status, const struct quorum *quorum, struct b
                    field_number(status, "term", 0));
     }
     buf_printf(out, "level     %" PRId64 "\n", field_number(level, "number", 0));
-    put_text(out, "quorum    ", quorum->text);
+    status_put_text(out, "quorum    ", quorum->text);
     buf_put(out, "\n", 1);
 }
 
-static void put_member(struct grid *grid, const json_t *status, const json_t *member)
+static void status_put_member(struct grid *grid, const json_t *status, const json_t *member)
 {
     int64_t id = field_number(member, "id", 0);
     bool leads = id == field_number(status, "leader_id", 0);
@@ -106,7 +106,7 @@ static void put_member(struct grid *grid, const json_t *status, const json_t *me
     grid_cell(grid, field_text(member, "http_address"));
 }
 
-static void put_members(const json_t *status, struct buf *out)
+static void status_put_members(const json_t *status, struct buf *out)
 {
     static const char *const titles[] = {">node",       "role",   "reached", ">lag",
                                          ">round trip", ">clock", ">heard",  "version",
@@ -115,18 +115,18 @@ static void put_members(const json_t *status, struct buf *out)
 
     grid_init(&grid, titles);
     for (size_t i = 0; i < field_count(status, "members"); i++) {
-        put_member(&grid, status, field_item(status, "members", i));
+        status_put_member(&grid, status, field_item(status, "members", i));
     }
     buf_put(out, "\n", 1);
     grid_print(&grid, 2, true, out);
 }
 
-static void put_change(const json_t *status, struct buf *out)
+static void status_put_change(const json_t *status, struct buf *out)
 {
     const json_t *change = json_object_get(status, "change");
 
     if (json_is_object(change)) {
-        put_text(out, "\nchange    ", field_text(change, "kind"));
+        status_put_text(out, "\nchange    ", field_text(change, "kind"));
         buf_printf(out, " of node %" PRId64 ": ", field_number(change, "id", 0));
         clean_text(out, field_text(change, "state"));
         buf_put(out, "\n", 1);
@@ -134,7 +134,7 @@ static void put_change(const json_t *status, struct buf *out)
 }
 
 /* Of a field, "-" where nothing is known yet. */
-static const char *bytes_of(const json_t *object, const char *name, char text[UNITS_BYTES])
+static const char *status_bytes_of(const json_t *object, const char *name, char text[UNITS_BYTES])
 {
     return field_has_number(object, name)
                ? units_bytes((uint64_t)field_number(object, name, 0), text)
@@ -149,14 +149,16 @@ static void put_resources(const json_t *status, struct buf *out)
 
     if (json_is_object(disk)) {
         buf_printf(out, "\ndisk      %s of data, %s free; the map has %s of %s in use\n",
-                   bytes_of(disk, "data_bytes", text[0]), bytes_of(disk, "free_bytes", text[1]),
-                   bytes_of(disk, "map_used_bytes", text[2]), bytes_of(disk, "map_bytes", text[3]));
+                   status_bytes_of(disk, "data_bytes", text[0]),
+                   status_bytes_of(disk, "free_bytes", text[1]),
+                   status_bytes_of(disk, "map_used_bytes", text[2]),
+                   status_bytes_of(disk, "map_bytes", text[3]));
     }
     if (json_is_object(memory)) {
         buf_printf(out, "memory    %s resident; tags and keys take %s of %s\n",
-                   bytes_of(memory, "resident_bytes", text[0]),
-                   bytes_of(memory, "state_bytes", text[1]),
-                   bytes_of(memory, "state_limit_bytes", text[2]));
+                   status_bytes_of(memory, "resident_bytes", text[0]),
+                   status_bytes_of(memory, "state_bytes", text[1]),
+                   status_bytes_of(memory, "state_limit_bytes", text[2]));
     }
 }
 
@@ -168,8 +170,8 @@ static void put_alarms(const json_t *status, struct buf *out)
     for (size_t i = 0; i < field_count(status, "certificates"); i++) {
         const json_t *certificate = field_item(status, "certificates", i);
 
-        put_text(out, "cert      ", field_text(certificate, "what"));
-        put_text(out, " ends ", field_text(certificate, "expires"));
+        status_put_text(out, "cert      ", field_text(certificate, "what"));
+        status_put_text(out, " ends ", field_text(certificate, "expires"));
         buf_put(out, "\n", 1);
     }
     if (json_is_array(json_object_get(status, "alarms"))) {
@@ -178,11 +180,11 @@ static void put_alarms(const json_t *status, struct buf *out)
     for (size_t i = 0; i < count; i++) {
         const json_t *alarm = field_item(status, "alarms", i);
 
-        put_text(out, "  ", field_text(alarm, "severity"));
-        put_text(out, ": ", field_text(alarm, "name"));
-        put_text(out, " since ", field_text(alarm, "since"));
-        put_text(out, ": ", field_text(alarm, "text"));
-        put_text(out, "\n    do: ", field_text(alarm, "do"));
+        status_put_text(out, "  ", field_text(alarm, "severity"));
+        status_put_text(out, ": ", field_text(alarm, "name"));
+        status_put_text(out, " since ", field_text(alarm, "since"));
+        status_put_text(out, ": ", field_text(alarm, "text"));
+        status_put_text(out, "\n    do: ", field_text(alarm, "do"));
         buf_put(out, "\n", 1);
     }
 }
@@ -192,9 +194,9 @@ static void put_screen(struct ctl *ctl, const json_t *status)
     struct quorum quorum;
 
     quorum_of(status, &quorum);
-    put_head(status, &quorum, &ctl->out);
-    put_members(status, &ctl->out);
-    put_change(status, &ctl->out);
+    status_put_head(status, &quorum, &ctl->out);
+    status_put_members(status, &ctl->out);
+    status_put_change(status, &ctl->out);
     put_resources(status, &ctl->out);
     put_alarms(status, &ctl->out);
 }
@@ -212,7 +214,7 @@ static enum ctl_exit show_once(struct ctl *ctl, const char *before)
     return ctl_flush(ctl);
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit status_run(struct ctl *ctl)
 {
     bool watch = ctl_option(ctl, "watch") != NULL;
     const char *before = watch && !ctl->json && isatty(STDOUT_FILENO) ? CLEAR : "";
@@ -250,5 +252,5 @@ const struct command COMMAND_STATUS = {
         "It is what one node sees. A node of an older version does not tell of lag, clocks, disk "
         "and alarms.",
     .options = OPTIONS,
-    .run = run,
+    .run = status_run,
 };

@@ -77,7 +77,7 @@ static void put_csv_row(struct listing *listing, const json_t *tag)
     buf_put(out, "\r\n", 2);
 }
 
-static void put_row(struct listing *listing, const json_t *tag)
+static void tags_put_row(struct listing *listing, const json_t *tag)
 {
     struct grid *grid = &listing->grid;
 
@@ -95,7 +95,7 @@ static void put_row(struct listing *listing, const json_t *tag)
                                                        : field_text(tag, "description"));
 }
 
-static bool is_wanted(const struct listing *listing, const json_t *tag)
+static bool tags_is_wanted(const struct listing *listing, const json_t *tag)
 {
     return (listing->mode == NULL || field_is(tag, "mode", listing->mode)) &&
            (!listing->only_warned || field_text(tag, "warning") != NULL);
@@ -109,12 +109,13 @@ static enum ctl_exit put_page(struct listing *listing, json_t *page)
     bool all = listing->mode == NULL && !listing->only_warned;
 
     for (size_t i = 0; i < json_array_size(tags);) {
-        bool wanted = listing->left > 0 && (all || is_wanted(listing, json_array_get(tags, i)));
+        bool wanted =
+            listing->left > 0 && (all || tags_is_wanted(listing, json_array_get(tags, i)));
 
         if (wanted) {
             listing->left--;
             if (!ctl->json) {
-                put_row(listing, json_array_get(tags, i));
+                tags_put_row(listing, json_array_get(tags, i));
             }
         }
         if (wanted || json_array_remove(tags, i) != 0) {
@@ -130,7 +131,7 @@ static enum ctl_exit put_page(struct listing *listing, json_t *page)
     return ctl_flush(ctl);
 }
 
-static enum ctl_exit list_pages(struct listing *listing)
+static enum ctl_exit tags_list_pages(struct listing *listing)
 {
     struct ctl *ctl = listing->ctl;
     enum ctl_exit code = CTL_DONE;
@@ -172,7 +173,7 @@ static enum ctl_exit list_pages(struct listing *listing)
     return code;
 }
 
-static enum ctl_exit run_list(struct ctl *ctl)
+static enum ctl_exit tags_run_list(struct ctl *ctl)
 {
     static const char *const titles[] = {"tag",  ">next id", ">step",       ">max",
                                          "mode", "updated",  "description", NULL};
@@ -200,14 +201,14 @@ static enum ctl_exit run_list(struct ctl *ctl)
     }
     buf_printf(&ctl->out, "%s", listing.csv ? "\r\n" : "");
     grid_init(&listing.grid, titles);
-    code = list_pages(&listing);
+    code = tags_list_pages(&listing);
     grid_free(&listing.grid);
     return code;
 }
 
 /* --- one tag --- */
 
-static enum ctl_exit check_name(const char *name)
+static enum ctl_exit tags_check_name(const char *name)
 {
     size_t len = strlen(name);
 
@@ -218,7 +219,7 @@ static enum ctl_exit check_name(const char *name)
     return CTL_DONE;
 }
 
-static void put_tag(struct ctl *ctl, const json_t *tag)
+static void tags_put_tag(struct ctl *ctl, const json_t *tag)
 {
     for (size_t i = 0; FIELDS[i] != NULL; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
@@ -241,11 +242,11 @@ static void put_tag(struct ctl *ctl, const json_t *tag)
 static enum ctl_exit run_get(struct ctl *ctl)
 {
     TARGET_LOCAL(target);
-    enum ctl_exit code = check_name(ctl->args.operands[0]);
+    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
 
     if (code == CTL_DONE) {
         target_init(&target, "/api/tags/", ctl->args.operands[0]);
-        code = ctl_show(ctl, target_text(&target), put_tag);
+        code = ctl_show(ctl, target_text(&target), tags_put_tag);
     }
     return code;
 }
@@ -301,7 +302,7 @@ static json_t *tag_body(struct ctl *ctl)
 static enum ctl_exit run_put(struct ctl *ctl)
 {
     bool force = ctl_option(ctl, "force") != NULL;
-    enum ctl_exit code = check_name(ctl->args.operands[0]);
+    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
     json_t *body = code == CTL_DONE ? tag_body(ctl) : NULL;
     TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
@@ -332,7 +333,7 @@ static enum ctl_exit run_put(struct ctl *ctl)
                    ctl->json              ? ""
                    : answer.status == 201 ? "made:\n"
                                           : "changed:\n");
-        ctl_put(ctl, answer.json, put_tag);
+        ctl_put(ctl, answer.json, tags_put_tag);
     }
     return code;
 }
@@ -341,7 +342,7 @@ static enum ctl_exit run_delete(struct ctl *ctl)
 {
     TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = check_name(ctl->args.operands[0]);
+    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
 
     if (code != CTL_DONE) {
         return code;
@@ -377,7 +378,7 @@ const struct command COMMAND_TAGS_LIST = {
     .text = "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
             "/api/tags of another cluster takes them as they are.",
     .options = LIST_OPTIONS,
-    .run = run_list,
+    .run = tags_run_list,
 };
 
 const struct command COMMAND_TAGS_GET = {

@@ -86,7 +86,7 @@ static enum ctl_exit read_cluster(struct takeover *takeover, each_t each)
 
 /* --- compare --- */
 
-static bool has_text(const json_t *tag, const char *field, const char *text, size_t len)
+static bool takeover_has_text(const json_t *tag, const char *field, const char *text, size_t len)
 {
     const char *there = field_text(tag, field);
 
@@ -99,7 +99,7 @@ static void compare_tag(struct takeover *takeover, size_t which, const json_t *t
     uint64_t max_id = (uint64_t)field_number(there, "max_id", 0);
     bool same = max_id == tag->max_id && (uint64_t)field_number(there, "step", 0) == tag->step &&
                 (!tag->has_description ||
-                 has_text(there, "description", tag->description, tag->description_len));
+                 takeover_has_text(there, "description", tag->description, tag->description_len));
 
     takeover->before[which] = max_id;
     takeover->states[which] = same                   ? TAKEOVER_THERE
@@ -108,7 +108,7 @@ static void compare_tag(struct takeover *takeover, size_t which, const json_t *t
 }
 
 /* As leafd decides it (PUT /api/tags in docs/http-api.md). */
-static bool needs_force(const struct takeover *takeover, size_t which)
+static bool takeover_needs_force(const struct takeover *takeover, size_t which)
 {
     uint64_t max_id = takeover->tags->list[which].max_id;
     uint64_t before = takeover->states[which] == TAKEOVER_NEW ? 1 : takeover->before[which];
@@ -152,7 +152,7 @@ enum ctl_exit takeover_compare(struct takeover *takeover)
     memset(takeover->counts, 0, sizeof takeover->counts);
     for (size_t i = 0; i < takeover->tags->count; i++) {
         takeover->counts[takeover->states[i]]++;
-        if (needs_force(takeover, i) && !takeover->force && forced++ < TOLD) {
+        if (takeover_needs_force(takeover, i) && !takeover->force && forced++ < TOLD) {
             tell_forced(takeover, i);
         }
         if (takeover->states[i] == TAKEOVER_AHEAD && ahead++ < TOLD) {
@@ -178,7 +178,7 @@ enum ctl_exit takeover_compare(struct takeover *takeover)
 
 /* --- send --- */
 
-static void put_tag(struct buf *body, const struct import_tag *tag)
+static void takeover_put_tag(struct buf *body, const struct import_tag *tag)
 {
     buf_printf(body, "%s{\"tag\":", body->len > 1 ? "," : "");
     text_put_json(body, tag->name, tag->name_len);
@@ -194,8 +194,8 @@ static void put_tag(struct buf *body, const struct import_tag *tag)
 }
 
 /* Of one call that failed: what is done, and what to do. */
-static enum ctl_exit tell_failure(const struct takeover *takeover, size_t group, enum ctl_exit code,
-                                  struct answer *answer)
+static enum ctl_exit takeover_print_failure(const struct takeover *takeover, size_t group,
+                                            enum ctl_exit code, struct answer *answer)
 {
     bool unknown = code == CTL_UNKNOWN || answer->repeated;
 
@@ -229,7 +229,7 @@ static enum ctl_exit send_call(struct takeover *takeover, struct buf *body, size
 
     code = cluster_ask(takeover->ctl->cluster, &ask, &answer);
     if (code != CTL_DONE) {
-        return tell_failure(takeover, group, code, &answer);
+        return takeover_print_failure(takeover, group, code, &answer);
     }
     takeover->sent += group;
     ctl_progress("%zu of %zu tags sent", takeover->sent,
@@ -245,14 +245,14 @@ static enum ctl_exit send_kind(struct takeover *takeover, bool force)
     enum ctl_exit code = CTL_DONE;
 
     for (size_t i = 0; code == CTL_DONE && i < takeover->tags->count; i++) {
-        if (takeover->states[i] > TAKEOVER_CHANGE || needs_force(takeover, i) != force) {
+        if (takeover->states[i] > TAKEOVER_CHANGE || takeover_needs_force(takeover, i) != force) {
             continue;
         }
         if (group == 0) {
             body.len = 0;
             buf_put(&body, "[", 1);
         }
-        put_tag(&body, &takeover->tags->list[i]);
+        takeover_put_tag(&body, &takeover->tags->list[i]);
         group++;
         if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES) {
             code = send_call(takeover, &body, group, force);

@@ -68,7 +68,7 @@ static enum ctl_exit save(const char *path, const char *token)
     return CTL_DONE;
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit token_run(struct ctl *ctl)
 {
     const char *path = ctl_option(ctl, "out");
     char token[TOKEN_TEXT_BYTES];
@@ -115,5 +115,5 @@ const struct command COMMAND_TOKEN_NEW = {
         "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
     .options = OPTIONS,
     .is_offline = true,
-    .run = run,
+    .run = token_run,
 };

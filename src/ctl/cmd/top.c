@@ -32,7 +32,7 @@ struct look {
 };
 
 /* Is it the first address of its node? */
-static bool is_new(struct look *look, const char *server)
+static bool top_is_new(struct look *look, const char *server)
 {
     for (size_t i = 0; i < look->answered; i++) {
         if (strcmp(look->nodes[i], server) == 0) {
@@ -44,7 +44,7 @@ static bool is_new(struct look *look, const char *server)
     return true;
 }
 
-static void look_at(struct ctl *ctl, struct look *look, size_t which)
+static void top_ask(struct ctl *ctl, struct look *look, size_t which)
 {
     char *after = NULL;
     size_t tags = 0;
@@ -65,7 +65,7 @@ static void look_at(struct ctl *ctl, struct look *look, size_t which)
             look->failed = ctl_failed(code, &answer);
             break;
         }
-        if (after == NULL && !is_new(look, answer.server)) {
+        if (after == NULL && !top_is_new(look, answer.server)) {
             look->asked--;
             break;
         }
@@ -129,7 +129,7 @@ static void put_table(struct ctl *ctl, const struct look *look, size_t shown)
     grid_print(&grid, 0, true, &ctl->out);
 }
 
-static enum ctl_exit show(struct ctl *ctl, size_t shown, const char *before)
+static enum ctl_exit top_show(struct ctl *ctl, size_t shown, const char *before)
 {
     struct look look = {.asked = cluster_servers(ctl->cluster)->count};
     size_t servers = look.asked;
@@ -137,7 +137,7 @@ static enum ctl_exit show(struct ctl *ctl, size_t shown, const char *before)
 
     rates_init(&look.rates);
     for (size_t i = 0; i < servers; i++) {
-        look_at(ctl, &look, i);
+        top_ask(ctl, &look, i);
     }
     rates_sort(&look.rates);
     buf_printf(&ctl->out, "%s", before);
@@ -155,7 +155,7 @@ static enum ctl_exit show(struct ctl *ctl, size_t shown, const char *before)
     return code == CTL_DONE ? ctl_flush(ctl) : code;
 }
 
-static enum ctl_exit run(struct ctl *ctl)
+static enum ctl_exit top_run(struct ctl *ctl)
 {
     bool live = isatty(STDOUT_FILENO);
     const char *before = live && !ctl->json ? CLEAR : "";
@@ -172,7 +172,7 @@ static enum ctl_exit run(struct ctl *ctl)
         return code;
     }
     for (uint64_t round = 1;; round++) {
-        code = show(ctl, (size_t)shown, before);
+        code = top_show(ctl, (size_t)shown, before);
         if ((times > 0 && round >= times) || code == CTL_OUTPUT) {
             return code;
         }
@@ -192,5 +192,5 @@ const struct command COMMAND_TOP = {
     .summary = "the busiest tags: rates, and how long the ids that nodes hold will last",
     .text = "Each node tells of itself, so name all nodes by --server.",
     .options = OPTIONS,
-    .run = run,
+    .run = top_run,
 };

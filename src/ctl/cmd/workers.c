@@ -27,7 +27,7 @@ static const char *time_of(const json_t *row, const char *name, char text[TEXT_T
     return ms > 0 ? text_time_rfc3339((uint64_t)ms, text) : NULL;
 }
 
-static void put_rows(struct ctl *ctl, struct grid *grid, const json_t *page, bool *titles)
+static void workers_put_rows(struct ctl *ctl, struct grid *grid, const json_t *page, bool *titles)
 {
     int64_t log_ms = field_number(page, "log_time_ms", 0);
     bool only_held = ctl_option(ctl, "held") != NULL;
@@ -53,7 +53,7 @@ static void put_rows(struct ctl *ctl, struct grid *grid, const json_t *page, boo
     *titles = false;
 }
 
-static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
+static enum ctl_exit workers_list_pages(struct ctl *ctl, struct grid *grid)
 {
     int64_t after = -1;
     bool titles = true;
@@ -76,7 +76,7 @@ static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
         if (ctl->json) {
             ctl_put_json(ctl, answer.json);
         } else {
-            put_rows(ctl, grid, answer.json, &titles);
+            workers_put_rows(ctl, grid, answer.json, &titles);
         }
         next = field_number(answer.json, "next", -1);
         code = ctl_flush(ctl);
@@ -88,14 +88,14 @@ static enum ctl_exit list_pages(struct ctl *ctl, struct grid *grid)
     return code;
 }
 
-static enum ctl_exit run_list(struct ctl *ctl)
+static enum ctl_exit workers_run_list(struct ctl *ctl)
 {
     static const char *const titles[] = {">id",     "state",  "kind",  "name",
                                          "address", ">epoch", "until", NULL};
     GRID_LOCAL(grid);
 
     grid_init(&grid, titles);
-    return list_pages(ctl, &grid);
+    return workers_list_pages(ctl, &grid);
 }
 
 static enum ctl_exit add_numbers(struct ctl *ctl, const struct number *numbers, size_t count,
@@ -230,7 +230,7 @@ const struct command COMMAND_WORKERS_LIST = {
     .is_default = true,
     .summary = "worker ids of snowflake ids: who holds which, until when",
     .options = LIST_OPTIONS,
-    .run = run_list,
+    .run = workers_run_list,
 };
 
 static const struct option_about ACQUIRE_OPTIONS[] = {

@@ -57,7 +57,7 @@ static const struct wanted WANTED[] = {
     WANTED("mysql_close", close),
 };
 
-static int load(struct client *client, struct buf *why)
+static int database_load(struct client *client, struct buf *why)
 {
     static const char *const names[] = {"libmariadb.so.3", "libmysqlclient.so.21",
                                         "libmysqlclient.so.24"};
@@ -112,8 +112,8 @@ static int put_query(const struct source *source, const char *table, struct buf 
     return 0;
 }
 
-static void add_row(const struct source *source, char *const *values, const unsigned long *lens,
-                    struct rows *rows)
+static void database_add_row(const struct source *source, char *const *values,
+                             const unsigned long *lens, struct rows *rows)
 {
     struct row row = rows_begin(0, (uint32_t)(rows->count + 1));
     size_t i = 0;
@@ -148,7 +148,7 @@ static int query(const struct client *client, void *connection, const struct sou
         return tell_error(client, connection, "the table cannot be read", why);
     }
     while ((values = client->fetch_row(result)) != NULL) {
-        add_row(source, values, client->fetch_lengths(result), rows);
+        database_add_row(source, values, client->fetch_lengths(result), rows);
     }
     client->free_result(result);
     if (client->errno_of(connection) != 0) {
@@ -168,7 +168,7 @@ int database_read(const struct database *database, const struct source *source, 
     unsigned timeout_s = database->timeout_s;
     unsigned no = 0;
     void *connection;
-    int err = load(&client, why);
+    int err = database_load(&client, why);
 
     if (err != 0) {
         return err;

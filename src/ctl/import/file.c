@@ -32,7 +32,7 @@ enum form form_of_name(const char *name)
     return (enum form)form;
 }
 
-static bool is_blank(char c)
+static bool import_file_is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -49,7 +49,8 @@ static bool begins_sql(const char *data, size_t len)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t word = strlen(words[i]);
 
-        if (len > word && strncasecmp(data, words[i], word) == 0 && is_blank(data[word])) {
+        if (len > word && strncasecmp(data, words[i], word) == 0 &&
+            import_file_is_blank(data[word])) {
             return true;
         }
     }
@@ -62,7 +63,7 @@ static bool names_columns(const struct source *source, const char *line, size_t 
     bool there[COLUMNS] = {false};
     bool all = true;
 
-    while (len > 0 && is_blank(line[len - 1])) {
+    while (len > 0 && import_file_is_blank(line[len - 1])) {
         len--;
     }
     for (size_t at = 0; at <= len;) {
@@ -86,7 +87,7 @@ static enum form detect(const struct source *source, const char *data, size_t le
     const char *end;
     size_t line;
 
-    while (len > 0 && is_blank(*data) && *data != '\t') {
+    while (len > 0 && import_file_is_blank(*data) && *data != '\t') {
         data++;
         len--;
     }
@@ -107,14 +108,14 @@ static enum form detect(const struct source *source, const char *data, size_t le
 static bool is_empty(const char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if (!is_blank(data[i])) {
+        if (!import_file_is_blank(data[i])) {
             return false;
         }
     }
     return true;
 }
 
-static int refuse(struct buf *why, const char *text)
+static int import_file_refuse(struct buf *why, const char *text)
 {
     buf_printf(why, "%s", text);
     return ERR_INVALID;
@@ -173,8 +174,8 @@ static bool order_is_certain(const struct source *source, const struct rows *row
     return certain || !rows->guessed || source->has_order || rows->errors.count > 0;
 }
 
-static int read_form(const struct source *source, const char *table, const char *data, size_t len,
-                     enum form form, struct rows *rows, struct buf *why)
+static int import_file_read_form(const struct source *source, const char *table, const char *data,
+                                 size_t len, enum form form, struct rows *rows, struct buf *why)
 {
     switch (form) {
     case FORM_SQL:
@@ -195,7 +196,7 @@ static int read_form(const struct source *source, const char *table, const char 
     case FORMS:
         break;
     }
-    return refuse(
+    return import_file_refuse(
         why,
         "this is neither a dump, nor JSON, nor columns separated by tabs or commas; see --help");
 }
@@ -211,21 +212,22 @@ int file_read(const struct source *source, const char *table, const char *data, 
         len -= 3;
     }
     if (len >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
-        return refuse(why, "the file is in UTF-16; it must be in UTF-8");
+        return import_file_refuse(why, "the file is in UTF-16; it must be in UTF-8");
     }
     if (is_empty(data, len)) {
-        return refuse(why, "the file is empty");
+        return import_file_refuse(why, "the file is empty");
     }
     other = *form == FORM_UNKNOWN ? other_file(data, len) : NULL;
     if (other != NULL) {
-        return refuse(why, other);
+        return import_file_refuse(why, other);
     }
     *form = *form == FORM_UNKNOWN ? detect(source, data, len) : *form;
-    err = read_form(source, table, data, len, *form, rows, why);
+    err = import_file_read_form(source, table, data, len, *form, rows, why);
     if (err == 0 && !order_is_certain(source, rows)) {
-        return refuse(why, "nothing in the file names the columns, and a step that is taken for "
-                           "max_id repeats ids: say their order, as in --columns "
-                           "biz_tag,max_id,step,description,update_time");
+        return import_file_refuse(
+            why, "nothing in the file names the columns, and a step that is taken for "
+                 "max_id repeats ids: say their order, as in --columns "
+                 "biz_tag,max_id,step,description,update_time");
     }
     return err;
 }

@@ -32,7 +32,7 @@ static int give_up_json(struct json_reading *reading, const char *what)
 }
 
 /* Over blanks. False: the file is over. */
-static bool skip_blanks(struct json_reading *reading)
+static bool json_skip_blanks(struct json_reading *reading)
 {
     for (; reading->at < reading->len; reading->at++) {
         char c = reading->data[reading->at];
@@ -47,7 +47,7 @@ static bool skip_blanks(struct json_reading *reading)
 
 static bool skip_char(struct json_reading *reading, char c)
 {
-    bool there = skip_blanks(reading) && reading->data[reading->at] == c;
+    bool there = json_skip_blanks(reading) && reading->data[reading->at] == c;
 
     reading->at += there;
     return there;
@@ -56,8 +56,8 @@ static bool skip_char(struct json_reading *reading, char c)
 /* --- one row --- */
 
 /* A value into the row. False: it is none for this column; why says so. */
-static bool take_value(struct json_reading *reading, const json_t *value, int column,
-                       struct row *row, char why[SHOWN_BYTES])
+static bool json_take_value(struct json_reading *reading, const json_t *value, int column,
+                            struct row *row, char why[SHOWN_BYTES])
 {
     struct row_value *to = &row->values[column];
     struct buf *text = &reading->rows->text;
@@ -109,7 +109,7 @@ static void take_row(struct json_reading *reading, json_t *object, uint32_t numb
             (void)snprintf(why, sizeof why, "the column %s twice",
                            reading->source->columns[column]);
         }
-        good = !there[column] && take_value(reading, value, column, &row, why);
+        good = !there[column] && json_take_value(reading, value, column, &row, why);
         there[column] = true;
     }
     for (int column = 0; column < COLUMNS && good; column++) {
@@ -186,7 +186,7 @@ static bool names_table(const char *text, const char *table)
 }
 
 /* phpMyAdmin's parts: {"type":"table"} has rows, of this table or another one. */
-static int take_part(struct json_reading *reading, json_t *object, const char *type)
+static int json_take_part(struct json_reading *reading, json_t *object, const char *type)
 {
     const char *name = json_string_value(json_object_get(object, "name"));
     json_t *data = json_object_get(object, "data");
@@ -231,7 +231,7 @@ static int take_object(struct json_reading *reading, json_t *object)
         return 0;
     }
     if (type != NULL) {
-        return take_part(reading, object, type);
+        return json_take_part(reading, object, type);
     }
     if (of != NULL && !names_table(of, reading->table)) {
         buf_printf(reading->why, "line %u: rows of %s, not of %s: --table says another name",
@@ -280,8 +280,8 @@ static int next_array(struct json_reading *reading)
     bool more = !skip_char(reading, ']');
 
     while (more) {
-        int rv = skip_blanks(reading) ? next_object(reading)
-                                      : give_up_json(reading, "the array is cut off");
+        int rv = json_skip_blanks(reading) ? next_object(reading)
+                                           : give_up_json(reading, "the array is cut off");
 
         if (rv != 0) {
             return rv;
@@ -307,7 +307,7 @@ int json_read(const struct source *source, const char *table, const char *data, 
                                    .why = why};
     int rv = 0;
 
-    while (rv == 0 && skip_blanks(&reading)) {
+    while (rv == 0 && json_skip_blanks(&reading)) {
         rv = skip_char(&reading, '[') ? next_array(&reading) : next_object(&reading);
     }
     if (rv == 0 && rows->count == 0 && rows->errors.count == 0) {

@@ -41,7 +41,8 @@ struct record {
 /* --- one field --- */
 
 /* Does a field end here? Behind what ends it, and whether that is the separator. */
-static bool is_end(const struct reading *reading, size_t at, size_t *ret_next, bool *ret_separated)
+static bool separated_is_end(const struct reading *reading, size_t at, size_t *ret_next,
+                             bool *ret_separated)
 {
     *ret_separated = false;
     *ret_next = at;
@@ -65,7 +66,7 @@ static size_t plain_end(const struct reading *reading, size_t at)
     size_t next;
     bool separated;
 
-    while (at < reading->len && !is_end(reading, at, &next, &separated)) {
+    while (at < reading->len && !separated_is_end(reading, at, &next, &separated)) {
         if (reading->dialect->escapes && reading->data[at] == '\\') {
             if (at + 1 == reading->len) {
                 return at; /* which nothing follows: no end */
@@ -77,7 +78,7 @@ static size_t plain_end(const struct reading *reading, size_t at)
     return at;
 }
 
-static void put_field(struct reading *reading, size_t from, size_t to, bool quoted)
+static void separated_put_field(struct reading *reading, size_t from, size_t to, bool quoted)
 {
     struct buf *out = &reading->rows->text;
 
@@ -104,21 +105,21 @@ static bool next_field(struct reading *reading, struct field *ret, bool *ret_sep
 
     *ret = (struct field){.value = {.at = reading->rows->text.len}};
     if (dialect->escapes && at + 1 < reading->len && data[at] == '\\' && data[at + 1] == 'N' &&
-        is_end(reading, at + 2, &next, ret_separated)) {
+        separated_is_end(reading, at + 2, &next, ret_separated)) {
         ret->value.is_null = true;
     } else if (dialect->quotes && at < reading->len && data[at] == '"') {
         end = sql_quoted_end(data, reading->len, at, '"', dialect->escapes);
-        if (end == 0 || !is_end(reading, end, &next, ret_separated)) {
+        if (end == 0 || !separated_is_end(reading, end, &next, ret_separated)) {
             return false;
         }
-        put_field(reading, at + 1, end - 1, true);
+        separated_put_field(reading, at + 1, end - 1, true);
     } else {
         end = plain_end(reading, at);
-        if (!is_end(reading, end, &next, ret_separated)) {
+        if (!separated_is_end(reading, end, &next, ret_separated)) {
             return false;
         }
         ret->plain = true;
-        put_field(reading, at, end, false);
+        separated_put_field(reading, at, end, false);
     }
     ret->value.len = reading->rows->text.len - ret->value.at;
     for (; reading->at < next; reading->at++) {
@@ -152,7 +153,7 @@ static bool next_record(struct reading *reading, struct record *record)
     return true;
 }
 
-static const char *text_of(const struct reading *reading, const struct field *field)
+static const char *separated_text_of(const struct reading *reading, const struct field *field)
 {
     return field->value.len > 0 ? (const char *)reading->rows->text.data + field->value.at : "";
 }
@@ -169,7 +170,7 @@ static bool take_names(struct reading *reading, const struct record *record)
 
     columns->count = 0;
     for (size_t i = 0; i < record->count; i++) {
-        const char *name = text_of(reading, &record->fields[i]);
+        const char *name = separated_text_of(reading, &record->fields[i]);
         size_t len = record->fields[i].value.len;
 
         while (len > 0 &&
@@ -200,7 +201,7 @@ static void take_order(struct reading *reading)
     }
 }
 
-static void add_row(struct reading *reading, const struct record *record)
+static void separated_add_row(struct reading *reading, const struct record *record)
 {
     struct row row = rows_begin(record->line, 0);
 
@@ -215,7 +216,7 @@ static void add_row(struct reading *reading, const struct record *record)
         const struct field *field = &record->fields[i];
         int meaning = reading->columns.meaning[i];
         bool null_word = reading->dialect->null_word && field->plain && field->value.len == 4 &&
-                         memcmp(text_of(reading, field), "NULL", 4) == 0;
+                         memcmp(separated_text_of(reading, field), "NULL", 4) == 0;
 
         if (meaning != NO_COLUMN) {
             row.values[meaning] = field->value;
@@ -256,13 +257,13 @@ int separated_read(const struct source *source, const struct dialect *dialect, c
             continue;
         }
         if (reading.columns.count > 0) {
-            add_row(&reading, &record);
+            separated_add_row(&reading, &record);
         } else if (!take_names(&reading, &record)) {
             if (dialect->must_name) {
                 return name_is_missing(source, line, why);
             }
             take_order(&reading);
-            add_row(&reading, &record);
+            separated_add_row(&reading, &record);
         }
     }
     return 0;
@@ -270,8 +271,8 @@ int separated_read(const struct source *source, const struct dialect *dialect, c
 
 /* --- which CSV --- */
 
-static bool same_value(const struct rows *a, const struct row_value *of_a, const struct rows *b,
-                       const struct row_value *of_b)
+static bool separated_same_value(const struct rows *a, const struct row_value *of_a,
+                                 const struct rows *b, const struct row_value *of_b)
 {
     return of_a->is_null == of_b->is_null && of_a->len == of_b->len &&
            (of_a->len == 0 ||
@@ -286,7 +287,8 @@ static bool same_rows(const struct rows *a, const struct rows *b)
     }
     for (size_t i = 0; i < a->count; i++) {
         for (int column = 0; column < COLUMNS; column++) {
-            if (!same_value(a, &a->list[i].values[column], b, &b->list[i].values[column])) {
+            if (!separated_same_value(a, &a->list[i].values[column], b,
+                                      &b->list[i].values[column])) {
                 return false;
             }
         }

@@ -32,7 +32,7 @@ struct value {
     char shown[48];    /* what the reason is about, or empty */
 };
 
-static void give_up(struct reading *reading, uint32_t line, const char *text)
+static void sql_give_up(struct reading *reading, uint32_t line, const char *text)
 {
     if (reading->why->len == 0) {
         buf_printf(reading->why, "line %u: %s", (unsigned)line, text);
@@ -73,7 +73,7 @@ static void skip_statement(struct reading *reading, struct token token)
 
 /* --- columns --- */
 
-static int meaning_of(const struct reading *reading, const struct token *token)
+static int sql_meaning_of(const struct reading *reading, const struct token *token)
 {
     BUF_LOCAL(name);
 
@@ -99,7 +99,7 @@ static struct token read_table(struct reading *reading, struct token token, stru
     return token;
 }
 
-static bool is_wanted(const struct reading *reading, const struct buf *name)
+static bool sql_is_wanted(const struct reading *reading, const struct buf *name)
 {
     return name->len == strlen(reading->table) && name->len > 0 &&
            strncasecmp((char *)name->data, reading->table, name->len) == 0;
@@ -119,7 +119,7 @@ static struct token read_definitions(struct reading *reading, struct columns *co
     for (int depth = 1; token.kind != TOKEN_END; token = next(reading)) {
         if (first && depth == 1 &&
             (token.kind == TOKEN_NAME || (token.kind == TOKEN_WORD && !is_one_of(&token, keys)))) {
-            columns_add(columns, meaning_of(reading, &token));
+            columns_add(columns, sql_meaning_of(reading, &token));
         }
         depth += token_is_char(&token, '(') - token_is_char(&token, ')');
         first = depth == 1 && token_is_char(&token, ',');
@@ -146,16 +146,16 @@ static void read_create(struct reading *reading)
     if (token.kind != TOKEN_END) {
         token = read_table(reading, token, &name);
     }
-    if (is_wanted(reading, &name) && token_is_char(&token, '(')) {
+    if (sql_is_wanted(reading, &name) && token_is_char(&token, '(')) {
         struct columns columns = {.count = 0};
         const char *missing;
 
         token = read_definitions(reading, &columns);
         missing = columns_lack(reading->source, &columns);
         if (missing != NULL || columns.too_many) {
-            give_up(reading, token.line,
-                    columns.too_many ? "the table has more than 64 columns"
-                                     : "the table lacks a column that is needed");
+            sql_give_up(reading, token.line,
+                        columns.too_many ? "the table has more than 64 columns"
+                                         : "the table lacks a column that is needed");
             if (missing != NULL) {
                 buf_printf(reading->why, ": no column %s", missing);
             }
@@ -196,7 +196,7 @@ static void put_latin1(struct buf *out, const uint8_t *bytes, size_t len)
 }
 
 /* False: not hexadecimal. */
-static bool put_hex(struct buf *out, const char *text, size_t len)
+static bool sql_put_hex(struct buf *out, const char *text, size_t len)
 {
     if (len % 2 != 0) {
         return false;
@@ -263,7 +263,7 @@ static void put_literal(struct reading *reading, const struct token *token,
         size_t prefix = token->kind == TOKEN_NUMBER ? 2 : 0;
         const char *digits = bytes.len > 0 ? (const char *)bytes.data : ""; /* of x'' */
 
-        if (bytes.len < prefix || !put_hex(out, digits + prefix, bytes.len - prefix)) {
+        if (bytes.len < prefix || !sql_put_hex(out, digits + prefix, bytes.len - prefix)) {
             set_wrong(value, "not hexadecimal:", token->text, token->len);
         }
     } else if (value->wrong == NULL && charset == CHARSET_LATIN1) {
@@ -331,7 +331,7 @@ static bool read_row(struct reading *reading, const struct columns *columns, str
 
         token = read_value(reading, &value);
         if (token.kind == TOKEN_END) {
-            give_up(reading, row->line, "this row does not end: the file is cut off");
+            sql_give_up(reading, row->line, "this row does not end: the file is cut off");
             return false;
         }
         count++;
@@ -361,7 +361,7 @@ static void read_names(struct reading *reading, struct columns *columns)
 
     for (; token.kind != TOKEN_END && !token_is_char(&token, ')'); token = next(reading)) {
         if (token.kind == TOKEN_WORD || token.kind == TOKEN_NAME) {
-            columns_add(columns, meaning_of(reading, &token));
+            columns_add(columns, sql_meaning_of(reading, &token));
         }
     }
 }
@@ -383,7 +383,8 @@ static void read_rows(struct reading *reading, const struct columns *columns)
         }
     }
     if (token.kind == TOKEN_END) {
-        give_up(reading, token.line, "the last INSERT has no ';' at its end: the file is cut off");
+        sql_give_up(reading, token.line,
+                    "the last INSERT has no ';' at its end: the file is cut off");
     }
     skip_statement(reading, token);
 }
@@ -450,18 +451,19 @@ static void read_insert(struct reading *reading)
         token = next(reading);
     }
     if (token.kind == TOKEN_STRING) {
-        give_up(reading, token.line,
-                "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
-                "give the table as CSV with a line of names");
+        sql_give_up(
+            reading, token.line,
+            "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
+            "give the table as CSV with a line of names");
         return;
     }
     if (token.kind != TOKEN_END) {
         token = read_table(reading, token, &name);
     }
-    if (is_wanted(reading, &name) && is_other_database(reading)) {
-        give_up(reading, token.line,
-                "the table of a second database: give each database a file of its own");
-    } else if (is_wanted(reading, &name)) {
+    if (sql_is_wanted(reading, &name) && is_other_database(reading)) {
+        sql_give_up(reading, token.line,
+                    "the table of a second database: give each database a file of its own");
+    } else if (sql_is_wanted(reading, &name)) {
         read_wanted(reading, token);
     } else {
         if (name.len > 0 && reading->tables.len < TABLES_TOLD_BYTES &&

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_blank(char c)
+static bool sql_token_is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -22,7 +22,7 @@ static bool begins_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
 }
 
-static char at(const struct sql_text *text, size_t place)
+static char sql_token_at(const struct sql_text *text, size_t place)
 {
     return place < text->len ? text->data[place] : '\0';
 }
@@ -40,16 +40,16 @@ static size_t line_end(const struct sql_text *text, size_t place)
  * either. */
 static size_t comment_end(const struct sql_text *text, size_t place)
 {
-    char c = at(text, place);
+    char c = sql_token_at(text, place);
 
     if (c == '#') {
         return line_end(text, place);
     }
-    if (c == '-' && at(text, place + 1) == '-' &&
-        (place + 2 >= text->len || is_blank(at(text, place + 2)))) {
+    if (c == '-' && sql_token_at(text, place + 1) == '-' &&
+        (place + 2 >= text->len || sql_token_is_blank(sql_token_at(text, place + 2)))) {
         return line_end(text, place);
     }
-    if (c == '/' && at(text, place + 1) == '*') {
+    if (c == '/' && sql_token_at(text, place + 1) == '*') {
         const char *end = memmem(text->data + place + 2, text->len - place - 2, "*/", 2);
 
         return end != NULL ? (size_t)(end - text->data) + 2 : place;
@@ -65,12 +65,12 @@ static void advance(struct sql_text *text, size_t to)
     text->at = to;
 }
 
-static void skip_blanks(struct sql_text *text)
+static void sql_token_skip_blanks(struct sql_text *text)
 {
     for (;;) {
         size_t place = text->at;
 
-        while (place < text->len && is_blank(text->data[place])) {
+        while (place < text->len && sql_token_is_blank(text->data[place])) {
             place++;
         }
         place = place < text->len ? comment_end(text, place) : place;
@@ -100,7 +100,7 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
 
 static size_t digits_end(const struct sql_text *text, size_t place)
 {
-    while (is_digit(at(text, place))) {
+    while (is_digit(sql_token_at(text, place))) {
         place++;
     }
     return place;
@@ -109,30 +109,31 @@ static size_t digits_end(const struct sql_text *text, size_t place)
 /* Behind the number that begins here; the same place: none does. */
 static size_t number_end(const struct sql_text *text, size_t place)
 {
-    size_t first = place + (at(text, place) == '+' || at(text, place) == '-');
+    size_t first = place + (sql_token_at(text, place) == '+' || sql_token_at(text, place) == '-');
     size_t end = place;
 
-    if (at(text, place) == '0' && (at(text, place + 1) | 0x20) == 'x' &&
-        isxdigit((unsigned char)at(text, place + 2))) {
-        for (end = place + 2; isxdigit((unsigned char)at(text, end));) {
+    if (sql_token_at(text, place) == '0' && (sql_token_at(text, place + 1) | 0x20) == 'x' &&
+        isxdigit((unsigned char)sql_token_at(text, place + 2))) {
+        for (end = place + 2; isxdigit((unsigned char)sql_token_at(text, end));) {
             end++;
         }
         return end;
     }
-    if (!is_digit(at(text, first))) {
+    if (!is_digit(sql_token_at(text, first))) {
         return place;
     }
     end = digits_end(text, first);
-    end = at(text, end) == '.' ? digits_end(text, end + 1) : end;
-    if ((at(text, end) | 0x20) == 'e') {
-        size_t exponent = end + 1 + (at(text, end + 1) == '+' || at(text, end + 1) == '-');
+    end = sql_token_at(text, end) == '.' ? digits_end(text, end + 1) : end;
+    if ((sql_token_at(text, end) | 0x20) == 'e') {
+        size_t exponent =
+            end + 1 + (sql_token_at(text, end + 1) == '+' || sql_token_at(text, end + 1) == '-');
 
-        end = is_digit(at(text, exponent)) ? digits_end(text, exponent) : end;
+        end = is_digit(sql_token_at(text, exponent)) ? digits_end(text, exponent) : end;
     }
     return end;
 }
 
-static size_t word_end(const struct sql_text *text, size_t place)
+static size_t sql_token_word_end(const struct sql_text *text, size_t place)
 {
     while (place < text->len && (begins_word(text->data[place]) || is_digit(text->data[place]) ||
                                  text->data[place] == '$')) {
@@ -141,7 +142,7 @@ static size_t word_end(const struct sql_text *text, size_t place)
     return place;
 }
 
-static enum token_kind measure(const struct sql_text *text, size_t *ret_end)
+static enum token_kind sql_token_measure(const struct sql_text *text, size_t *ret_end)
 {
     size_t place = text->at;
     char c = text->data[place];
@@ -155,11 +156,11 @@ static enum token_kind measure(const struct sql_text *text, size_t *ret_end)
         return TOKEN_NUMBER;
     }
     if (begins_word(c)) {
-        *ret_end = word_end(text, place);
+        *ret_end = sql_token_word_end(text, place);
         return TOKEN_WORD;
     }
     *ret_end = place + 1;
-    return c == '/' && at(text, place + 1) == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
+    return c == '/' && sql_token_at(text, place + 1) == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
 }
 
 struct token sql_next(struct sql_text *text)
@@ -167,13 +168,13 @@ struct token sql_next(struct sql_text *text)
     struct token token = {.kind = TOKEN_END};
     size_t end;
 
-    skip_blanks(text);
+    sql_token_skip_blanks(text);
     token.line = text->line;
     token.text = text->data + text->at;
     if (text->at == text->len) {
         return token;
     }
-    token.kind = measure(text, &end);
+    token.kind = sql_token_measure(text, &end);
     if (token.kind == TOKEN_BROKEN) {
         end = text->at + (text->data[text->at] == '/' ? 2 : 1);
     }

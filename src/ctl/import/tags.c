@@ -26,8 +26,8 @@ struct checking {
     bool every_number;
 };
 
-static const char *bytes_of(const struct checking *checking, const struct row *row,
-                            enum column column, size_t *ret_len)
+static const char *imported_bytes_of(const struct checking *checking, const struct row *row,
+                                     enum column column, size_t *ret_len)
 {
     const struct row_value *value = &row->values[column];
 
@@ -51,11 +51,12 @@ static void add_why(char why[WHY_BYTES], const char *format, ...)
     }
 }
 
-static void check_name(const struct checking *checking, const struct row *row, char why[WHY_BYTES])
+static void imported_check_name(const struct checking *checking, const struct row *row,
+                                char why[WHY_BYTES])
 {
     const char *column = checking->source->columns[COLUMN_NAME];
     size_t len;
-    const char *name = bytes_of(checking, row, COLUMN_NAME, &len);
+    const char *name = imported_bytes_of(checking, row, COLUMN_NAME, &len);
     char shown[SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES];
 
@@ -82,11 +83,12 @@ static void check_name(const struct checking *checking, const struct row *row, c
 }
 
 /* A number in [low, high], with blanks around it and a sign, as MySQL may show it. */
-static uint64_t check_number(const struct checking *checking, const struct row *row,
-                             enum column column, uint64_t low, uint64_t high, char why[WHY_BYTES])
+static uint64_t imported_check_number(const struct checking *checking, const struct row *row,
+                                      enum column column, uint64_t low, uint64_t high,
+                                      char why[WHY_BYTES])
 {
     size_t len;
-    const char *bytes = bytes_of(checking, row, column, &len);
+    const char *bytes = imported_bytes_of(checking, row, column, &len);
     const char *digits;
     size_t count;
     uint64_t number = 0;
@@ -114,13 +116,13 @@ static uint64_t check_number(const struct checking *checking, const struct row *
 /* Which of TinyID's numbers are its ids. */
 static void check_delta(const struct checking *checking, const struct row *row, char why[WHY_BYTES])
 {
-    uint64_t delta = check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
+    uint64_t delta = imported_check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
     uint64_t remainder = 0;
 
     if (delta <= 1 || checking->every_number) {
         return;
     }
-    remainder = check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
+    remainder = imported_check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
     add_why(why,
             "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
             "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
@@ -134,7 +136,7 @@ static void take_description(struct checking *checking, const struct row *row,
                              struct import_tag *tag)
 {
     size_t len;
-    const char *bytes = bytes_of(checking, row, COLUMN_DESCRIPTION, &len);
+    const char *bytes = imported_bytes_of(checking, row, COLUMN_DESCRIPTION, &len);
     struct buf *texts = &checking->tags->texts;
     size_t before = texts->len;
     char place[ROW_PLACE_BYTES];
@@ -186,10 +188,10 @@ static void check_row(struct checking *checking, const struct row *row)
     char looks[LOOKS_WHY_BYTES];
 
     *tag = (struct import_tag){.row = row};
-    check_name(checking, row, why);
-    tag->name = bytes_of(checking, row, COLUMN_NAME, &tag->name_len);
-    tag->max_id = check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, why);
-    tag->step = check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, why);
+    imported_check_name(checking, row, why);
+    tag->name = imported_bytes_of(checking, row, COLUMN_NAME, &tag->name_len);
+    tag->max_id = imported_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, why);
+    tag->step = imported_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, why);
     if (tinyid) {
         check_delta(checking, row, why);
     }

@@ -74,7 +74,7 @@ void answer_free(struct answer *answer)
     *answer = (struct answer){0};
 }
 
-static const char *text_of(const json_t *json, const char *name)
+static const char *cluster_text_of(const json_t *json, const char *name)
 {
     const char *text = json_string_value(json_object_get(json, name));
 
@@ -82,7 +82,7 @@ static const char *text_of(const json_t *json, const char *name)
 }
 
 /* What to do about an answer that is an error, and its exit code. */
-static enum ctl_exit meaning_of(const struct answer *answer, const char **ret_hint)
+static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char **ret_hint)
 {
     *ret_hint = NULL;
     switch (answer->status) {
@@ -129,8 +129,8 @@ static void read_answer(struct answer *answer)
     if (answer->status >= 200 && answer->status < 300) {
         return;
     }
-    message = text_of(answer->json, "message");
-    answer->code = text_of(answer->json, "code");
+    message = cluster_text_of(answer->json, "message");
+    answer->code = cluster_text_of(answer->json, "code");
     buf_printf(&answer->error, "%s: %ld %s: %s", answer->server, answer->status, answer->code,
                *message != '\0' ? message : "no message");
 }
@@ -189,8 +189,8 @@ static enum exchange_outcome send_to(struct asking *asking, const struct server 
 }
 
 /* Is another server, or the same one a little later, to be asked because of this answer? */
-static enum verdict judge(struct asking *asking, struct server *server, enum door door,
-                          uint32_t retry_after_ms)
+static enum verdict cluster_judge(struct asking *asking, struct server *server, enum door door,
+                                  uint32_t retry_after_ms)
 {
     struct answer *answer = asking->answer;
 
@@ -198,7 +198,7 @@ static enum verdict judge(struct asking *asking, struct server *server, enum doo
         return VERDICT_DONE;
     }
     if (answer->status == 404 && strcmp(answer->code, "other_door") == 0) {
-        if (server_learn(server, door, text_of(answer->json, "message"))) {
+        if (server_learn(server, door, cluster_text_of(answer->json, "message"))) {
             return VERDICT_NEXT;
         }
         buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "",
@@ -240,7 +240,7 @@ static enum verdict try_server(struct asking *asking, struct server *server)
         return outcome == EXCHANGE_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
     }
     replace_answer(asking, &got, address);
-    verdict = judge(asking, server, door, got.retry_after_ms);
+    verdict = cluster_judge(asking, server, door, got.retry_after_ms);
     if (verdict == VERDICT_NEXT && server_address(server, door) != address &&
         server_address(server, door) != NULL) {
         return try_server(asking, server); /* at its other door: no further one is ever learnt */
@@ -271,7 +271,7 @@ static enum verdict try_round(struct asking *asking)
 }
 
 /* Nobody did it: say why. */
-static enum ctl_exit tell_failure(struct asking *asking)
+static enum ctl_exit cluster_print_failure(struct asking *asking)
 {
     struct answer *answer = asking->answer;
     bool has_answer = answer->error.len > 0 && asking->answered;
@@ -303,7 +303,7 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
     enum ctl_exit code = CTL_DONE;
 
     if (verdict == VERDICT_FAILED && answer->error.len > 0) {
-        code = meaning_of(answer, &hint);
+        code = cluster_meaning_of(answer, &hint);
         if (hint != NULL) {
             buf_printf(&answer->error, "\n%s", hint);
         }
@@ -314,7 +314,7 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
             buf_printf(&answer->error, "\nit is not repeated by itself: look whether it was done");
         }
     } else if (verdict != VERDICT_DONE) {
-        code = tell_failure(asking);
+        code = cluster_print_failure(asking);
     }
     buf_put(&answer->error, "", 1);
     buf_free(&asking->failures);

@@ -161,7 +161,8 @@ static bool cannot_be_sent(CURLcode code)
     }
 }
 
-static enum exchange_outcome outcome_of(struct exchange *exchange, CURLcode code, struct buf *why)
+static enum exchange_outcome exchange_outcome_of(struct exchange *exchange, CURLcode code,
+                                                 struct buf *why)
 {
     curl_off_t connected_us = 0;
     bool over_tls = strncmp(exchange->request->url, "https", 5) == 0;
@@ -213,7 +214,7 @@ enum exchange_outcome exchange_do(struct exchange *exchange, const struct exchan
     must(curl_easy_getinfo(exchange->curl, CURLINFO_RESPONSE_CODE, &ret_answer->status));
     (void)buf_text(&ret_answer->body);
     curl_slist_free_all(headers);
-    return outcome_of(exchange, code, why);
+    return exchange_outcome_of(exchange, code, why);
 }
 
 void exchange_encode(struct buf *out, const char *text)

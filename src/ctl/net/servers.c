@@ -10,7 +10,8 @@
 
 #define BETWEEN_DOORS ".listen, " /* in the message: what stands before the address */
 
-static int add(struct servers *servers, const char *text, size_t len, bool tls, struct buf *why)
+static int servers_add(struct servers *servers, const char *text, size_t len, bool tls,
+                       struct buf *why)
 {
     static const char plain[] = "http://";
     static const char secure[] = "https://";
@@ -54,7 +55,7 @@ int servers_parse(struct servers *servers, const struct settings *settings, stru
     for (;;) {
         size_t len = strcspn(text, ",");
 
-        if (add(servers, text, len, tls, why) != 0) {
+        if (servers_add(servers, text, len, tls, why) != 0) {
             return ERR_INVALID;
         }
         if (text[len] == '\0') {

@@ -58,8 +58,8 @@ static void take_environment(struct settings *settings)
 }
 
 /* Who may do what to a file. bad_mode: bits that it must not have. */
-static int check_owner(const char *path, const struct stat *st, mode_t bad_mode, const char *rule,
-                       struct buf *why)
+static int settings_check_owner(const char *path, const struct stat *st, mode_t bad_mode,
+                                const char *rule, struct buf *why)
 {
     if (!S_ISREG(st->st_mode)) {
         buf_printf(why, "%s is not a regular file", path);
@@ -78,8 +78,8 @@ static int check_owner(const char *path, const struct stat *st, mode_t bad_mode,
 }
 
 /* A whole file of bounded size. 0; ERR_NOT_FOUND: there is none; ERR_INVALID. */
-static int read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
-                     struct buf *why)
+static int settings_read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
+                              struct buf *why)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st = {0};
@@ -95,7 +95,7 @@ static int read_file(const char *path, mode_t bad_mode, const char *rule, struct
         }
         return seen == ENOENT || seen == ENOTDIR ? ERR_NOT_FOUND : ERR_INVALID;
     }
-    err = check_owner(path, &st, bad_mode, rule, why);
+    err = settings_check_owner(path, &st, bad_mode, rule, why);
     buf_reserve(out, SETTINGS_FILE_BYTES + 2);
     while (err == 0 && got > 0 && out->len <= SETTINGS_FILE_BYTES) {
         got = read(fd, out->data + out->len, SETTINGS_FILE_BYTES + 1 - out->len);
@@ -114,7 +114,7 @@ static int read_file(const char *path, mode_t bad_mode, const char *rule, struct
     return err;
 }
 
-static char *trim(char *text)
+static char *settings_trim(char *text)
 {
     char *end = text + strlen(text);
 
@@ -131,7 +131,7 @@ static char *trim(char *text)
 static int take_line(struct settings *settings, const char *path, unsigned number, char *line,
                      struct buf *why)
 {
-    char *name = trim(line);
+    char *name = settings_trim(line);
     char *equals = strchr(name, '=');
     char *value;
 
@@ -143,8 +143,8 @@ static int take_line(struct settings *settings, const char *path, unsigned numbe
         return ERR_INVALID;
     }
     *equals = '\0';
-    name = trim(name);
-    value = trim(equals + 1);
+    name = settings_trim(name);
+    value = settings_trim(equals + 1);
     for (unsigned setting = 0; setting < SETTING_CONFIG; setting++) {
         if (strcmp(name, SETTINGS_ABOUT[setting].name) == 0) {
             set_unless_set(settings, setting, value);
@@ -185,8 +185,8 @@ static int take_file(struct settings *settings, struct buf *why)
     } else if (!default_path(&path)) {
         return 0;
     }
-    err = read_file(buf_text(&path), 022, "whoever may write to it could send your token elsewhere",
-                    &text, why);
+    err = settings_read_file(buf_text(&path), 022,
+                             "whoever may write to it could send your token elsewhere", &text, why);
     if (err == ERR_NOT_FOUND && named == NULL) {
         why->len = 0;
         err = 0;
@@ -201,9 +201,10 @@ static int take_file(struct settings *settings, struct buf *why)
 }
 
 /* A token goes into a header: it must be one word. */
-static int take_token(struct settings *settings, const char *from, char *text, struct buf *why)
+static int settings_take_token(struct settings *settings, const char *from, char *text,
+                               struct buf *why)
 {
-    const char *token = trim(text);
+    const char *token = settings_trim(text);
     size_t len = strlen(token);
 
     if (len == 0 || len > SETTINGS_TOKEN_BYTES) {
@@ -228,12 +229,12 @@ static int load_token(struct settings *settings, struct buf *why)
     int err = 0;
 
     if (path != NULL) {
-        err = read_file(path, 077, "others may read a token in it", &text, why);
-        err = err == 0 ? take_token(settings, path, (char *)text.data, why) : ERR_INVALID;
+        err = settings_read_file(path, 077, "others may read a token in it", &text, why);
+        err = err == 0 ? settings_take_token(settings, path, (char *)text.data, why) : ERR_INVALID;
         explicit_bzero(text.data, text.capacity);
     } else if (given != NULL && *given != '\0') {
         buf_put(&text, given, strlen(given) + 1);
-        err = take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
+        err = settings_take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
     }
     return err;
 }
@@ -251,7 +252,7 @@ static int check_key(const struct settings *settings, struct buf *why)
         return ERR_INVALID;
     }
     if (key != NULL) {
-        err = read_file(key, 077, "others may read a key in it", &text, why);
+        err = settings_read_file(key, 077, "others may read a key in it", &text, why);
         explicit_bzero(text.data, text.capacity);
     }
     return err == 0 ? 0 : ERR_INVALID;
