@@ -8,7 +8,7 @@ from node import START_TIMEOUT_S, Node
 from wait import wait_until
 
 # Quick elections for tests that are not about their length, and two HTTP loops on any machine.
-FAST = {"raft-election-ms": 300, "raft-heartbeat-ms": 50, "http-loops": 2}
+FAST = {"raft-election-ms": 300, "http-loops": 2}
 
 
 class Cluster:

@@ -25,7 +25,7 @@ from upgrade import level_of
 from wait import wait_until
 
 MARGIN = 10_000_000
-SHORT_LOG = {**FAST, "raft-snapshot-entries": 64, "raft-trailing-entries": 16}
+SHORT_LOG = {**FAST, "raft-snapshot-entries": 64}
 CONFIG = 64
 DATA = 65
 
@@ -869,7 +869,7 @@ def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_p
 
 def test_a_raise_by_time_follows_how_fast_each_tag_grew(make_cluster, tag, tmp_path):
     """One tag grows, one does not, and the cluster's time moves on by half an hour."""
-    settings = {**FAST, "snowflake-renew-ms": 500, "snowflake-window-ms": 5000}
+    settings = {**FAST, "snowflake-window-ms": 5000}
     cluster = make_cluster(size=1, settings=settings, start=False)
     clocks = own_clocks(cluster)
     clocks[1].set(-1800)

@@ -353,7 +353,7 @@ def test_strict_ids_that_came_too_late(make_cluster, tag):
     batch, and whether one is sent at all before its time is over, is a matter of milliseconds, so
     it may take more than one try."""
     cluster = make_cluster(
-        settings={"raft-election-ms": 1500, "raft-heartbeat-ms": 100, "http-loops": 2}
+        settings={"raft-election-ms": 1500, "http-loops": 2}
     )
     cluster.create_tag(tag, mode="strict")
     leader = cluster.leader()

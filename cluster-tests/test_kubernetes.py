@@ -70,7 +70,6 @@ class Pod(Node):
             "data-dir": self.data_dir,
             "shutdown-delay-ms": "0",
             "raft-election-ms": "300",
-            "raft-heartbeat-ms": "50",
         }
         return [
             "env", f"LEAFD_NODE_ID={self.ordinal}",

@@ -46,7 +46,7 @@ def test_leader_killed_three_times_under_load(make_cluster, tag):
 # Shows P4-soon.
 def test_killed_leader_is_noticed_before_the_election_timeout(make_cluster, tag):
     """Its address refuses connections; the timeout alone would take 5 s or more."""
-    cluster = make_cluster(settings={"raft-election-ms": 5000, "raft-heartbeat-ms": 100})
+    cluster = make_cluster(settings={"raft-election-ms": 5000})
     leader = cluster.leader()
     cluster.create_tag(tag)
     leader.kill9()

@@ -29,7 +29,7 @@ def next_leafd():
 
 
 def by_hand():
-    return {**FAST, "upgrade-auto": "false"}
+    return {**FAST, "upgrade-hold-ms": "never"}
 
 
 def by_itself(hold_ms):
@@ -224,7 +224,7 @@ def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(
 
 def test_a_standby_in_the_way_is_named(make_cluster):
     """One that was added and never came."""
-    cluster = started(make_cluster, {**by_itself(0), "raft-catch-up-ms": 1000})
+    cluster = started(make_cluster, by_itself(0))
     body = {"id": 4, "peer_address": "127.0.0.1:1"}
     response = cluster.nodes[0].http("POST", "/api/cluster/members?timeout_ms=8000", body)
     assert response.status in (202, 409), response

@@ -218,7 +218,7 @@ def test_operator_adds_first_and_the_node_comes_later(make_cluster):
 
 @pytest.mark.bound(120)
 def test_node_that_never_comes_is_given_up(make_cluster):
-    cluster = make_cluster(settings={**FAST, "raft-catch-up-ms": 1500})
+    cluster = make_cluster(settings={**FAST, "raft-election-ms": 100})
     via = cluster.followers()[0]
     response = add(via, 4, "127.0.0.1:1")
     assert (response.status, code_of(response)) == (409, "given_up"), response
@@ -406,7 +406,7 @@ def test_leader_killed_in_the_middle(make_cluster, tag):
 
 @pytest.mark.bound(180)
 def test_newcomer_gets_a_snapshot(make_cluster, tag):
-    settings = {**FAST, "raft-snapshot-entries": 50, "raft-trailing-entries": 10}
+    settings = {**FAST, "raft-snapshot-entries": 50}
     cluster = make_cluster(settings=settings)
     cluster.create_tag(tag)
     for i in range(200):

@@ -115,12 +115,13 @@ def test_without_it_the_first_request_waits(make_cluster):
 @pytest.mark.quiet
 @pytest.mark.bound(60)
 def test_busiest_first_at_a_bounded_rate(make_cluster):
-    cluster = make_cluster(settings={**FAST, "prefetch-rate": 10})
-    tags = [f"t{number:02}" for number in range(20)]
+    count = 300
+    cluster = make_cluster(settings=FAST)
+    tags = [f"t{number:03}" for number in range(count)]
     make_tags(cluster, tags, step=50)
     node = cluster.followers()[0]
-    uses = {tag: 10 + 7 * number % 20 * 10 for number, tag in enumerate(tags)}
-    assert len(set(uses.values())) == 20
+    uses = {tag: 10 + 7 * number % count * 10 for number, tag in enumerate(tags)}
+    assert len(set(uses.values())) == count
     for tag in tags:
         take(node, tag, uses[tag])
     node.stop()
@@ -132,8 +133,8 @@ def test_busiest_first_at_a_bounded_rate(make_cluster):
     order = sorted(tags, key=lambda tag: -uses[tag])
     # Where the node was held up, several may have come at once.
     assert [at_s[tag] for tag in order] == sorted(at_s.values())
-    for number, tag in enumerate(order):
-        assert at_s[tag] >= number / 10 - 0.01, f"{tag} came too soon"
+    for number, tag in enumerate(order):  # 1000 in a second, since the first was asked for
+        assert at_s[tag] - at_s[order[0]] >= number / 1000 - 0.1, f"{tag} came too soon"
     assert at_s[order[-1]] < 10, "slower than was asked for"
 
 
@@ -266,9 +267,9 @@ def use_all(node, tags, clients=50):
 @pytest.mark.bound(90)
 def test_ten_thousand_tags(make_cluster):
     """At the given rate, in a bounded time, and nobody is kept waiting meanwhile."""
-    rate = 8000
+    rate = 1000
     count = 10_000
-    cluster = make_cluster(settings={**FAST, "prefetch-rate": rate})
+    cluster = make_cluster(settings=FAST)
     tags = [f"service-{number:05}" for number in range(count)]
     make_tags(cluster, tags, step=10)
     cluster.create_tag("other")

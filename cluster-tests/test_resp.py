@@ -206,7 +206,7 @@ def test_ids_of_a_shape_are_texts(start, tag):
 # Shows P1-kill.
 def test_the_leader_is_killed(start, tag):
     """INCR goes on at the living nodes without an error, and no id comes twice over both doors."""
-    cluster = start(3, **{"raft-election-ms": 1000, "raft-heartbeat-ms": 100})
+    cluster = start(3, **{"raft-election-ms": 1000})
     cluster.create_tag(tag)
     history = History()
     load = mixed_load(cluster, history, tag, rate=4000.0)

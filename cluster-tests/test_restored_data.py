@@ -222,7 +222,7 @@ def test_all_nodes_put_back_and_max_id_raised(make_cluster, tag):
     """The whole cluster from a backup, an hour of ids later. Nothing in it knows of those ids, so
     they would come again; with every max_id raised before clients are let in, none does. Snowflake
     ids need nothing: the clocks are past all that was stamped."""
-    cluster = make_cluster(settings={**FAST, "snowflake-mark-lead-ms": 200})
+    cluster = make_cluster(settings=FAST)
     strict = tag + ".strict"
     cluster.create_tag(tag, step=10)
     cluster.create_tag(strict, mode="strict")

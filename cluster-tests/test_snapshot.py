@@ -10,7 +10,7 @@ from client import tag_path
 from cluster import FAST
 from wait import wait_until
 
-SMALL_LOG = {**FAST, "raft-snapshot-entries": 64, "raft-trailing-entries": 16}
+SMALL_LOG = {**FAST, "raft-snapshot-entries": 64}
 
 INSTALLED = r"(?i)snapshot.*install|install.*snapshot"
 
@@ -81,7 +81,7 @@ def test_a_state_that_takes_longer_than_the_leader_waits(make_cluster):
     """The core asks for another snapshot after three election timeouts, here 0.3 s. To take in
     400,000 tags takes longer, and meanwhile the log is cut many times: they come, are installed,
     and what comes behind them is there yet."""
-    cluster = make_cluster(settings={**SMALL_LOG, "raft-election-ms": 100, "raft-heartbeat-ms": 25})
+    cluster = make_cluster(settings={**SMALL_LOG, "raft-election-ms": 100})
     cluster.create_tag("churn")
     tags = [{"tag": f"t{number:06}"} for number in range(400_000)]
     for start in range(0, len(tags), 10_000):

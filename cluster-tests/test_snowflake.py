@@ -25,7 +25,7 @@ from snowflakes import (
 from wait import wait_until
 
 FORMATS = ["text", "range", "json"]
-MARK_LEAD_S = 1.0  # the default of snowflake.mark-lead-ms
+MARK_LEAD_S = 1.0  # MARK_LEAD_MS
 SLACK_S = 1.5
 
 
@@ -364,7 +364,7 @@ def test_wiped_node_stamps_nothing(make_cluster):
 
 # --- no majority ---
 
-SHORT = {**FAST, "snowflake-window-ms": 3000, "snowflake-renew-ms": 500}
+SHORT = {**FAST, "snowflake-window-ms": 3000}
 
 
 @pytest.mark.quiet

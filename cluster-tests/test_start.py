@@ -449,13 +449,12 @@ def test_settings_that_the_log_does_not_know_are_named(make_cluster, tag):
     node.stop()
     shown = node.members
     node.members = node.members.replace(other.peer_address, "127.0.0.1:1")
-    node.settings["snowflake-layout"] = "41+8+12"
-    node.settings["snowflake-epoch-ms"] = "1500000000000"
+    node.settings["snowflake-layout"] = "41+8+12@1500000000000"
     node.start().wait_ready()
     wait_until(
-        lambda: differing(node) == ["cluster.members", "snowflake.layout", "snowflake.epoch-ms"],
+        lambda: differing(node) == ["cluster.members", "snowflake.layout"],
         10,
-        "the three settings are named",
+        "both settings are named",
     )
     told = node.log()
     assert "cluster.members is not what the log knows" in told
@@ -464,6 +463,6 @@ def test_settings_that_the_log_does_not_know_are_named(make_cluster, tag):
     assert take(node, tag)
     node.stop()
     node.members = shown
-    del node.settings["snowflake-layout"], node.settings["snowflake-epoch-ms"]
+    del node.settings["snowflake-layout"]
     node.start().wait_ready()
     assert not differing(node)

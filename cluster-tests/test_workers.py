@@ -419,7 +419,7 @@ def check_windows(grants):
 
 # --- the nodes' own ---
 
-SHORT = {**FAST, "snowflake-window-ms": 3000, "snowflake-renew-ms": 500}
+SHORT = {**FAST, "snowflake-window-ms": 3000}
 
 
 def own_row(node, via):

@@ -463,8 +463,7 @@ def settings(plan):
     source = random.Random(f"chaos/{plan.seed}/settings")
     chosen = {"http-loops": 2}
     if source.random() < 0.5:
-        chosen.update({"raft-election-ms": 300, "raft-heartbeat-ms": 50})
-    entries, trailing = source.choice([(50, 10), (500, 100), (8192, 2048)])
-    chosen.update({"raft-snapshot-entries": entries, "raft-trailing-entries": trailing})
+        chosen["raft-election-ms"] = 300
+    chosen["raft-snapshot-entries"] = source.choice([50, 500, 8192])
     chosen["snowflake-workers"] = source.choice([1, 1, 2])
     return chosen

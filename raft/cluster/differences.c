@@ -51,8 +51,10 @@ static unsigned compare(const struct differences *differences, const struct conf
         differs |= ID_DIFFERS_ADDRESS;
     }
     if (settings->layout != NULL && fsm_layout(differences->on->fsm, &layout)) {
-        differs |= snowflake_bits_equal(settings->layout, &layout) ? 0 : ID_DIFFERS_LAYOUT;
-        differs |= settings->layout->epoch_ms == layout.epoch_ms ? 0 : ID_DIFFERS_EPOCH;
+        differs |= snowflake_bits_equal(settings->layout, &layout) &&
+                           settings->layout->epoch_ms == layout.epoch_ms
+                       ? 0
+                       : ID_DIFFERS_LAYOUT;
     }
     return differs;
 }
@@ -103,7 +105,7 @@ static void tell_layout(const struct differences *differences)
     if (fsm_layout(differences->on->fsm, &known)) {
         log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
                  "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
-                 "at the cluster's first start: correct snowflake.layout and snowflake.epoch-ms\"",
+                 "at the cluster's first start: correct snowflake.layout\"",
                  setting->time_bits, setting->worker_bits, setting->sequence_bits, known.time_bits,
                  known.worker_bits, known.sequence_bits, ull(setting->epoch_ms),
                  ull(known.epoch_ms));
@@ -121,7 +123,7 @@ static void tell(const struct differences *differences, const struct configurati
     if ((begun & ID_DIFFERS_ADDRESS) != 0) {
         tell_address(differences, conf);
     }
-    if ((begun & (ID_DIFFERS_LAYOUT | ID_DIFFERS_EPOCH)) != 0) {
+    if ((begun & ID_DIFFERS_LAYOUT) != 0) {
         tell_layout(differences);
     }
     if (differences->now == 0 && before != 0) {

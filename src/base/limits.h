@@ -23,8 +23,7 @@
 #define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
-#define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
-#define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */
+#define LIMIT_PREFETCH_TAGS 10000 /* prefetch.tags; more: a configuration error */
 
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */

@@ -575,12 +575,12 @@ static void test_settings_that_differ(void **state)
     struct reply reply;
 
     atomic_store(&f->fake.health.segments_held, 1);
-    atomic_store(&f->fake.health.differs, ID_DIFFERS_MEMBERS | ID_DIFFERS_EPOCH);
+    atomic_store(&f->fake.health.differs, ID_DIFFERS_MEMBERS | ID_DIFFERS_LAYOUT);
     client_expect(f->client, "GET", "/readyz", 200, "{\"status\":\"ready\"}");
     client_call(f->client, "GET", "/readyz?verbose", NULL, &reply);
     assert_int_equal(reply.status, 200);
     assert_non_null(strstr(reply.body, "{\"name\":\"settings\",\"ok\":false,\"needed\":false,"
-                                       "\"differ\":[\"cluster.members\",\"snowflake.epoch-ms\"]}"));
+                                       "\"differ\":[\"cluster.members\",\"snowflake.layout\"]}"));
     reply_release(&reply);
     client_call(f->client, "GET", "/metrics", NULL, &reply);
     assert_non_null(strstr(reply.body, "leafd_setting_differs{setting=\"cluster.members\"} 1\n"));

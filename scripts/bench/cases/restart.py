@@ -31,7 +31,7 @@ READY_LIMIT_S = 60
 CATCH_UP_LIMIT_S = 120
 PAUSE_S = 0.002
 ROOMY = {"data-memory-bytes": "1GiB"}
-COMPACT = {**ROOMY, "raft-snapshot-entries": 20, "raft-trailing-entries": 5}
+COMPACT = {**ROOMY, "raft-snapshot-entries": 20}
 
 
 def log_entries(node):

@@ -17,10 +17,21 @@
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/id/alloc/prefetch.h"
+#include "src/id/alloc/refill.h"
 
 #define ADMIN_PORT_STEP 1000
 #define LOST_ID_MAX 1000         /* LOST_ID_STEP: no two configured ids stand for the same one */
 #define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
+
+/* Nobody turns these apart from the setting that they follow. */
+#define HEARTBEATS_PER_ELECTION 10 /* so many are lost before anybody stands for election */
+#define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
+#define CATCH_UP_ELECTIONS 60      /* what outlasts an election or two is not on its way any more */
+#define SNAPSHOTS_PER_TRAIL 4 /* entries are cheaper than a snapshot for who is late by these */
+#define RENEWALS_PER_WINDOW 3 /* two may fail */
+#define RENEW_MS 3000         /* Leaf's report interval */
+#define MARK_LEAD_MS 1000     /* a write a second; and what a crash costs in waiting */
 
 /* --- errors --- */
 
@@ -124,9 +135,27 @@ static void default_anonymous(struct config *config)
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
 }
 
+/* What follows from a setting by a fixed ratio, and what none of them changes. */
+static void set_followers(struct node_settings *node)
+{
+    struct driver_config *driver = &node->replica.driver;
+    struct lease_config *lease = &node->replica.lease;
+    uint32_t heartbeat_ms = driver->election_ms / HEARTBEATS_PER_ELECTION;
+    uint32_t part_ms = lease->window_ms / RENEWALS_PER_WINDOW;
+
+    driver->heartbeat_ms = heartbeat_ms > HEARTBEAT_MIN_MS ? heartbeat_ms : HEARTBEAT_MIN_MS;
+    driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
+    node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
+    node->refill_percent = REFILL_DEFAULT_PERCENT;
+    node->replica.prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
+    lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
+    lease->mark_lead_ms = MARK_LEAD_MS;
+}
+
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
     (void)ret_error;
+    set_followers(&config->node);
     default_peer_addresses(config);
     default_http_address(config);
     set_default(config, "resp.tls", config->tls.certificate[0] != '\0' ? "on" : "off");
@@ -179,8 +208,6 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "is for a node that is all of its cluster, and not with", "cluster.members"},
         {joins && address_is_wildcard(node->peer_address), "peer.advertise",
          "is an address that nobody can dial; given", "join"},
-        {node->replica.driver.election_ms < 3 * node->replica.driver.heartbeat_ms,
-         "raft.election-ms", "is less than 3 times", "raft.heartbeat-ms"},
         {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
          "is the same address as", "peer.listen"},
         {strcmp(config->admin.listen, node->listen_address) == 0, "admin.listen",
@@ -210,8 +237,6 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "http.tls-client"},
         {config->tls.client != TLS_CLIENT_NONE && config->tls.certificate[0] == '\0',
          "http.tls-client", "is for TLS: set", "http.tls-cert"},
-        {node->replica.lease.window_ms < 3 * node->replica.lease.renew_ms, "snowflake.renew-ms",
-         "is more than a third of", "snowflake.window-ms"},
     };
     struct citation first;
     struct citation second;
@@ -239,14 +264,12 @@ int rules_layout(const struct config *config, uint64_t now_ms, struct config_err
 {
     uint64_t compared_ms = now_ms > WRITTEN_MS ? now_ms : WRITTEN_MS;
     struct citation layout;
-    struct citation epoch;
     const char *why;
 
     if (snowflake_layout_check(&config->node.replica.lease.layout, compared_ms, &why) == 0) {
         return 0;
     }
-    return config_fail(ret_error, "%s, %s: %s; this machine's clock says %" PRIu64 " ms",
-                       cite(config, "snowflake.epoch-ms", &epoch),
+    return config_fail(ret_error, "%s: %s; this machine's clock says %" PRIu64 " ms",
                        cite(config, "snowflake.layout", &layout), why, now_ms);
 }
 

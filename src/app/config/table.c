@@ -379,49 +379,79 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
 
 /* --- the layout of snowflake ids --- */
 
+#define EPOCH_MAX_MS 253402300799999ULL /* the end of the year 9999 */
+
 /* "41+10+12": three numbers of at most two digits. */
-static bool parse_bits(const char *text, struct snowflake_layout *ret_layout)
+static bool parse_bits(const char *text, size_t len, struct snowflake_layout *ret_layout)
 {
     uint8_t *const fields[] = {&ret_layout->time_bits, &ret_layout->worker_bits,
                                &ret_layout->sequence_bits};
+    const char *end = text + len;
 
     for (unsigned i = 0; i < 3; i++) {
-        size_t len = strcspn(text, "+");
+        const char *plus = i < 2 ? memchr(text, '+', (size_t)(end - text)) : end;
         uint64_t bits;
 
-        if (len > 2 || !read_digits(text, len, &bits) || text[len] != (i < 2 ? '+' : '\0')) {
+        if (plus == NULL || plus - text > 2 || !read_digits(text, (size_t)(plus - text), &bits)) {
             return false;
         }
         *fields[i] = (uint8_t)bits;
-        text += len + 1;
+        text = plus + 1;
     }
     return ret_layout->time_bits > 0;
 }
 
-/* The bits alone: the epoch is a setting of its own, and held against the clock when all is read.
- */
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(text, word, len) == 0;
+}
+
+/* The epoch is held against the clock when all is read. */
 static int parse_layout(const struct setting *setting, const char *text, void *field,
                         struct config_error *why)
 {
-    struct snowflake_layout layout = {0};
-    struct snowflake_layout *to = field;
+    struct snowflake_layout layout = {.epoch_ms = SNOWFLAKE_EPOCH_MS};
+    size_t len = strcspn(text, "@");
     char quoted[QUOTED_BYTES];
     const char *rule;
 
     (void)setting;
-    if (strcmp(text, "leaf") == 0) {
+    if (is_word(text, len, "leaf")) {
         layout = (struct snowflake_layout)SNOWFLAKE_LEAF_LAYOUT;
-    } else if (strcmp(text, "js53") == 0) {
+    } else if (is_word(text, len, "js53")) {
         layout = (struct snowflake_layout)SNOWFLAKE_JS53_LAYOUT;
-    } else if (!parse_bits(text, &layout)) {
+    } else if (!parse_bits(text, len, &layout)) {
         return ERR_INVALID;
+    }
+    if (text[len] == '@' &&
+        (!read_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
+         layout.epoch_ms > EPOCH_MAX_MS)) {
+        return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
+                           log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
     }
     if (snowflake_layout_check(&layout, layout.epoch_ms, &rule) != 0) {
         return config_fail(why, "%s is not valid: %s",
                            log_quote(text, strlen(text), quoted, sizeof quoted), rule);
     }
-    layout.epoch_ms = to->epoch_ms;
-    *to = layout;
+    *(struct snowflake_layout *)field = layout;
+    return 0;
+}
+
+/* --- the raise of the level --- */
+
+static int parse_hold(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    struct upgrade_config *upgrade = field;
+    uint64_t hold_ms = 0;
+
+    (void)why;
+    if (strcmp(text, "never") != 0 &&
+        (!read_digits(text, strlen(text), &hold_ms) || !in_range(setting, hold_ms))) {
+        return ERR_INVALID;
+    }
+    *upgrade = (struct upgrade_config){.hold_ms = (uint32_t)hold_ms,
+                                       .automatic = strcmp(text, "never") != 0};
     return 0;
 }
 
@@ -476,7 +506,8 @@ const struct setting_type setting_proxies = {
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
-            "4..16, together at most 63)"};
+            "4..16, together at most 63); then @ and an epoch, if it is not Leaf's"};
+const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never", NULL, NULL};
 
 /* --- the rows --- */
 
@@ -488,7 +519,6 @@ const struct setting_type setting_layout = {
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000
 #define MAX_ENTRIES 10000000
-#define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
 /* The columns of a row: its name, the type, field and range of its values, its default, what it
  * means. */
@@ -698,46 +728,33 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
      "Address where the other nodes reach this one; of a node that joins a cluster. A member that "
      "starts with another one tells the others."},
-    {"raft.heartbeat-ms", NUMBER(node.replica.driver.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
-     "Interval of the leader's heartbeats."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
-     "A follower that hears nothing for one to two times this long stands for election; a "
-     "leader whose process ended is noticed earlier. At least 3 times `raft.heartbeat-ms`; "
-     "the same on all nodes."},
+     "A follower that hears nothing from the leader for one to two times this long stands for "
+     "election. Heartbeats are sent ten times as often. A change of the members that makes no "
+     "progress for sixty times as long is abandoned. The same on all nodes."},
     {"raft.snapshot-entries",
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
-     DEFAULT("8192"), "The log is compacted after so many applied entries."},
-    {"raft.trailing-entries",
-     NUMBER(node.replica.driver.applier.trailing_entries, 0, MAX_ENTRIES, "entries"),
-     DEFAULT("2048"), "Entries kept behind a compaction, for followers that are a little late."},
-    {"raft.catch-up-ms", NUMBER(node.replica.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
-     "A node that is being added or removed without any step forward for so long is left as "
-     "it is, so that another change can begin. At most ten times that in all."},
-    {"upgrade.auto", VALUE(setting_boolean, node.replica.upgrade.automatic), DEFAULT("true"),
-     "The level of the cluster rises by itself once all members have spoken the next one for "
-     "`upgrade.hold-ms`; the leader's setting counts. false: only by `POST /api/cluster/level` "
-     "(docs/versions.md)."},
-    {"upgrade.hold-ms", NUMBER(node.replica.upgrade.hold_ms, 0, MAX_HOLD_MS, "ms"),
+     DEFAULT("8192"),
+     "The log is compacted after so many applied entries. A quarter as many stay in it, for "
+     "followers that are a little late."},
+    {"upgrade.hold-ms", RANGED(setting_hold, node.replica.upgrade, 0, MAX_HOLD_MS),
      DEFAULT("600000"),
-     "How long all members must have run a leafd that speaks the next level before it rises by "
-     "itself. Until then every node can go back to the version before."},
+     "The level of the cluster rises by itself once all members have run a leafd that speaks the "
+     "next level for so long; until then every node can go back to the version before. The "
+     "leader's setting counts. `never`: it rises only by `POST /api/cluster/level` "
+     "([versions.md](versions.md))."},
     {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
      DEFAULT("5000"),
      "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "
      "Longer than an election, so that clients do not notice one."},
-    {"segment.refill-percent", NUMBER(node.refill_percent, 1, 99, "%"),
-     DEFAULT(VALUE_OF(REFILL_DEFAULT_PERCENT)),
-     "The next segment is asked for when so much of the current one is used."},
     {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
      "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
      "be the same on all nodes: the node that took the request decides."},
     {"prefetch.tags", NUMBER(node.replica.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
-     "This node remembers so many of the tags it served in the last day, the busiest, and "
-     "fetches a segment of each after a restart. 0 switches that off."},
-    {"prefetch.rate", NUMBER(node.replica.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
-     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_RATE)), "How many of them it fetches in a second."},
+     "This node remembers so many of the tags that it served in the last day, the busiest, and "
+     "fetches a segment of each after a restart, 1000 a second. 0 switches that off."},
     {"snowflake.workers", NUMBER(node.replica.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL),
      DEFAULT("1"),
      "Worker ids that this node takes, each good for as many ids a millisecond as the layout "
@@ -746,25 +763,16 @@ const struct setting settings[] = {
      NUMBER(node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
      DEFAULT("600000"),
      "How far ahead the cluster grants times to a worker id: so long snowflake ids are handed "
-     "out without a leader."},
-    {"snowflake.renew-ms", NUMBER(node.replica.lease.renew_ms, 100, 60000, "ms"), DEFAULT("3000"),
-     "How often the window is extended, and the last time used reported. At most a third of "
-     "`snowflake.window-ms`."},
-    {"snowflake.mark-lead-ms", NUMBER(node.replica.lease.mark_lead_ms, 50, 60000, "ms"),
-     DEFAULT("1000"),
-     "How far the mark on this node's disk is kept ahead of the times used. Larger: fewer "
-     "writes; after a crash the node waits for up to so long."},
+     "out without a leader. It is extended every 3 s, or in a third of a shorter window."},
     {"snowflake.clock-threshold-ms", NUMBER(node.replica.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
      "A clock that is further off the median of the nodes' clocks, or jumps ahead by more, is "
      "not trusted: 503 `clock_skew`."},
     {"snowflake.layout", VALUE(setting_layout, node.replica.lease.layout), DEFAULT("leaf"),
-     "Bits of time, worker id and sequence; `js53` fits a JavaScript number. Used at the "
-     "cluster's first start; afterwards the replicated log knows the layout."},
-    {"snowflake.epoch-ms", NUMBER(node.replica.lease.layout.epoch_ms, 0, EPOCH_MAX_MS, "ms"),
-     DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
-     "Unix time that the layout counts from; not in the future. Used at the cluster's first "
-     "start, as the layout."},
+     "Bits of time, worker id and sequence; `js53` fits a JavaScript number. After an `@`, the "
+     "Unix time in ms that times count from, not in the future: `41+10+12@1577836800000`; without "
+     "it Leaf's, 1288834974657. Used at the cluster's first start; afterwards the replicated log "
+     "knows the layout."},
     {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
      "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
      "theirs (a missing one is made so), and the files that settings name readable for them."},
@@ -793,13 +801,44 @@ _Static_assert(HTTP_DEFAULT_BODIES_BYTES == 64 << 20 && HTTP_DEFAULT_OUTPUT_BYTE
                    HTTP_DEFAULT_CLIENT_BODIES_BYTES == 16 << 20,
                "http.*-bytes: adapt the defaults");
 _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
-_Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.epoch-ms: adapt the default");
+_Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
+_Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
 
-const char *setting_spell(size_t row, enum config_source source, struct setting_text *out)
+/* --- settings that went --- */
+
+#define GONE(name, how)                                                                            \
+    {                                                                                              \
+        name, NULL, how                                                                            \
+    }
+#define MOVED(name, heir, how)                                                                     \
+    {                                                                                              \
+        name, heir, how                                                                            \
+    }
+
+const struct setting_gone settings_gone[] = {
+    MOVED("raft.heartbeat-ms", "raft.election-ms", "heartbeats are a tenth of it"),
+    MOVED("raft.trailing-entries", "raft.snapshot-entries", "a quarter as many entries stay"),
+    MOVED("raft.catch-up-ms", "raft.election-ms",
+          "a change of the members has sixty times as long"),
+    MOVED("upgrade.auto", "upgrade.hold-ms", "`never` is what `false` was"),
+    GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
+    GONE("prefetch.rate", "1000 tags are fetched in a second"),
+    MOVED("snowflake.renew-ms", "snowflake.window-ms",
+          "it is renewed every 3 s, or in a third of a shorter window"),
+    GONE("snowflake.mark-lead-ms", "the mark is kept 1 s ahead"),
+    MOVED("snowflake.epoch-ms", "snowflake.layout", "the epoch follows the bits: 41+10+12@EPOCH"),
+};
+
+const size_t settings_gone_count = sizeof settings_gone / sizeof settings_gone[0];
+
+/* --- names --- */
+
+const char *setting_spell_name(const char *name, enum config_source source,
+                               struct setting_text *out)
 {
     bool shout = source == CONFIG_FROM_ENVIRONMENT;
     const char *prefix = shout ? CONFIG_ENVIRONMENT_PREFIX : source == CONFIG_FROM_FLAG ? "--" : "";
-    int len = snprintf(out->text, sizeof out->text, "%s%s", prefix, settings[row].name);
+    int len = snprintf(out->text, sizeof out->text, "%s%s", prefix, name);
 
     ASSERT(len > 0 && (size_t)len < sizeof out->text);
     for (char *at = out->text + strlen(prefix); *at != '\0' && source != CONFIG_FROM_FILE; at++) {
@@ -812,16 +851,38 @@ const char *setting_spell(size_t row, enum config_source source, struct setting_
     return out->text;
 }
 
+const char *setting_spell(size_t row, enum config_source source, struct setting_text *out)
+{
+    return setting_spell_name(settings[row].name, source, out);
+}
+
+static bool is_spelled(const char *name, enum config_source source, const char *text, size_t len)
+{
+    struct setting_text spelled;
+
+    return strlen(setting_spell_name(name, source, &spelled)) == len &&
+           memcmp(spelled.text, text, len) == 0;
+}
+
 size_t setting_find(const char *text, size_t len, enum config_source source)
 {
-    struct setting_text name;
     size_t row = 0;
 
-    while (row < setting_count && (strlen(setting_spell(row, source, &name)) != len ||
-                                   memcmp(name.text, text, len) != 0)) {
+    while (row < setting_count && !is_spelled(settings[row].name, source, text, len)) {
         row++;
     }
     return row;
+}
+
+const struct setting_gone *setting_find_gone(const char *text, size_t len,
+                                             enum config_source source)
+{
+    for (size_t i = 0; i < settings_gone_count; i++) {
+        if (is_spelled(settings_gone[i].name, source, text, len)) {
+            return &settings_gone[i];
+        }
+    }
+    return NULL;
 }
 
 size_t setting_row(const char *name)

@@ -34,6 +34,18 @@ struct setting {
 extern const struct setting settings[];
 extern const size_t setting_count;
 
+/* A setting that there was before SETTINGS_GONE_SINCE. Its name is refused, with what to do. */
+struct setting_gone {
+    const char *name;
+    const char *heir; /* the setting to give instead; NULL: nothing needs to be given */
+    const char *how;  /* what the heir does for it; what leafd does by itself */
+};
+
+#define SETTINGS_GONE_SINCE "0.2.0"
+
+extern const struct setting_gone settings_gone[];
+extern const size_t settings_gone_count;
+
 /* The type and its field. */
 extern const struct setting_type setting_number;  /* uint32_t or uint64_t: decimal digits */
 extern const struct setting_type setting_bytes;   /* uint64_t: the same, with KiB, MiB, ... */
@@ -53,7 +65,8 @@ extern const struct setting_type setting_origins; /* likewise */
 extern const struct setting_type setting_proxies; /* const char *, a list for proxy.h */
 extern const struct setting_type setting_tls_client; /* enum tls_client */
 extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
-extern const struct setting_type setting_layout; /* struct snowflake_layout: all but its epoch */
+extern const struct setting_type setting_layout;     /* struct snowflake_layout */
+extern const struct setting_type setting_hold;       /* struct upgrade_config */
 
 /* Append which values the setting may have: "0..10000 ms", "true or false". */
 void setting_rule(const struct setting *setting, struct buf *out);
@@ -66,8 +79,16 @@ struct setting_text {
  * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
 const char *setting_spell(size_t row, enum config_source source, struct setting_text *out);
 
+/* The same of any setting's name. */
+const char *setting_spell_name(const char *name, enum config_source source,
+                               struct setting_text *out);
+
 /* The row with this name, as the source spells it; the count of rows when there is none. */
 size_t setting_find(const char *text, size_t len, enum config_source source);
+
+/* The one that went and had this name, as the source spelled it, or NULL. */
+const struct setting_gone *setting_find_gone(const char *text, size_t len,
+                                             enum config_source source);
 
 /* The row of a name that is in the table (ASSERT). */
 size_t setting_row(const char *name);

@@ -440,7 +440,7 @@ void opinion_level(struct findings *findings, const json_t *level)
 
     if (field_true(level, "can_rise")) {
         finding_add_of(findings, topic(OF_LEVEL, 0), SEVERITY_WARNING, "level",
-                       "it rises by itself after upgrade.hold-ms, unless upgrade.auto is off; "
+                       "it rises by itself after upgrade.hold-ms, unless that is never; "
                        "sooner: level raise",
                        "all nodes speak a newer level than %" PRId64, number);
     } else if (field_true(level, "newest")) {

@@ -120,16 +120,15 @@ struct id_backup {
 enum id_difference {
     ID_DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
     ID_DIFFERS_ADDRESS = 1 << 1, /* peer.advertise, or what stands for it */
-    ID_DIFFERS_LAYOUT = 1 << 2,  /* snowflake.layout */
-    ID_DIFFERS_EPOCH = 1 << 3    /* snowflake.epoch-ms */
+    ID_DIFFERS_LAYOUT = 1 << 2   /* snowflake.layout */
 };
-#define ID_DIFFERENCES 4
+#define ID_DIFFERENCES 3
 
 /* The setting of bit i, 0..ID_DIFFERENCES - 1. */
 static inline const char *id_difference_setting(unsigned i)
 {
     static const char *const settings[ID_DIFFERENCES] = {"cluster.members", "peer.advertise",
-                                                         "snowflake.layout", "snowflake.epoch-ms"};
+                                                         "snowflake.layout"};
 
     return settings[i];
 }

@@ -6,6 +6,9 @@
 
 #include <uv.h>
 
+#define SETTINGS_WANTED 69 /* at most */
+#define SETTINGS_NEW 0     /* with names that there were not before 0.2.0 */
+
 static void test_defaults(void **state)
 {
     struct config_fixture *f = *state;
@@ -204,19 +207,123 @@ static void test_value_like_flag(void **state)
     assert_string_equal(f->config.data.dir, "--help");
 }
 
-static void test_election_rule(void **state)
+static void test_same_address(void **state)
 {
     struct config_fixture *f = *state;
 
-    expect_ok(f, ARGS(NODE_1, "--raft-heartbeat-ms", "100", "--raft-election-ms", "300"), NO_ENV);
-    expect_error(f, ARGS(NODE_1, "--raft-election-ms", "299"), NO_ENV,
-                 "raft.election-ms = \"299\" (--raft-election-ms) is less than 3 times "
-                 "raft.heartbeat-ms = \"100\" (default)");
-    expect_error(f, ARGS(NODE_1), ENV("LEAFD_RAFT_HEARTBEAT_MS=400"),
-                 "raft.heartbeat-ms = \"400\" (LEAFD_RAFT_HEARTBEAT_MS)");
     expect_error(f, ARGS(NODE_1, "--http-listen", "127.0.0.1:7081"), NO_ENV,
                  "http.listen = \"127.0.0.1:7081\" (--http-listen) is the same address as "
                  "peer.listen = \"127.0.0.1:7081\" (default, from other settings)");
+}
+
+/* At the bounds of the timeout: three heartbeats at least fit into it. */
+static void test_what_follows_the_election_timeout(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct replica_config *replica = &f->config.node.replica;
+
+    expect_flag_ok(f, "--raft-election-ms", "30");
+    assert_int_equal(replica->driver.heartbeat_ms, 10);
+    assert_int_equal(replica->catch_up_ms, 1800);
+    expect_flag_ok(f, "--raft-election-ms", "300");
+    assert_int_equal(replica->driver.heartbeat_ms, 30);
+    expect_flag_ok(f, "--raft-election-ms", "60000");
+    assert_int_equal(replica->driver.heartbeat_ms, 6000);
+    assert_int_equal(replica->catch_up_ms, 3600000);
+}
+
+static void test_what_follows_the_snapshots(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct applier_config *applier = &f->config.node.replica.driver.applier;
+
+    expect_flag_ok(f, "--raft-snapshot-entries", "3");
+    assert_int_equal(applier->trailing_entries, 0);
+    expect_flag_ok(f, "--raft-snapshot-entries", "64");
+    assert_int_equal(applier->trailing_entries, 16);
+}
+
+static void test_hold(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct upgrade_config *upgrade = &f->config.node.replica.upgrade;
+
+    expect_flag_ok(f, "--upgrade-hold-ms", "604800000");
+    assert_int_equal(upgrade->hold_ms, 604800000);
+    assert_true(upgrade->automatic);
+    expect_flag_ok(f, "--upgrade-hold-ms", "0");
+    assert_int_equal(upgrade->hold_ms, 0);
+    assert_true(upgrade->automatic);
+    expect_flag_ok(f, "--upgrade-hold-ms", "never");
+    assert_false(upgrade->automatic);
+    expect_flag_error(f, "--upgrade-hold-ms", "604800001",
+                      "upgrade.hold-ms: \"604800001\" is not valid: must be 0..604800000 ms, or "
+                      "never");
+    expect_flag_error(f, "--upgrade-hold-ms", "", "must be 0..604800000 ms, or never");
+    expect_flag_error(f, "--upgrade-hold-ms", "Never", "must be 0..604800000 ms, or never");
+}
+
+/* --- settings that went --- */
+
+/* Refused wherever it is given, with a text that has the old name as it was given and the way on as
+ * the same source spells it; whatever its value was. */
+static void expect_gone(struct config_fixture *f, const struct setting_gone *gone,
+                        enum config_source source, char *args[], char *env[])
+{
+    struct setting_text text;
+    char expected[400];
+    size_t len;
+
+    len = (size_t)snprintf(expected, sizeof expected,
+                           "%s is no setting any more, since leafd 0.2.0: ",
+                           setting_spell_name(gone->name, source, &text));
+    if (gone->heir == NULL) {
+        (void)snprintf(expected + len, sizeof expected - len, "leave it out; %s", gone->how);
+    } else {
+        (void)snprintf(expected + len, sizeof expected - len, "set %s instead; %s",
+                       setting_spell_name(gone->heir, source, &text), gone->how);
+    }
+    expect_error(f, args, env, expected);
+}
+
+static void test_settings_that_went(void **state)
+{
+    struct config_fixture *f = *state;
+    char text[128];
+
+    for (const struct setting_gone *gone = settings_gone;
+         gone < settings_gone + settings_gone_count; gone++) {
+        struct setting_text name;
+
+        assert_int_equal(setting_find(gone->name, strlen(gone->name), CONFIG_FROM_FILE),
+                         setting_count);
+        assert_true(gone->heir == NULL ||
+                    setting_find(gone->heir, strlen(gone->heir), CONFIG_FROM_FILE) < setting_count);
+        (void)snprintf(text, sizeof text, "\n%s = 1\n", gone->name);
+        file_make(f, text);
+        (void)snprintf(text, sizeof text, "%s:2: %s is no setting", f->path, gone->name);
+        expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
+        expect_gone(f, gone, CONFIG_FROM_FILE, ARGS(NODE_1, "--config", f->path), NO_ENV);
+
+        (void)setting_spell_name(gone->name, CONFIG_FROM_FLAG, &name);
+        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text, "1"), NO_ENV);
+        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text), NO_ENV);
+        (void)snprintf(text, sizeof text, "%s=%s", name.text, "secret");
+        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, text), NO_ENV);
+        assert_null(strstr(f->error.text, "secret"));
+
+        (void)snprintf(text, sizeof text, "%s=1",
+                       setting_spell_name(gone->name, CONFIG_FROM_ENVIRONMENT, &name));
+        expect_gone(f, gone, CONFIG_FROM_ENVIRONMENT, ARGS(NODE_1), ENV(text));
+    }
+}
+
+/* Each setting is one that somebody has to understand before the first start. */
+static void test_number_of_settings(void **state)
+{
+    (void)state;
+    assert_in_range(setting_count, 1, SETTINGS_WANTED);
+    assert_int_equal(setting_count + settings_gone_count - SETTINGS_NEW, 78);
 }
 
 static void test_advertise(void **state)
@@ -258,12 +365,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_defaults),          TEST(test_http_loops_by_processors),
-        TEST(test_required),          TEST(test_precedence),
-        TEST(test_config_file_named), TEST(test_error_names_source),
-        TEST(test_unknown),           TEST(test_commands),
-        TEST(test_value_like_flag),   TEST(test_election_rule),
-        TEST(test_advertise),         TEST(test_open_peers_need_secret),
+        TEST(test_defaults),
+        TEST(test_http_loops_by_processors),
+        TEST(test_required),
+        TEST(test_precedence),
+        TEST(test_config_file_named),
+        TEST(test_error_names_source),
+        TEST(test_unknown),
+        TEST(test_commands),
+        TEST(test_value_like_flag),
+        TEST(test_same_address),
+        TEST(test_advertise),
+        TEST(test_open_peers_need_secret),
+        TEST(test_what_follows_the_election_timeout),
+        TEST(test_what_follows_the_snapshots),
+        TEST(test_hold),
+        TEST(test_settings_that_went),
+        TEST(test_number_of_settings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

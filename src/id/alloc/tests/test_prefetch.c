@@ -352,7 +352,7 @@ static void test_the_largest_list(void **state)
         bytes += node->disk[i].len;
     }
     assert_true(bytes > (size_t)LIMIT_PREFETCH_TAGS * (LIMIT_TAG_NAME_BYTES + 16));
-    node->config.rate_per_s = LIMIT_PREFETCH_RATE;
+    node->config.rate_per_s = 100000;
     restart_and_fetch(node);
     assert_int_equal(node->fetched_count, LIMIT_PREFETCH_TAGS);
     /* The list shrinks: the records behind its end are emptied. */
