@@ -64,7 +64,7 @@ def connections(node, count):
 def test_replies_that_nobody_reads(make_cluster, tag):
     """A hundred connections ask for 10 GB and read nothing: what is not read is not made, and they
     are cut off."""
-    cluster = make_cluster(3, {**ONE_LOOP, "http-write-ms": 3000})
+    cluster = make_cluster(3, {**ONE_LOOP, "http-idle-ms": 3000})
     cluster.create_tag(tag, step=1000000)
     cluster.create_tag(f"{tag}.quiet")
     node = cluster.leader()

@@ -298,7 +298,7 @@ def test_expect_continue(shared, tag):
 def impatient(make_cluster):
     """A node alone with short limits of time."""
     cluster = make_cluster(
-        1, {"raft-election-ms": 300, "http-head-ms": 700, "http-body-ms": 700, "http-idle-ms": 1500}
+        1, {"raft-election-ms": 300, "http-idle-ms": 1500}
     )
     cluster.create_tag("known")
     return cluster.nodes[0]

@@ -128,12 +128,12 @@ def test_settings_are_read_again(make_cluster, tag):
     last = take(node, tag)
     said = reload(node, "log.level = debug\n")
     assert 'changed="log.level = debug (was warn)"' in said
-    said = reload(node, "log.level = debug\nhttp.body-ms = 77\n")
+    said = reload(node, "log.level = debug\nhttp.idle-ms = 77\n")
     assert "changed=nothing" in said
-    node.wait_log('take a restart" settings="http.body-ms"')
+    node.wait_log('take a restart" settings="http.idle-ms"')
     node.expect_log("the reload was refused")
-    said = reload(node, "log.level = debug\nhttp.body-ms = 0\n")
-    assert "leafd.conf:2: http.body-ms" in said
+    said = reload(node, "log.level = debug\nhttp.idle-ms = 0\n")
+    assert "leafd.conf:2: http.idle-ms" in said
     os.unlink(node.settings["config"])
     os.mkfifo(node.settings["config"])
     node.process.send_signal(signal.SIGHUP)

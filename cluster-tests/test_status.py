@@ -211,7 +211,7 @@ def kernel_keeps(node):
 
 @pytest.mark.bound(120)
 def test_viewers_that_never_read_cost_little_and_are_cut_off(make_cluster):
-    cluster = make_cluster(3, {**FAST, "http-loops": 1, "http-write-ms": 1000})
+    cluster = make_cluster(3, {**FAST, "http-loops": 1, "http-idle-ms": 1000})
     node = cluster.nodes[0]
     blind = [blind_viewer(node) for _ in range(63)]
     with Live(node) as live:

@@ -6,7 +6,7 @@
  *
  * Failure modes: a viewer that has not taken the last picture yet does not get this one: nothing
  * piles up, neither here nor, beyond LIMIT_LIVE_SOCKET_BYTES, in the kernel. One that takes nothing
- * for http.write-ms is cut off then, as any reader. Tokens that
+ * for 10 s is cut off then, as any reader. Tokens that
  * are read again: whoever may not watch any more is ended. More than LIMIT_LIVE_VIEWERS: 503
  * overloaded. A drain ends all of them.
  *

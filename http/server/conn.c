@@ -168,7 +168,7 @@ static const struct refusal {
                              "too many request bodies are being received"},
     [CONN_REFUSED_BODY_SHARE] = {"bodies_share", 503, "overloaded",
                                  "this client's request bodies take all the room that one client "
-                                 "may take (http.client-bodies-bytes)"},
+                                 "may take (a twelfth of http.memory-bytes)"},
     [CONN_REFUSED_BODY_QUOTA] = {"bodies_quota", 429, "quota",
                                  "this client sends as many request bodies at a time as its quota "
                                  "allows"},

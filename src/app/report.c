@@ -69,7 +69,7 @@ void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
              " admin_connections=%" PRIu32,
              allowed, kept, http->loops, split->connections, split->admin_connections);
     if (split->connections < http->connections) {
-        log_warn("app", "fewer connections than http.connections: the system allows fewer files",
+        log_warn("app", "the system allows fewer open files than all connections would need",
                  "each_loop=%" PRIu32 " wanted=%" PRIu32, split->connections, http->connections);
     }
 }

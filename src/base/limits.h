@@ -102,13 +102,13 @@
 #define LIMIT_HTTP_OUTPUT_BYTES (64 << 10) /* unsent output a connection before reading stops */
 #define LIMIT_HTTP_SMALL_REPLY_BYTES 1024
 #define LIMIT_HTTP_PART_BYTES (31 << 10)      /* a reply that may be longer is made part by part */
-#define LIMIT_HTTP_OUTPUT_MIN_BYTES (2 << 20) /* of a loop, whatever http.output-bytes is */
-#define LIMIT_HTTP_INPUT_MIN_BYTES (2 << 20)  /* of a loop, whatever http.input-bytes is */
+#define LIMIT_HTTP_OUTPUT_MIN_BYTES (2 << 20) /* of a loop, whatever is set */
+#define LIMIT_HTTP_INPUT_MIN_BYTES (2 << 20)  /* of a loop, whatever is set */
 #define LIMIT_HTTP_TURN_REQUESTS 64      /* of one connection served at once; then others' turn */
 #define LIMIT_HTTP_TURN_BYTES (31 << 10) /* of large replies and long pipelines a loop's turn */
 #define LIMIT_HTTP_UNSENT_BYTES (128 << 10) /* not sent yet, in the kernel, a connection */
 #define LIMIT_HTTP_HELD_BYTES (16 << 10)    /* while output is short: who holds less may be slow */
-#define LIMIT_HTTP_SHORT_RATE 256   /* so many times http.min-rate-bytes the others have to take */
+#define LIMIT_HTTP_SHORT_RATE 256   /* so many times the least rate the others have to take */
 #define LIMIT_HTTP_BODY_SLOW_MS 500 /* a body that got on by less than a step for so long ... */
 #define LIMIT_HTTP_BODY_STEP_BYTES (16 << 10) /* ... gives way when there is no room; 408 */
 #define LIMIT_HTTP_CONNECTIONS 10000          /* a loop; more: 503 overloaded and close */

@@ -53,6 +53,7 @@ struct config_origin {
 struct config {
     struct node_settings node;
     struct http_settings http;
+    uint64_t http_memory_bytes; /* of which the parts are in http */
     struct {
         const char *dir;
         const char *root; /* in which dir was chosen, see src/app/lost.h; NULL: it was not */

@@ -122,9 +122,7 @@ static void default_admin(struct config *config)
     config->admin.http.loops = LIMIT_HTTP_ADMIN_LOOPS;
     config->admin.http.resp_address = "";
     config->admin.http.resp_tls = false;
-    if (config->admin.http.connections > LIMIT_HTTP_ADMIN_CONNECTIONS) {
-        config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
-    }
+    config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
 }
 
 static void default_anonymous(struct config *config)
@@ -152,13 +150,34 @@ static void set_followers(struct node_settings *node)
     lease->mark_lead_ms = MARK_LEAD_MS;
 }
 
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+    return value < most ? value : most;
+}
+
+/* Parts of the memory, and times that are no longer than a connection may be idle. */
+static void set_http_followers(struct http_settings *http, uint64_t memory_bytes)
+{
+    http->bodies_bytes = memory_bytes / 3;
+    http->client_bodies_bytes = memory_bytes / 12;
+    http->output_bytes = memory_bytes / 3;
+    http->input_bytes = memory_bytes / 6; /* and as much again, see budget.h */
+    http->head_ms = at_most(LIMIT_HTTP_HEAD_MS, http->idle_ms);
+    http->body_ms = at_most(LIMIT_HTTP_BODY_MS, http->idle_ms);
+    http->write_ms = at_most(LIMIT_HTTP_WRITE_MS, http->idle_ms);
+    http->min_rate_bytes = HTTP_DEFAULT_MIN_RATE_BYTES;
+    http->connections = LIMIT_HTTP_CONNECTIONS; /* open files may allow fewer, see files.h */
+    http->resp_idle_ms = LIMIT_RESP_IDLE_MS;
+}
+
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
     (void)ret_error;
     set_followers(&config->node);
+    set_http_followers(&config->http, config->http_memory_bytes);
     default_peer_addresses(config);
     default_http_address(config);
-    set_default(config, "resp.tls", config->tls.certificate[0] != '\0' ? "on" : "off");
+    config->http.resp_tls = config->tls.certificate[0] != '\0';
     default_admin(config);
     default_anonymous(config);
     config->data.map_by_disk =
@@ -220,8 +239,6 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "is the same address as", "http.listen"},
         {strcmp(config->http.resp_address, config->admin.listen) == 0, "resp.listen",
          "is the same address as", "admin.listen"},
-        {config->http.resp_tls && config->tls.certificate[0] == '\0', "resp.tls",
-         "needs a certificate: set", "http.tls-cert"},
         {node->replica.replace_lost && node->node_id > LOST_ID_MAX, "node.id",
          "is more than 1000, which it may not be with", "cluster.replace-lost"},
         {node->replica.replace_lost && node->keys.cert_file[0] != '\0', "peer.tls-cert",

@@ -152,8 +152,7 @@ static int parse_number(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-/* A word's place in the list of its type is the value: of a bool or an enum. "" of a switch is the
- * default, which is a rule. */
+/* A word's place in the list of its type is the value: of a bool or an enum. */
 static int parse_word(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
@@ -161,10 +160,8 @@ static int parse_word(const struct setting *setting, const char *text, void *fie
     unsigned word = 0;
 
     (void)why;
-    if (setting->type != &setting_switch || text[0] != '\0') {
-        while (words[word] != NULL && strcmp(text, words[word]) != 0) {
-            word++;
-        }
+    while (words[word] != NULL && strcmp(text, words[word]) != 0) {
+        word++;
     }
     if (words[word] == NULL) {
         return ERR_INVALID;
@@ -458,7 +455,6 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
 const struct setting_type setting_number = {parse_number, "", "..", "", NULL, NULL};
 const struct setting_type setting_bytes = {parse_number, "", "..", "", NULL, NULL};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
-const struct setting_type setting_switch = {WORDS("off", "on"), .rule = "on or off"};
 const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
           [LOG_LEVEL_ERROR] = "error"),
@@ -618,13 +614,6 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("", "none"),
      "Address where ids are served to Redis's clients ([redis.md](redis.md)). One that other "
      "machines reach needs `auth.tokens-file`, or `insecure-open`."},
-    {"resp.tls", VALUE(setting_switch, http.resp_tls),
-     DEFAULT_SHOWN("", "on with `http.tls-cert`, else off"),
-     "TLS at `resp.listen`, with the certificate of HTTP."},
-    {"resp.idle-ms", NUMBER(http.resp_idle_ms, 0, MAX_IDLE_MS, "ms"),
-     DEFAULT(VALUE_OF(LIMIT_RESP_IDLE_MS)),
-     "A connection there on which nothing is asked for so long is closed. 0: never, as Redis; one "
-     "whose client's machine has gone is found by TCP's keepalive."},
     {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
      "Addresses and networks of proxies, as `10.0.0.7,10.1.0.0/16`. Each connection from there, at "
@@ -661,45 +650,17 @@ const struct setting settings[] = {
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
      DEFAULT(VALUE_OF(HTTP_DEFAULT_TIMEOUT_MS)),
      "How long a request without `timeout_ms` waits for a refill or an election."},
-    {"http.head-ms", NUMBER(http.head_ms, 1, MAX_INTERVAL_MS, "ms"),
-     DEFAULT(VALUE_OF(LIMIT_HTTP_HEAD_MS)),
-     "From the first byte of a request to the end of its head; then 408."},
-    {"http.body-ms", NUMBER(http.body_ms, 1, MAX_INTERVAL_MS, "ms"),
-     DEFAULT(VALUE_OF(LIMIT_HTTP_BODY_MS)),
-     "From the end of a request's head to the end of its body; then 408."},
     {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
-     "A connection with no request for so long is closed. Longer than a proxy before it keeps one "
-     "([operations.md](operations.md#behind-a-proxy))."},
-    {"http.write-ms", NUMBER(http.write_ms, 1, MAX_INTERVAL_MS, "ms"),
-     DEFAULT(VALUE_OF(LIMIT_HTTP_WRITE_MS)),
-     "A client that takes nothing of its reply for so long is cut off."},
-    {"http.connections", NUMBER(http.connections, 1, LIMIT_HTTP_CONNECTIONS, NULL),
-     DEFAULT(VALUE_OF(LIMIT_HTTP_CONNECTIONS)),
-     "Connections of one HTTP thread; more get 503 `overloaded`. Less where the system allows "
-     "fewer open files: some are kept for peers and the node's own."},
-    {"http.bodies-bytes", RANGED(setting_bytes, http.bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
-     DEFAULT("64MiB"),
-     "Memory for all request bodies that are being received. A quarter is for bodies of up to "
-     "64KiB alone. Each HTTP thread has its part, and at least some 11MiB."},
-    {"http.client-bodies-bytes",
-     RANGED(setting_bytes, http.client_bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("16MiB"),
-     "Of it, what one client's bodies of more than 64KiB may take; at least 8MiB."},
-    {"http.input-bytes", RANGED(setting_bytes, http.input_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
-     DEFAULT("32MiB"),
-     "Memory for requests that have not come whole, or whose turn has not come. Beyond it the one "
-     "that came on least gives way (408). As much again for what requests that wait for an answer "
-     "keep beyond 512 bytes. Each HTTP thread has its part, and at least 2MiB."},
-    {"http.output-bytes", RANGED(setting_bytes, http.output_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
-     DEFAULT("64MiB"),
-     "Memory for all replies that clients have not taken. Beyond it nothing more is made for those "
-     "who have not taken theirs. Each HTTP thread has its part, and at least 2MiB."},
-    {"http.min-rate-bytes", NUMBER(http.min_rate_bytes, 0, 1 << 20, "bytes a second"),
-     DEFAULT(VALUE_OF(HTTP_DEFAULT_MIN_RATE_BYTES)),
-     "A client that takes less of its reply, over `http.write-ms`, is cut off. While three "
-     "quarters "
-     "of `http.output-bytes` are taken, one that has 16KiB or more waiting must take 256 times as "
-     "much, over a second. 0: no such rule."},
+     "A connection with no request for so long is closed. Set it longer than a proxy keeps one "
+     "([operations.md](operations.md#behind-a-proxy)). A client has 5 s for a request's head, 10 s "
+     "for its body and 10 s to take some of a reply, and never longer than this."},
+    {"http.memory-bytes",
+     RANGED(setting_bytes, http_memory_bytes, 16 << 20, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("192MiB"),
+     "Memory for what clients send and do not take: a third for request bodies, of which one "
+     "client's large ones take a quarter; a third for replies; a sixth for requests that have not "
+     "come whole, and a sixth for those that wait for an answer. Beyond it the slowest connection "
+     "is closed. Each HTTP thread has its part, and at least some 17MiB."},
     {"quota.requests-per-s", NUMBER(http.quotas.requests_per_s, 0, QUOTA_MAX, "requests"),
      DEFAULT_SHOWN("0", "0: no quota"),
      "Requests a second that one client (its address; an IPv6 one: its /64) may make of this node; "
@@ -797,9 +758,6 @@ const struct setting settings[] = {
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
 _Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
-_Static_assert(HTTP_DEFAULT_BODIES_BYTES == 64 << 20 && HTTP_DEFAULT_OUTPUT_BYTES == 64 << 20 &&
-                   HTTP_DEFAULT_CLIENT_BODIES_BYTES == 16 << 20,
-               "http.*-bytes: adapt the defaults");
 _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
 _Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
@@ -821,6 +779,20 @@ const struct setting_gone settings_gone[] = {
     MOVED("raft.catch-up-ms", "raft.election-ms",
           "a change of the members has sixty times as long"),
     MOVED("upgrade.auto", "upgrade.hold-ms", "`never` is what `false` was"),
+    MOVED("http.head-ms", "http.idle-ms", "a head has 5 s, and no longer than that"),
+    MOVED("http.body-ms", "http.idle-ms", "a body has 10 s, and no longer than that"),
+    MOVED("http.write-ms", "http.idle-ms",
+          "a client has 10 s to take some of a reply, and no longer than that"),
+    GONE("http.connections", "the limit of open files bounds them (ulimit -n, LimitNOFILE=)"),
+    MOVED("http.bodies-bytes", "http.memory-bytes", "a third of it is for bodies"),
+    MOVED("http.client-bodies-bytes", "http.memory-bytes",
+          "a twelfth of it is for one client's large bodies"),
+    MOVED("http.input-bytes", "http.memory-bytes",
+          "a sixth of it is for requests that have not come whole"),
+    MOVED("http.output-bytes", "http.memory-bytes", "a third of it is for replies"),
+    GONE("http.min-rate-bytes", "a client takes at least 1024 bytes of a reply in a second"),
+    GONE("resp.tls", "resp.listen speaks TLS if http.listen does"),
+    GONE("resp.idle-ms", "a connection there is never closed for being idle"),
     GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
     GONE("prefetch.rate", "1000 tags are fetched in a second"),
     MOVED("snowflake.renew-ms", "snowflake.window-ms",

@@ -50,7 +50,6 @@ extern const size_t settings_gone_count;
 extern const struct setting_type setting_number;  /* uint32_t or uint64_t: decimal digits */
 extern const struct setting_type setting_bytes;   /* uint64_t: the same, with KiB, MiB, ... */
 extern const struct setting_type setting_boolean; /* bool */
-extern const struct setting_type setting_switch;  /* bool; "" is a default by rule */
 extern const struct setting_type setting_name;    /* const char *: letters, digits, '.', '_', '-' */
 extern const struct setting_type setting_path;    /* const char *: a file or directory */
 extern const struct setting_type setting_address; /* const char *: host:port */

@@ -6,8 +6,8 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 69 /* at most */
-#define SETTINGS_NEW 0     /* with names that there were not before 0.2.0 */
+#define SETTINGS_WANTED 59 /* at most */
+#define SETTINGS_NEW 1     /* with names that there were not before 0.2.0 */
 
 static void test_defaults(void **state)
 {
@@ -232,6 +232,44 @@ static void test_what_follows_the_election_timeout(void **state)
     assert_int_equal(replica->catch_up_ms, 3600000);
 }
 
+/* Its parts at the default are those of limits.h, and of service.h. */
+static void test_what_follows_the_memory_of_http(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct http_settings *http = &f->config.http;
+
+    expect_ok(f, ARGS(NODE_1), NO_ENV);
+    assert_int_equal(http->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
+    assert_int_equal(http->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
+    assert_int_equal(http->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
+    assert_int_equal(http->input_bytes, HTTP_DEFAULT_INPUT_BYTES);
+    assert_int_equal(http->min_rate_bytes, 1024);
+    assert_int_equal(http->resp_idle_ms, 0);
+    expect_flag_ok(f, "--http-memory-bytes", "48MiB");
+    assert_int_equal(http->input_bytes, 8 << 20);
+    assert_int_equal(f->config.admin.http.input_bytes, 8 << 20);
+    expect_flag_error(f, "--http-memory-bytes", "16777215", "must be 16MiB..64GiB");
+    expect_flag_error(f, "--http-memory-bytes", "68719476737", "must be 16MiB..64GiB");
+}
+
+static void test_what_follows_the_idle_time(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct http_settings *http = &f->config.http;
+
+    expect_flag_ok(f, "--http-idle-ms", "5000");
+    assert_int_equal(http->head_ms, 5000);
+    assert_int_equal(http->body_ms, 5000);
+    assert_int_equal(http->write_ms, 5000);
+    expect_flag_ok(f, "--http-idle-ms", "1");
+    assert_int_equal(http->head_ms, 1);
+    assert_int_equal(f->config.admin.http.write_ms, 1);
+    expect_flag_ok(f, "--http-idle-ms", "86400000");
+    assert_int_equal(http->head_ms, 5000);
+    assert_int_equal(http->body_ms, 10000);
+    assert_int_equal(http->write_ms, 10000);
+}
+
 static void test_what_follows_the_snapshots(void **state)
 {
     struct config_fixture *f = *state;
@@ -379,6 +417,8 @@ int main(void)
         TEST(test_open_peers_need_secret),
         TEST(test_what_follows_the_election_timeout),
         TEST(test_what_follows_the_snapshots),
+        TEST(test_what_follows_the_memory_of_http),
+        TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
         TEST(test_settings_that_went),
         TEST(test_number_of_settings),
