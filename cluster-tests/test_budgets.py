@@ -205,8 +205,8 @@ def test_more_connections_than_files_while_a_node_restarts(make_cluster, tag):
 def test_quotas(make_cluster, tag):
     """A client that has used up its quota gets 429 and is told when to come again; it is served
     again then."""
-    cluster = make_cluster(1, {**ONE_LOOP, "quota-ids-per-s": 1000, "quota-requests-per-s": 50,
-                               "quota-connections": 5})
+    quota = "ids-per-s=1000,requests-per-s=50,connections=5"
+    cluster = make_cluster(1, {**ONE_LOOP, "quota": quota})
     cluster.wait_ready()
     node = cluster.nodes[0]
     wait_until(lambda: node.http("PUT", f"/api/tags/{tag}", {}).status in (200, 201), 10, "a tag")
@@ -236,7 +236,7 @@ def test_quotas_are_those_of_a_door(make_cluster):
     """Ids by HTTP and by RESP have one quota; the door for operators has its own, so whoever takes
     too many ids can still be seen to."""
     admin, resp = ("127.0.0.1", take_port()), ("127.0.0.1", take_port())
-    cluster = make_cluster(1, {**ONE_LOOP, "quota-requests-per-s": 30,
+    cluster = make_cluster(1, {**ONE_LOOP, "quota": "requests-per-s=30",
                                "admin-listen": f"127.0.0.1:{admin[1]}",
                                "resp-listen": f"127.0.0.1:{resp[1]}"})
     node = cluster.nodes[0]

@@ -476,7 +476,7 @@ def ask_by_proxy(node, first, method, target, body=None):
 def proxied_fixture(make_cluster):
     """A node that takes the PROXY protocol from 127.0.0.2, at http.listen and resp.listen."""
     cluster = make_cluster(1, {**FAST, "proxy-from": f"10.9.9.0/24, {PROXY}",
-                               "quota-connections": 3}, start=False)
+                               "quota": "connections=3"}, start=False)
     node = cluster.nodes[0]
     node.resp_port = take_port()
     node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"

@@ -157,7 +157,7 @@ def test_pipelined_with_one_key(shared, tag):
 
 
 def test_a_full_table_refuses_and_forgets_nothing(make_cluster, tag):
-    cluster = make_cluster(settings={**FAST, "strict-keys": 10, "quota-keys-percent": 100})
+    cluster = make_cluster(settings={**FAST, "strict-keys": 10, "quota": "keys=100%"})
     names = [f"{tag}.{number}" for number in range(2)]
     for name in names:
         cluster.create_tag(name, mode="strict")
@@ -219,7 +219,7 @@ def expect_clock_lines(cluster):
 def test_a_key_is_forgotten_after_a_day(make_cluster, tag):
     """By the log's time: a bit less than a day later it replays, on every node and after a restart;
     a bit more, and it is new. A table that was full has room again."""
-    settings = {**FAST, "strict-keys": 10, "quota-keys-percent": 100}
+    settings = {**FAST, "strict-keys": 10, "quota": "keys=100%"}
     cluster = make_cluster(settings=settings, start=False)
     clocks = own_clocks(cluster)
     expect_clock_lines(cluster)

@@ -106,14 +106,14 @@ def test_alarms(trio):
 def test_settings_and_quotas(make_cluster, tmp_path):
     path = tmp_path / "leafd.conf"
     path.write_text("log.level = info\n")
-    cluster = make_cluster(1, {**FAST, "http-loops": 1, "quota-ids-per-s": 10,
+    cluster = make_cluster(1, {**FAST, "http-loops": 1, "quota": "ids-per-s=10",
                                "config": str(path)})
     node = cluster.nodes[0]
-    path.write_text("log.level = debug\nquota.bodies = 7\n")
+    path.write_text("log.level = debug\nstrict.keys = 7\n")
     node.process.send_signal(signal.SIGHUP)
     node.wait_log(r'msg="reloaded" changed="log.level = debug \(was info\)"')
     node.wait_log(r'msg="settings differ from those in force, and take a restart" '
-                  r'settings="?quota.bodies')
+                  r'settings="?strict.keys')
     cluster.create_tag("order")
 
     def is_refused():

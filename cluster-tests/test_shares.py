@@ -92,8 +92,7 @@ def test_tokens_and_settings_allow_more(make_cluster, tmp_path):
     tokens.add("tool", "roles=ids,workers")
     tokens.write()
     cluster = make_cluster(1, {**FEW, "auth-tokens-file": tokens.path, "admin-listen": "same",
-                               "http-hosts": None, "quota-workers-percent": 50,
-                               "quota-keys-percent": 100}, start=False)
+                               "http-hosts": None, "quota": "workers=50%,keys=100%"}, start=False)
     node = cluster.nodes[0]
     node.start().wait_ready()
 

@@ -554,7 +554,7 @@ def test_worker_id_of_a_node_that_is_cut_off(make_cluster, proxies, name):
 # Shows P8-workers, lesson-workers-out.
 def test_all_worker_ids_are_held(make_cluster, name):
     """1,100 clients for 1,024 worker ids, three of which are the nodes' own."""
-    cluster = make_cluster(settings={**FAST, "quota-workers-percent": 100})
+    cluster = make_cluster(settings={**FAST, "quota": "workers=100%"})
     wait_served(cluster.nodes)
     cluster.leader()
 

@@ -16,13 +16,12 @@
 static const struct {
     enum conn_refusal refusal;
     const char *things;
-    const char *quota;   /* of a token */
-    const char *setting; /* of all others */
+    const char *quota; /* of a token, and of all others */
     const char *until;
 } kinds[] = {
-    [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys", "quota.keys-percent",
+    [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys",
                     "each is forgotten a day after its first use"},
-    [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers", "quota.workers-percent",
+    [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers",
                        "each counts until its window is over, also once released"},
 };
 
@@ -62,11 +61,11 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_
     (void)snprintf(why, sizeof why, "holds %u %s, its share is %u", held, kinds[kind].things, most);
     (void)snprintf(more, sizeof more, ",\"held\":%u,\"share\":%u", held, most);
     (void)snprintf(message, sizeof message,
-                   "%s %s holds %u %s, and may hold %u: %s; %s, or %s= in the line of a "
-                   "token, allows more",
+                   "%s %s holds %u %s, and may hold %u: %s; %s= in the setting quota, or "
+                   "in the line of a token, allows more",
                    identity != NULL ? "client" : "the address",
                    identity != NULL ? identity->name : conn->peer->name, held, kinds[kind].things,
-                   most, kinds[kind].until, kinds[kind].setting, kinds[kind].quota);
+                   most, kinds[kind].until, kinds[kind].quota);
     if (api_loop(conn)->api->auth != NULL) {
         audited_refuse_as(conn, 429, why);
     }

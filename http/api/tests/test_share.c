@@ -70,11 +70,10 @@ static void test_worker_ids_of_an_address(void **state)
     }
     acquire(f, "", "w", SHARE, 429, "\"code\":\"share\"");
     acquire(f, "", "w", SHARE, 429, "\"held\":16,\"share\":16");
-    acquire(
-        f, "", "w", SHARE, 429,
-        "the address 127.0.0.1 holds 16 worker ids, and may hold 16: each counts until its "
-        "window is over, also once released; quota.workers-percent, or workers= in the line of a "
-        "token, allows more");
+    acquire(f, "", "w", SHARE, 429,
+            "the address 127.0.0.1 holds 16 worker ids, and may hold 16: each counts until its "
+            "window is over, also once released; workers= in the setting quota, or in the line of "
+            "a token, allows more");
     guarded_audit_has(f, "\"outcome\":\"refused\",\"who\":\"anonymous\",\"by\":\"nothing\"");
     guarded_audit_has(f, "\"what\":\"POST /api/workers\"");
     guarded_audit_has(f, "\"status\":429");
@@ -114,7 +113,7 @@ static void test_keys_of_an_address_and_of_tokens(void **state)
     take(f, "", "3", 429, "\"held\":2,\"share\":2");
     take(f, "", "3", 429,
          "the address 127.0.0.1 holds 2 idempotency keys, and may hold 2: each is forgotten a day "
-         "after its first use; quota.keys-percent, or keys= in the line of a token, allows more");
+         "after its first use; keys= in the setting quota, or in the line of a token, allows more");
     guarded_audit_has(f, "\"what\":\"GET /api/segment/get/s\"");
     guarded_audit_has(f, "holds 2 idempotency keys, its share is 2");
     guarded_expect(f, "GET /metrics", "", NULL, 200,

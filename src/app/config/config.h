@@ -41,6 +41,13 @@ enum config_sandbox {
     CONFIG_SANDBOX_OFF
 };
 
+/* What one client may take. */
+struct quota_settings {
+    struct client_quotas clients; /* of one node */
+    uint32_t keys_percent;        /* 1..100: of the cluster's */
+    uint32_t workers_percent;     /* 1..100 */
+};
+
 /* Where the effective value of a setting came from. */
 struct config_origin {
     enum config_source source;
@@ -53,7 +60,8 @@ struct config_origin {
 struct config {
     struct node_settings node;
     struct http_settings http;
-    uint64_t http_memory_bytes; /* of which the parts are in http */
+    uint64_t http_memory_bytes;  /* of which the parts are in http */
+    struct quota_settings quota; /* likewise in http and node */
     struct {
         const char *dir;
         const char *root; /* in which dir was chosen, see src/app/lost.h; NULL: it was not */

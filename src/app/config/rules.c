@@ -175,6 +175,9 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     (void)ret_error;
     set_followers(&config->node);
     set_http_followers(&config->http, config->http_memory_bytes);
+    config->http.quotas = config->quota.clients;
+    config->http.worker_percent = config->quota.workers_percent;
+    config->node.replica.key_percent = config->quota.keys_percent;
     default_peer_addresses(config);
     default_http_address(config);
     config->http.resp_tls = config->tls.certificate[0] != '\0';

@@ -177,6 +177,11 @@ static int parse_word(const struct setting *setting, const char *text, void *fie
 
 /* --- texts --- */
 
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(text, word, len) == 0;
+}
+
 /* Control characters could forge a line of the log; a double quote has no way into the config
  * file. */
 static bool is_printable(const char *text)
@@ -298,6 +303,93 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
+/* --- quotas --- */
+
+#define PART_PERCENT 25 /* of keys and worker ids, what one client may hold */
+
+/* Cut the blanks off both ends. */
+static char *trim(char *item)
+{
+    char *end = item + strlen(item);
+
+    while (end > item && (end[-1] == ' ' || end[-1] == '\t')) {
+        *--end = '\0';
+    }
+    return item + strspn(item, " \t");
+}
+
+/* "ids-per-s=1000": 0, or ERR_INVALID with *why. */
+static int parse_quota_item(const struct setting *setting, char *item, struct quota_settings *quota,
+                            unsigned *given, struct config_error *why)
+{
+    const struct {
+        const char *key;
+        uint32_t *to;
+        bool percent;
+    } quotas[] = {
+        {"requests-per-s", &quota->clients.requests_per_s, false},
+        {"ids-per-s", &quota->clients.ids_per_s, false},
+        {"connections", &quota->clients.connections, false},
+        {"bodies", &quota->clients.bodies, false},
+        {"keys", &quota->keys_percent, true},
+        {"workers", &quota->workers_percent, true},
+    };
+    size_t key_len = strcspn(item, "=");
+    char *value = item + key_len + (item[key_len] == '=');
+    size_t len = strlen(value);
+    char quoted[QUOTED_BYTES];
+    uint64_t number;
+    size_t i = 0;
+
+    while (i < COUNT_OF(quotas) && !is_word(item, key_len, quotas[i].key)) {
+        i++;
+    }
+    if (i == COUNT_OF(quotas)) {
+        return config_fail(why,
+                           "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys "
+                           "or workers, then = and a number",
+                           log_quote(item, strlen(item), quoted, sizeof quoted));
+    }
+    if ((*given & 1U << i) != 0) {
+        return config_fail(why, "%s is given twice", quotas[i].key);
+    }
+    *given |= 1U << i;
+    if (quotas[i].percent && len > 0 && value[len - 1] == '%') {
+        len--;
+    } else if (quotas[i].percent) {
+        len = 0;
+    }
+    if (!read_digits(value, len, &number) || number < 1 ||
+        number > (quotas[i].percent ? 100 : setting->max)) {
+        return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
+                           log_quote(value, strlen(value), quoted, sizeof quoted),
+                           quotas[i].percent ? "100 with a % behind it, as 25%" : "1000000000");
+    }
+    *quotas[i].to = (uint32_t)number;
+    return 0;
+}
+
+static int parse_quota(const struct setting *setting, const char *text, void *field,
+                       struct config_error *why)
+{
+    struct quota_settings quota = {.keys_percent = PART_PERCENT, .workers_percent = PART_PERCENT};
+    char list[LIMIT_CONFIG_VALUE_BYTES + 1];
+    char *rest = text[0] == '\0' ? NULL : list;
+    unsigned given = 0;
+    char *item;
+
+    ASSERT(strlen(text) < sizeof list);
+    memcpy(list, text, strlen(text) + 1);
+    while ((item = strsep(&rest, ",")) != NULL) {
+        if (!is_printable(item) ||
+            parse_quota_item(setting, trim(item), &quota, &given, why) != 0) {
+            return ERR_INVALID;
+        }
+    }
+    *(struct quota_settings *)field = quota;
+    return 0;
+}
+
 /* --- lists of nodes --- */
 
 /* "id=host:port", or "host:port" of a target. */
@@ -336,17 +428,6 @@ static int check_new(const struct node_peers *members, struct config_error *why)
         }
     }
     return 0;
-}
-
-/* Cut the blanks off both ends. */
-static char *trim(char *item)
-{
-    char *end = item + strlen(item);
-
-    while (end > item && (end[-1] == ' ' || end[-1] == '\t')) {
-        *--end = '\0';
-    }
-    return item + strspn(item, " \t");
 }
 
 static int parse_peers(const struct setting *setting, const char *text, void *field,
@@ -396,11 +477,6 @@ static bool parse_bits(const char *text, size_t len, struct snowflake_layout *re
         text = plus + 1;
     }
     return ret_layout->time_bits > 0;
-}
-
-static bool is_word(const char *text, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
 /* The epoch is held against the clock when all is read. */
@@ -503,6 +579,10 @@ const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
             "4..16, together at most 63); then @ and an epoch, if it is not Leaf's"};
+const struct setting_type setting_quota = {
+    .parse = parse_quota,
+    .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
+            "1..1000000000, keys, workers of 1%..100%"};
 const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never", NULL, NULL};
 
 /* --- the rows --- */
@@ -513,7 +593,7 @@ const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never",
 #define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
-#define QUOTA_MAX 1000000000
+#define QUOTA_MAX 1000000000  /* what a line of the tokens file may say, too */
 #define MAX_ENTRIES 10000000
 
 /* The columns of a row: its name, the type, field and range of its values, its default, what it
@@ -661,27 +741,14 @@ const struct setting settings[] = {
      "client's large ones take a quarter; a third for replies; a sixth for requests that have not "
      "come whole, and a sixth for those that wait for an answer. Beyond it the slowest connection "
      "is closed. Each HTTP thread has its part, and at least some 17MiB."},
-    {"quota.requests-per-s", NUMBER(http.quotas.requests_per_s, 0, QUOTA_MAX, "requests"),
-     DEFAULT_SHOWN("0", "0: no quota"),
-     "Requests a second that one client (its address; an IPv6 one: its /64) may make of this node; "
-     "a second's worth may come at once. More get 429 `quota`."},
-    {"quota.ids-per-s", NUMBER(http.quotas.ids_per_s, 0, QUOTA_MAX, "ids"),
-     DEFAULT_SHOWN("0", "0: no quota"),
-     "The same, of ids. A request for more than is left is answered, and the next ones wait until "
-     "that is made up for."},
-    {"quota.connections", NUMBER(http.quotas.connections, 0, QUOTA_MAX, NULL),
-     DEFAULT_SHOWN("0", "0: no quota"),
-     "Connections that one client may have open to this node; more get 429 `quota`."},
-    {"quota.bodies", NUMBER(http.quotas.bodies, 0, QUOTA_MAX, NULL),
-     DEFAULT_SHOWN("0", "0: no quota"),
-     "Request bodies that one client may be sending at a time; more get 429 `quota`."},
-    {"quota.keys-percent", NUMBER(node.replica.key_percent, 1, 100, "%"), DEFAULT("25"),
-     "Of `strict.keys`, what one client may hold, over all nodes: its token or certificate, else "
-     "its address, which all clients behind one NAT address or proxy share. More get 429 `share`. "
-     "A token's `keys=` goes before. Should be the same on all nodes; 100: all of them."},
-    {"quota.workers-percent", NUMBER(http.worker_percent, 1, 100, "%"), DEFAULT("25"),
-     "The same, of the layout's worker ids, the nodes' own not counted; a token's `workers=` goes "
-     "before."},
+    {"quota", RANGED(setting_quota, quota, 0, QUOTA_MAX), DEFAULT("keys=25%,workers=25%"),
+     "What one client may take that has no line of its own in the tokens file: an address, an IPv6 "
+     "one by its /64. Of this node `requests-per-s`, `ids-per-s`, `connections`, and `bodies` that "
+     "it is sending at a time; more get 429 `quota`. A second's worth may come at once, and a "
+     "request for more ids than are left is answered and made up for. Of the whole cluster `keys`, "
+     "a part of `strict.keys`, and `workers`, of the worker ids that the nodes do not hold; more "
+     "get 429 `share`, and these should be the same on all nodes. What is not named keeps its "
+     "default, which is no bound for the first four."},
     {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
      "Address to listen on for the other nodes."},
@@ -793,6 +860,12 @@ const struct setting_gone settings_gone[] = {
     GONE("http.min-rate-bytes", "a client takes at least 1024 bytes of a reply in a second"),
     GONE("resp.tls", "resp.listen speaks TLS if http.listen does"),
     GONE("resp.idle-ms", "a connection there is never closed for being idle"),
+    MOVED("quota.requests-per-s", "quota", "requests-per-s=NUMBER is one of its items"),
+    MOVED("quota.ids-per-s", "quota", "ids-per-s=NUMBER is one of its items"),
+    MOVED("quota.connections", "quota", "connections=NUMBER is one of its items"),
+    MOVED("quota.bodies", "quota", "bodies=NUMBER is one of its items"),
+    MOVED("quota.keys-percent", "quota", "keys=NUMBER% is one of its items"),
+    MOVED("quota.workers-percent", "quota", "workers=NUMBER% is one of its items"),
     GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
     GONE("prefetch.rate", "1000 tags are fetched in a second"),
     MOVED("snowflake.renew-ms", "snowflake.window-ms",

@@ -6,8 +6,8 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 59 /* at most */
-#define SETTINGS_NEW 1     /* with names that there were not before 0.2.0 */
+#define SETTINGS_WANTED 54 /* at most */
+#define SETTINGS_NEW 2     /* with names that there were not before 0.2.0 */
 
 static void test_defaults(void **state)
 {
@@ -281,6 +281,55 @@ static void test_what_follows_the_snapshots(void **state)
     assert_int_equal(applier->trailing_entries, 16);
 }
 
+static void test_quota(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *error;
+    } bad[] = {
+        {"100",
+         "quota: \"100\" is no quota: requests-per-s, ids-per-s, connections, bodies, keys or "
+         "workers, then = and a number"},
+        {"id-per-s=1", "\"id-per-s=1\" is no quota"},
+        {"ids-per-s=1,", "\"\" is no quota"},
+        {"keys-percent=1", "is no quota"},
+        {"ids-per-s", "ids-per-s=\"\" is not valid: must be 1..1000000000"},
+        {"ids-per-s=0", "must be 1..1000000000"},
+        {"ids-per-s=1000000001", "must be 1..1000000000"},
+        {"bodies=1%", "bodies=\"1%\" is not valid: must be 1..1000000000"},
+        {"bodies=1,bodies=1", "bodies is given twice"},
+        {"keys=25", "keys=\"25\" is not valid: must be 1..100 with a % behind it, as 25%"},
+        {"keys=0%", "must be 1..100 with a %"},
+        {"workers=101%", "must be 1..100 with a %"},
+        {"workers=%", "must be 1..100 with a %"},
+        {"workers=1%\n", "quota: \"workers=1%\\x0a\" is not valid"},
+    };
+    struct config_fixture *f = *state;
+    const struct http_settings *http = &f->config.http;
+
+    expect_ok(f, ARGS(NODE_1), NO_ENV);
+    assert_int_equal(http->quotas.requests_per_s, 0);
+    assert_int_equal(http->worker_percent, 25);
+    assert_int_equal(f->config.node.replica.key_percent, 25);
+    expect_flag_ok(f, "--quota", "");
+    assert_int_equal(http->worker_percent, 25);
+    expect_flag_ok(f, "--quota",
+                   "requests-per-s=1, ids-per-s=1000000000,connections=3 ,bodies=4,keys=1%,"
+                   "workers=100%");
+    assert_int_equal(http->quotas.requests_per_s, 1);
+    assert_int_equal(http->quotas.ids_per_s, 1000000000);
+    assert_int_equal(http->quotas.connections, 3);
+    assert_int_equal(http->quotas.bodies, 4);
+    assert_int_equal(f->config.admin.http.quotas.bodies, 4);
+    assert_int_equal(f->config.node.replica.key_percent, 1);
+    assert_int_equal(http->worker_percent, 100);
+    expect_flag_ok(f, "--quota", "keys=50%");
+    assert_int_equal(http->worker_percent, 25);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_flag_error(f, "--quota", bad[i].text, bad[i].error);
+    }
+}
+
 static void test_hold(void **state)
 {
     struct config_fixture *f = *state;
@@ -420,6 +469,7 @@ int main(void)
         TEST(test_what_follows_the_memory_of_http),
         TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
+        TEST(test_quota),
         TEST(test_settings_that_went),
         TEST(test_number_of_settings),
     };
