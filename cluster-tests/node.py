@@ -99,9 +99,9 @@ class Node:
             # Tests of doors say otherwise; and requests name the host "leafd".
             options.update({"admin-listen": "same", "http-hosts": "leafd"})
         if self.members and "," not in self.members:
-            options["cluster-bootstrap-single"] = "true"
-        if os.geteuid() == 0 and knows(self.binary, "--allow-root"):
-            options["allow-root"] = "true"
+            options["cluster-bootstrap"] = "single"
+        if os.geteuid() == 0:
+            options["user"] = "root"
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
         return ["setpriv", "--pdeathsig", "KILL", *self.prefix, self.binary, *arguments]

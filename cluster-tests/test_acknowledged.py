@@ -126,7 +126,7 @@ def test_wait_all_ends_when_who_is_missing_is_removed(slow, tag):
 
 
 def test_a_node_that_stops_answers_who_waits_for_all(make_cluster, tag):
-    cluster = make_cluster(settings={**SLOW, "shutdown-grace-ms": 500})
+    cluster = make_cluster(settings=SLOW)
     leader = cluster.leader()
     via, other = cluster.followers()
     cluster.create_tag(tag)

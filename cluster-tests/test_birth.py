@@ -143,11 +143,11 @@ def test_a_list_of_one_without_the_flag_is_an_error_that_explains_itself(make_cl
     cluster = make_cluster(start=False)
     one, two, three = cluster.nodes
     type_list(one, full_list(cluster, 2, 3))
-    one.settings["cluster-bootstrap-single"] = None
+    one.settings["cluster-bootstrap"] = None
     one.start()
     two.start()
     three.start()
-    expect_exit(one, EXIT_CONFIG, "cluster.bootstrap-single")
+    expect_exit(one, EXIT_CONFIG, "cluster.bootstrap")
     assert "cluster.members names this node alone" in one.log()
     wait_waits(two, "node 1 not met yet")
     wait_waits(three, "node 1 not met yet")
@@ -182,10 +182,10 @@ def test_a_list_of_one_with_the_flag_is_a_cluster_that_the_others_never_join(mak
 def test_the_flag_is_not_for_lists_of_several(make_cluster):
     cluster = make_cluster(start=False)
     node = cluster.nodes[0]
-    node.settings["cluster-bootstrap-single"] = "true"
+    node.settings["cluster-bootstrap"] = "single"
     node.start()
     assert node.wait_exit(ENDS_S) == EXIT_CONFIG
-    assert "cluster.bootstrap-single" in node.log()
+    assert "cluster.bootstrap" in node.log()
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_kill_burns(make_cluster, tag):
 
 def test_without_a_majority_it_is_burnt(make_cluster, tag):
     """Nobody is there to take it: the node says so, in time, and its ids never come again."""
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500, "prefetch-tags": 0})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
     cluster.create_tag(tag, step=100)
     node = cluster.followers()[0]
     others = cluster.others(node)
@@ -194,7 +194,7 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
     wait_until(node.sees_no_leader, 10, "no leader is known")
     began = time.monotonic()
     assert stop(node) == (0, 95)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     cluster.start()
     assert take(others[0], tag) == [(101, 101)]
 
@@ -202,7 +202,7 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
 @pytest.mark.slow
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
-    settings = {**FAST, "shutdown-grace-ms": 500, "prefetch-tags": 0}
+    settings = {**FAST, "prefetch-tags": 0}
     cluster = make_cluster(settings=settings, start=False)
     proxies.attach(cluster)
     cluster.start()
@@ -239,7 +239,7 @@ def test_deleted_forced_and_strict_tags_have_nothing_to_give(make_cluster):
 @pytest.mark.slow
 def test_stop_of_all_at_once(make_cluster, tag):
     """Some find a majority for what they hold and some do not; nothing comes twice."""
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500})
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100)
     seen = set()
     for _ in range(2):

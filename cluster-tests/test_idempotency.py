@@ -321,7 +321,7 @@ def install_snapshot(cluster):
 # Shows P3-key.
 def test_keys_survive(make_cluster, recorder, tag, fault):
     """Keys of before, all of them, on every node; under clients that go on all the time."""
-    cluster = make_cluster(settings={**SMALL_LOG, "shutdown-grace-ms": 500})
+    cluster = make_cluster(settings=SMALL_LOG)
     cluster.create_tag(tag, mode="strict")
     cluster.create_tag("churn")
     recorder.declare(tag, "strict", start=1)

@@ -213,7 +213,7 @@ def test_group_is_stopped_while_it_starts(make_cluster, name):
 
 @pytest.mark.parametrize("name", of_group("stops"))
 def test_signal_that_stops_in_order(lone, tag, name):
-    node = lone(**{"shutdown-delay-ms": 20_000, "shutdown-grace-ms": 0}).nodes[0]
+    node = lone(**{"shutdown-delay-ms": 20_000}).nodes[0]
     node.leaving()
     node.process.send_signal(number_of(name))
     node.wait_log(f'msg="stopping" signal={name}')

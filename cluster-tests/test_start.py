@@ -146,7 +146,7 @@ def test_two_processes_on_one_port(make_cluster, tag):
 def test_an_address_that_is_not_there_yet(make_cluster, setting, address, said):
     """DHCP, a VIP, a name: said in the system's words, with the code after which a service manager
     starts leafd again."""
-    settings = {**FAST, setting: address, "insecure-open": "true"}
+    settings = {**FAST, setting: address, "auth-anonymous": "all"}
     node = make_cluster(1, settings, start=False).nodes[0]
     node.expect_log("level=error")
     assert run_to_end(node) == EXIT_ADDRESS, node.log()
@@ -318,10 +318,10 @@ def test_a_loose_directory_is_refused_unless_told_so(make_cluster, tmp_path):
     wait_until(lambda: node.serves(), 10, "the node is up")
 
 
-def test_create_false_refuses_an_empty_directory(make_cluster):
+def test_bootstrap_never_refuses_an_empty_directory(make_cluster):
     cluster = make_cluster(1, start=False)
     node = cluster.nodes[0]
-    node.settings["data-create"] = "false"
+    node.settings["cluster-bootstrap"] = "never"
     node.expect_log("level=error")
     assert run_to_end(node) == EXIT_DATA
     assert node.data_dir in node.log()

@@ -367,7 +367,7 @@ def test_not_one_id_is_lost_without_faults(make_cluster, recorder, tag):
 def test_all_nodes_restarted_under_load(make_cluster, recorder, how):
     """Ids go on above all acknowledged ones, and what is missing was under way at the time."""
     # A stop of all cannot answer what waits for a majority: it gives up after the grace period.
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500})
+    cluster = make_cluster(settings=FAST)
     tags = ["a", "b"]
     make_strict(cluster, *tags)
     for tag in tags:

@@ -834,7 +834,7 @@ static int check_single(struct node *node, struct store_error *ret_error)
                  "cluster.members names this node alone and the data directory is new: it would "
                  "begin a cluster apart from any other. Name all first members, the same list on "
                  "each; or set join; or, if one node is to be all of it, set "
-                 "cluster.bootstrap-single = true");
+                 "cluster.bootstrap = single");
         rv = ERR_INVALID;
     }
     return rv;

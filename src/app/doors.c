@@ -151,8 +151,8 @@ static void tell(const struct doors *doors)
     } else if (!address_is_loopback(config->http.listen_address) ||
                (!doors_are_joined(config) && !address_is_loopback(config->admin.listen)) ||
                (has_resp(config) && !address_is_loopback(config->http.resp_address))) {
-        log_warn("http", "there are no tokens: other machines may do everything",
-                 "insecure-open=true without_a_token=\"%s\"",
+        log_warn("http", "there are no tokens: other machines may do all that needs none",
+                 "without_a_token=\"%s\"",
                  roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
     }
 }

@@ -121,12 +121,18 @@ static int find_user(const char *name, bool root_may, const struct passwd **ret_
                : config_fail(ret_error, "user = %s is root: name a user without its rights", name);
 }
 
+/* By its name: what else is user 0 is a mistake. */
+static bool stays_root(const struct config *config)
+{
+    return strcmp(config->process.user, CONFIG_ROOT) == 0;
+}
+
 int privileges_check(const struct config *config, struct config_error *ret_error)
 {
     const char *name = config->process.user;
     const struct passwd *user;
 
-    return name[0] == '\0' ? 0 : find_user(name, false, &user, ret_error);
+    return name[0] == '\0' || stays_root(config) ? 0 : find_user(name, false, &user, ret_error);
 }
 
 static int drop_to_user(const struct config *config, struct config_error *ret_error)
@@ -153,21 +159,26 @@ static int drop_to_user(const struct config *config, struct config_error *ret_er
     return rv == 0 ? check_files(config, ret_error) : rv;
 }
 
+static bool is_dumpable(const struct config *config)
+{
+    return config->process.sandbox == CONFIG_SANDBOX_DEBUG;
+}
+
 int privileges_drop(const struct config *config, struct config_error *ret_error)
 {
     int rv = 0;
 
-    if (config->process.user[0] != '\0') {
+    if (config->process.user[0] != '\0' && !(stays_root(config) && is_root())) {
         rv = drop_to_user(config, ret_error);
-    } else if (is_root() && !config->process.allow_root) {
+    } else if (is_root() && !stays_root(config)) {
         rv = config_fail(ret_error, "leafd does not run as root: start it as a user of its own, or "
                                     "set user to the one that it is to become (data.dir has to be "
-                                    "theirs); allow-root = true lets it run as root");
+                                    "theirs); user = root lets it run as root");
     }
     if (rv == 0) {
         /* A change of user puts the second one back. */
         ASSERT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        ASSERT(prctl(PR_SET_DUMPABLE, config->process.dumpable ? 1 : 0, 0, 0, 0) == 0);
+        ASSERT(prctl(PR_SET_DUMPABLE, is_dumpable(config) ? 1 : 0, 0, 0, 0) == 0);
     }
     return rv;
 }
@@ -178,6 +189,6 @@ void privileges_report(const struct config *config)
         log_warn("app", "running as root", "hint=\"set user, and give data.dir to that user\"");
     } else {
         log_info("app", "running without privileges", "uid=%u gid=%u dumpable=%s",
-                 (unsigned)geteuid(), (unsigned)getegid(), config->process.dumpable ? "yes" : "no");
+                 (unsigned)geteuid(), (unsigned)getegid(), is_dumpable(config) ? "yes" : "no");
     }
 }

@@ -3,11 +3,11 @@
  * network.
  *
  * As root it becomes the user that the setting `user` names, for good: no group of root's, no
- * capability, no way back. Without `user` it refuses to run as root unless `allow-root` is set. A
+ * capability, no way back. Without `user` it refuses to run as root unless that is `root`. A
  * data directory that is missing is made for the user before that, since its parent is root's.
  * Whoever it runs as, it can gain nothing by starting a program (no_new_privs), and its memory,
  * which holds secrets, is in no core dump and open to no other process of the user, unless
- * `process.dumpable` is set.
+ * `sandbox` is `debug`.
  *
  * The happy path: privileges_drop() after the settings were read, before there is any thread, and
  * before anything of the node is opened.

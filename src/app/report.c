@@ -138,7 +138,7 @@ void report_data_missing(const struct config *config)
 {
     struct quoted dir;
 
-    log_error("app", "there is no store in the data directory, and data.create is false",
+    log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
               "dir=%s hint=\"is its disk mounted?\"", quote(config->data.dir, &dir));
 }
 

@@ -130,8 +130,10 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
     int rv;
 
     *sandbox = (struct sandbox){.config = config};
-    if (config->process.sandbox == CONFIG_SANDBOX_OFF) {
-        log_info("app", "there is no sandbox", "sandbox=off");
+    if (config->process.sandbox == CONFIG_SANDBOX_OFF ||
+        config->process.sandbox == CONFIG_SANDBOX_DEBUG) {
+        log_info("app", "there is no sandbox", "sandbox=%s",
+                 config->process.sandbox == CONFIG_SANDBOX_OFF ? "off" : "debug");
         return 0;
     }
     if (restrict_paths(config) != 0) {

@@ -216,7 +216,7 @@ static void stop(struct server *server, const char *why)
 
 /* --- up --- */
 
-/* With data.create = false: is there a store? */
+/* With cluster.bootstrap = never: is there a store? */
 static bool store_exists(const struct config *config)
 {
     char path[LIMIT_PATH_BYTES + 8];

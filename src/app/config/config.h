@@ -24,6 +24,7 @@
 #define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
 
 #define DOORS_JOINED "same" /* of admin.listen */
+#define CONFIG_ROOT "root"  /* of user */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -38,8 +39,12 @@ enum config_source {
 enum config_sandbox {
     CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
     CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
-    CONFIG_SANDBOX_OFF
+    CONFIG_SANDBOX_OFF,
+    CONFIG_SANDBOX_DEBUG /* nor is its memory kept from others of the same user */
 };
+
+/* What a node does whose data directory is new. */
+enum config_bootstrap { CONFIG_BOOTSTRAP_MEMBERS, CONFIG_BOOTSTRAP_SINGLE, CONFIG_BOOTSTRAP_NEVER };
 
 /* What one client may take. */
 struct quota_settings {
@@ -59,6 +64,7 @@ struct config_origin {
  * copied. */
 struct config {
     struct node_settings node;
+    enum config_bootstrap bootstrap; /* of which node and data have their parts */
     struct http_settings http;
     uint64_t http_memory_bytes;  /* of which the parts are in http */
     struct quota_settings quota; /* likewise in http and node */
@@ -69,7 +75,7 @@ struct config {
         int next_fd; /* with root: see lost.h */
         uint64_t map_bytes;
         bool map_by_disk; /* not set: and no more than the disk of dir suits */
-        bool create;
+        bool create;      /* not CONFIG_BOOTSTRAP_NEVER */
         bool loose_mode;
     } data;
     struct {
@@ -85,7 +91,6 @@ struct config {
         const char *anonymous;   /* "": by rule; roles, or "none" */
         const char *hosts;
         const char *origins;
-        bool insecure_open;
         unsigned anonymous_roles; /* by the rules */
     } auth;
     struct {
@@ -95,9 +100,7 @@ struct config {
         enum tls_client client;
     } tls;
     struct {
-        const char *user; /* "": none */
-        bool allow_root;
-        bool dumpable;
+        const char *user; /* "": none; CONFIG_ROOT: stay root */
         enum config_sandbox sandbox;
     } process;
     enum log_level log_level;

@@ -28,10 +28,11 @@
 #define HEARTBEATS_PER_ELECTION 10 /* so many are lost before anybody stands for election */
 #define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
 #define CATCH_UP_ELECTIONS 60      /* what outlasts an election or two is not on its way any more */
-#define SNAPSHOTS_PER_TRAIL 4 /* entries are cheaper than a snapshot for who is late by these */
-#define RENEWALS_PER_WINDOW 3 /* two may fail */
-#define RENEW_MS 3000         /* Leaf's report interval */
-#define MARK_LEAD_MS 1000     /* a write a second; and what a crash costs in waiting */
+#define SNAPSHOTS_PER_TRAIL 4  /* entries are cheaper than a snapshot for who is late by these */
+#define RENEWALS_PER_WINDOW 3  /* two may fail */
+#define RENEW_MS 3000          /* Leaf's report interval */
+#define SHUTDOWN_GRACE_MS 5000 /* an election and some; half of what supervisors give at least */
+#define MARK_LEAD_MS 1000      /* a write a second; and what a crash costs in waiting */
 
 /* --- errors --- */
 
@@ -175,6 +176,9 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     (void)ret_error;
     set_followers(&config->node);
     set_http_followers(&config->http, config->http_memory_bytes);
+    config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
+    config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
+    config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
     config->node.replica.key_percent = config->quota.keys_percent;
@@ -226,7 +230,7 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
         {!joins && member == NULL, "node.id", "is not among", "cluster.members"},
         {!joins && member != NULL && strcmp(member->address, node->peer_address) != 0,
          "peer.advertise", "is not this node's address in", "cluster.members"},
-        {node->bootstrap_single && !joins && node->members.count > 1, "cluster.bootstrap-single",
+        {node->bootstrap_single && !joins && node->members.count > 1, "cluster.bootstrap",
          "is for a node that is all of its cluster, and not with", "cluster.members"},
         {joins && address_is_wildcard(node->peer_address), "peer.advertise",
          "is an address that nobody can dial; given", "join"},
@@ -397,7 +401,8 @@ static int check_open(struct config *config, struct config_error *ret_error)
     const char *name = http_open ? "http.listen" : admin_open ? "admin.listen" : "resp.listen";
     bool all = http_open ? joined : admin_open;
 
-    if (config->auth.tokens_file[0] != '\0' || config->auth.insecure_open ||
+    if (config->auth.tokens_file[0] != '\0' ||
+        config->origins[setting_row("auth.anonymous")].source > CONFIG_FROM_RULE ||
         (!http_open && !admin_open && !resp_open)) {
         return 0;
     }
@@ -405,7 +410,8 @@ static int check_open(struct config *config, struct config_error *ret_error)
                        "%s can be reached from other machines, and auth.tokens-file is not set: "
                        "anybody could %s. Make a token with: leafd --new-token, put its line into "
                        "a file of mode 0600, and set auth.tokens-file to it; or, where whoever "
-                       "reaches the port may do all that, say --insecure-open",
+                       "reaches the port may do all that, set auth.anonymous to all, or to the "
+                       "roles that they have",
                        cite(config, name, &listen), all ? "change tags and members" : "take ids");
 }
 

@@ -542,8 +542,13 @@ const struct setting_type setting_tls_client = {
           [TLS_CLIENT_REQUIRED] = "required"),
     .rule = "none, optional or required"};
 const struct setting_type setting_sandbox = {
-    WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"),
-    .rule = "auto, on or off"};
+    WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off",
+          [CONFIG_SANDBOX_DEBUG] = "debug"),
+    .rule = "auto, on, off or debug"};
+const struct setting_type setting_bootstrap = {
+    WORDS([CONFIG_BOOTSTRAP_MEMBERS] = "members", [CONFIG_BOOTSTRAP_SINGLE] = "single",
+          [CONFIG_BOOTSTRAP_NEVER] = "never"),
+    .rule = "members, single or never"};
 const struct setting_type setting_name = {parse_text, "",  " to ", " of A-Z a-z 0-9 . _ -",
                                           NULL,       NULL};
 const struct setting_type setting_path = {
@@ -622,9 +627,11 @@ const struct setting settings[] = {
      "which all of them have to meet; afterwards the replicated log knows the members, and a list "
      "that differs is named in log, `/readyz?verbose` and metrics. Not needed where `join` is "
      "set."},
-    {"cluster.bootstrap-single", VALUE(setting_boolean, node.bootstrap_single), DEFAULT("false"),
-     "`cluster.members` names this node alone, and it is to begin a cluster by itself. Without "
-     "it such a list is refused while the data directory is new: nobody else would be asked."},
+    {"cluster.bootstrap", VALUE(setting_bootstrap, bootstrap), DEFAULT("members"),
+     "What a node does whose data directory is new. `members`: it begins a cluster with the other "
+     "`cluster.members`, or asks to be let in where `join` is set; a list of this node alone is "
+     "refused. `single`: that list is meant, and the node is a cluster by itself. `never`: it "
+     "refuses to start, so that a disk that is not mounted is not taken for a new node."},
     {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
      "A node whose data was lost comes back without hands: it takes the next id (`node.id` + 1000, "
      "then + 2000, ...), each with a directory of its own in `data.dir`, and asks to be let in; "
@@ -665,16 +672,13 @@ const struct setting settings[] = {
      "Memory that the state may take: tags, deleted ones too, and idempotency keys. Beyond it a "
      "new tag gets 507 `state_full` and a new key 503 `idempotency_full`. The default suits a node "
      "of 512 MiB. Should be the same on all nodes: for tags the leader decides."},
-    {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
-     "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
-     "then, so that a disk that is not mounted is not taken for a new node."},
     {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
      "Take a `data.dir` on which group or others have rights (a mode looser than 0700), too: for "
      "volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
      "Address where ids are served, and health. One that other machines reach needs "
-     "`auth.tokens-file`, or `insecure-open`."},
+     "`auth.tokens-file`, or `auth.anonymous`."},
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "`http.listen`; where that is a wildcard, its port at this node's host in "
                        "`cluster.members`"),
@@ -693,7 +697,7 @@ const struct setting settings[] = {
     {"resp.listen", RANGED(setting_address, http.resp_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "none"),
      "Address where ids are served to Redis's clients ([redis.md](redis.md)). One that other "
-     "machines reach needs `auth.tokens-file`, or `insecure-open`."},
+     "machines reach needs `auth.tokens-file`, or `auth.anonymous`."},
     {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
      "Addresses and networks of proxies, as `10.0.0.7,10.1.0.0/16`. Each connection from there, at "
@@ -705,12 +709,10 @@ const struct setting settings[] = {
      "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
      "reads it again. Without one there are no tokens, and everybody may do everything."},
     {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
-     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
+     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all, on loopback addresses alone"),
      "Roles that need no token. `ids,health` lets clients of Leaf go on unchanged while nobody "
-     "changes a tag without a token."},
-    {"insecure-open", VALUE(setting_boolean, auth.insecure_open), DEFAULT("false"),
-     "Listen on an address that other machines reach although there are no tokens: whoever "
-     "reaches it may do everything."},
+     "changes a tag without a token. Where it is set, leafd listens on addresses that other "
+     "machines reach although there are no tokens: whoever reaches them has these roles."},
     {"http.tls-cert", RANGED(setting_path, tls.certificate, 0, LIMIT_PATH_BYTES),
      LIVE_SHOWN("", "none: plain HTTP"),
      "File with the certificate of the HTTP service, and behind it those of the CAs between it and "
@@ -803,24 +805,20 @@ const struct setting settings[] = {
      "knows the layout."},
     {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
      "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
-     "theirs (a missing one is made so), and the files that settings name readable for them."},
-    {"allow-root", VALUE(setting_boolean, process.allow_root), DEFAULT("false"),
-     "Run as root, where `user` is not set. Otherwise leafd refuses to."},
-    {"process.dumpable", VALUE(setting_boolean, process.dumpable), DEFAULT("false"),
-     "Allow core dumps and debuggers of the same user: the memory holds secrets."},
+     "theirs (a missing one is made so), and the files that settings name readable for them. "
+     "`root`: it stays root; it refuses to where nothing is set."},
     {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
      "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
-     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`)."},
+     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`). `debug`: as "
+     "`off`, and core dumps and debuggers of the same user are allowed; the memory holds secrets."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
      "How lines of the log are written: `key=value` pairs, or JSON objects of the same keys."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
      "balancers that ask it now and then. Replies say `Connection: close`, and idle connections "
-     "end one by one meanwhile (over a second, if this is less)."},
-    {"shutdown.grace-ms", NUMBER(shutdown.grace_ms, 0, 60000, "ms"), DEFAULT("5000"),
-     "After that delay: handing over leadership and answering what is under way takes at most "
-     "about so long."},
+     "end one by one meanwhile (over a second, if this is less). After it, handing over leadership "
+     "and answering what is under way takes 5 s at most."},
 };
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
@@ -866,6 +864,12 @@ const struct setting_gone settings_gone[] = {
     MOVED("quota.bodies", "quota", "bodies=NUMBER is one of its items"),
     MOVED("quota.keys-percent", "quota", "keys=NUMBER% is one of its items"),
     MOVED("quota.workers-percent", "quota", "workers=NUMBER% is one of its items"),
+    MOVED("cluster.bootstrap-single", "cluster.bootstrap", "`single` is what `true` was"),
+    MOVED("data.create", "cluster.bootstrap", "`never` is what `false` was"),
+    MOVED("insecure-open", "auth.anonymous", "`all` is what `true` was"),
+    MOVED("allow-root", "user", "`root` is what `true` was"),
+    MOVED("process.dumpable", "sandbox", "`debug` is what `true` was"),
+    GONE("shutdown.grace-ms", "it is 5 s"),
     GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
     GONE("prefetch.rate", "1000 tags are fetched in a second"),
     MOVED("snowflake.renew-ms", "snowflake.window-ms",

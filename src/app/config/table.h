@@ -64,6 +64,7 @@ extern const struct setting_type setting_origins; /* likewise */
 extern const struct setting_type setting_proxies; /* const char *, a list for proxy.h */
 extern const struct setting_type setting_tls_client; /* enum tls_client */
 extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
+extern const struct setting_type setting_bootstrap;  /* enum config_bootstrap */
 extern const struct setting_type setting_layout;     /* struct snowflake_layout */
 extern const struct setting_type setting_quota;      /* struct quota_settings */
 extern const struct setting_type setting_hold;       /* struct upgrade_config */

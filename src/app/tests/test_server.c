@@ -458,7 +458,8 @@ static void test_waits_for_the_handover(void **state)
 static void test_handover_is_bounded(void **state)
 {
     (void)state;
-    configure("--shutdown-grace-ms", "50");
+    configure(NULL, NULL);
+    config.shutdown.grace_ms = 50;
     fake.drained_after = -1;
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
@@ -470,7 +471,8 @@ static void test_handover_is_bounded(void **state)
 static void test_no_grace(void **state)
 {
     (void)state;
-    configure("--shutdown-grace-ms", "0");
+    configure(NULL, NULL);
+    config.shutdown.grace_ms = 0;
     fake.drained_after = -1;
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
@@ -546,14 +548,14 @@ static void test_http_errors(void **state)
     assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
 }
 
-/* Without data.create the store is not even opened where there is none. */
+/* With cluster.bootstrap = never the store is not even opened where there is none. */
 static void test_create_false(void **state)
 {
     char dir[] = "/tmp/leafd-server-XXXXXX";
     char db[64];
 
     (void)state;
-    configure("--data-create", "false");
+    configure("--cluster-bootstrap", "never");
     assert_int_equal(server_run(&config), EXIT_CODE_DATA);
     assert_string_equal(fake.events, "");
 

@@ -74,8 +74,9 @@ void expect_error(struct config_fixture *f, char *args[], char *env[], const cha
 
 void expect_flag_ok(struct config_fixture *f, const char *flag, const char *value)
 {
-    expect_ok(f, ARGS(NODE_1, "--insecure-open", (char *)(uintptr_t)flag, (char *)(uintptr_t)value),
-              NO_ENV);
+    expect_ok(
+        f, ARGS(NODE_1, "--auth-anonymous=all", (char *)(uintptr_t)flag, (char *)(uintptr_t)value),
+        NO_ENV);
 }
 
 void expect_flag_error(struct config_fixture *f, const char *flag, const char *value,

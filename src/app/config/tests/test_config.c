@@ -6,8 +6,8 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 54 /* at most */
-#define SETTINGS_NEW 2     /* with names that there were not before 0.2.0 */
+#define SETTINGS_WANTED 49 /* at most */
+#define SETTINGS_NEW 3     /* with names that there were not before 0.2.0 */
 
 static void test_defaults(void **state)
 {
@@ -417,16 +417,16 @@ static void test_advertise(void **state)
 {
     struct config_fixture *f = *state;
 
-    expect_ok(f, ARGS(NODE_1, "--insecure-open", "--http-listen", "0.0.0.0:9000"), NO_ENV);
+    expect_ok(f, ARGS(NODE_1, "--auth-anonymous=all", "--http-listen", "0.0.0.0:9000"), NO_ENV);
     assert_string_equal(f->config.node.http_address, "127.0.0.1:9000");
     expect_ok(f,
-              ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--insecure-open",
+              ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--auth-anonymous=all",
                    "--http-listen", "[::]:9000"),
               NO_ENV);
     assert_string_equal(f->config.node.http_address, "[::1]:9000");
     expect_ok(f,
-              ARGS(NODE_1, "--insecure-open", "--http-listen", "0.0.0.0:9000", "--http-advertise",
-                   "ids.example:80"),
+              ARGS(NODE_1, "--auth-anonymous=all", "--http-listen", "0.0.0.0:9000",
+                   "--http-advertise", "ids.example:80"),
               NO_ENV);
     assert_string_equal(f->config.node.http_address, "ids.example:80");
     assert_int_equal(origin(f, "http.advertise")->source, CONFIG_FROM_FLAG);

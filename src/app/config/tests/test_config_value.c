@@ -69,8 +69,8 @@ static void test_sandbox_words(void **state)
     expect_flag_ok(f, "--sandbox", "off");
     assert_int_equal(f->config.process.sandbox, CONFIG_SANDBOX_OFF);
     expect_flag_error(f, "--sandbox", "true",
-                      "sandbox: \"true\" is not valid: must be auto, on or off");
-    expect_flag_error(f, "--sandbox", "", "is not valid: must be auto, on or off");
+                      "sandbox: \"true\" is not valid: must be auto, on, off or debug");
+    expect_flag_error(f, "--sandbox", "", "is not valid: must be auto, on, off or debug");
 }
 
 static void test_uint_syntax(void **state)
@@ -134,12 +134,19 @@ static void test_bool_level(void **state)
 {
     struct config_fixture *f = *state;
 
-    expect_flag_ok(f, "--data-create", "false");
-    assert_false(f->config.data.create);
-    expect_flag_ok(f, "--data-create", "true");
-    assert_true(f->config.data.create);
-    expect_flag_error(f, "--data-create", "yes", "\"yes\" is not valid: must be true or false");
-    expect_flag_error(f, "--data-create", "", "must be true or false");
+    expect_flag_ok(f, "--data-loose-mode", "false");
+    assert_false(f->config.data.loose_mode);
+    expect_flag_ok(f, "--data-loose-mode", "true");
+    assert_true(f->config.data.loose_mode);
+    expect_flag_error(f, "--data-loose-mode", "yes", "\"yes\" is not valid: must be true or false");
+    expect_flag_error(f, "--data-loose-mode", "", "must be true or false");
+    expect_flag_ok(f, "--cluster-bootstrap", "members");
+    assert_true(f->config.data.create && !f->config.node.bootstrap_single);
+    expect_flag_ok(f, "--cluster-bootstrap", "single");
+    assert_true(f->config.data.create && f->config.node.bootstrap_single);
+    expect_flag_ok(f, "--cluster-bootstrap", "never");
+    assert_true(!f->config.data.create && !f->config.node.bootstrap_single);
+    expect_flag_error(f, "--cluster-bootstrap", "", "must be members, single or never");
     expect_flag_ok(f, "--log-level", "debug");
     assert_int_equal(f->config.log_level, LOG_LEVEL_DEBUG);
     expect_flag_ok(f, "--log-level", "error");
