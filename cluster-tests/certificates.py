@@ -1,9 +1,11 @@
 """CAs and certificates for tests, made by openssl: ECDSA P-256, as an operator would make them.
 
-Each is a pair of files, NAME.pem and NAME.key (mode 0600), in a directory of the test.
+Each is a directory NAME as leafd takes it: tls.crt, tls.key (mode 0600), and the CA's own
+certificate as ca.crt.
 """
 
 import os
+import shutil
 import ssl
 import subprocess
 
@@ -29,10 +31,16 @@ class Authority:
     def path(self, name):
         return os.path.join(self.directory, name)
 
+    def pair(self, name):
+        """The paths of a certificate and of its key."""
+        return self.path(f"{name}/tls.crt"), self.path(f"{name}/tls.key")
+
     def issue(self, name, names="DNS:localhost,IP:127.0.0.1", use="serverAuth", days=90):
         """A certificate and its key; their paths. Files of the name are replaced at once."""
         request, extensions = self.path("request"), self.path("extensions")
-        pem, key = self.path(f"{name}.pem"), self.path(f"{name}.key")
+        pem, key = self.pair(name)
+        os.makedirs(self.path(name), exist_ok=True)
+        shutil.copy(self.pem, self.path(f"{name}/ca.crt"))
         openssl("req", *NEW_KEY, "-keyout", f"{key}.new", "-out", request, "-subj", f"/CN={name}")
         with open(extensions, "w", encoding="ascii") as file:
             file.write(f"subjectAltName={names}\nkeyUsage=digitalSignature\n"

@@ -4,6 +4,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -28,9 +29,8 @@ def authority(tmp_path):
 
 
 def settings(authority, name="server", **more):
-    pem, key = authority.path(f"{name}.pem"), authority.path(f"{name}.key")
     return {**FAST, "admin-listen": "same", "http-hosts": "leafd",
-            "http-tls-cert": pem, "http-tls-key": key, **more}
+            "http-tls-dir": authority.path(name), **more}
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_status_and_the_page(start):
     """An operator sees when the certificate ends; the page comes by HTTPS as it does without."""
     node = start().nodes[0]
     [certificate] = node.get_json("/api/status")["certificates"]
-    assert certificate["what"] == "http.tls-cert" and certificate["expires"].endswith("Z")
+    assert certificate["what"] == "http.tls-dir" and certificate["expires"].endswith("Z")
     assert certificate["expires"] > "2026"
     answer = node.http("GET", "/", headers={"Host": "127.0.0.1"})
     assert answer.status == 200 and "content-security-policy" in answer.headers
@@ -168,8 +168,7 @@ def test_client_certificates(start, authority, tmp_path):
     """Required: who has none, or one of another CA, is not let in."""
     good = authority.issue("orders", "URI:spiffe://shop/orders", "clientAuth")
     stranger = Authority(tmp_path / "stranger").issue("orders", "DNS:orders", "clientAuth")
-    node = start(client=good, **{"http-tls-client": "required",
-                                 "http-tls-client-ca": authority.pem}).nodes[0]
+    node = start(client=good, **{"http-tls-client": "required"}).nodes[0]
     assert node.get("/livez").status == 200
     for context in (authority.client(), authority.client(stranger)):
         with pytest.raises(OSError):
@@ -184,27 +183,34 @@ def test_client_certificates(start, authority, tmp_path):
 def test_settings_that_are_refused(make_cluster, authority, tmp_path):
     """Each names the setting and the file, and says why; nothing was made."""
     pem, key = authority.issue("server")
+    required = {"http-tls-client": "required"}
+
+    def made(name, **files):
+        """A directory as that of the server, with other files; None: there is none."""
+        directory = tmp_path / name
+        shutil.copytree(authority.path("server"), directory)
+        for file, source in files.items():
+            path = directory / file.replace("_", ".")
+            path.unlink()
+            if source is not None:
+                shutil.copy(source, path)
+        return directory
+
+    loose = made("loose")
+    os.chmod(loose / "tls.key", 0o644)
     other_pem, _ = authority.issue("other")
-    loose = tmp_path / "loose.key"
-    loose.write_bytes(open(key, "rb").read())
-    os.chmod(loose, 0o644)
-    for number, (more, wanted) in enumerate([
-        ({"http-tls-cert": pem}, "http.tls-cert = "),
-        ({"http-tls-key": key}, "http.tls-key = "),
-        ({"http-tls-cert": pem, "http-tls-key": str(loose)},
-         f"http.tls-key {loose}: has mode 0644"),
-        ({"http-tls-cert": other_pem, "http-tls-key": key},
-         f"{key}: is not the key of the certificate in {other_pem}"),
-        ({"http-tls-cert": key, "http-tls-key": key}, f"{key}: has no certificate"),
-        ({"http-tls-cert": pem + "x", "http-tls-key": key}, f"http.tls-cert {pem}x: cannot open"),
-        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client": "required"},
-         "http.tls-client-ca"),
-        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client-ca": authority.pem},
-         "http.tls-client"),
-        ({"http-tls-cert": pem, "http-tls-key": key, "http-tls-client": "required",
-          "http-tls-client-ca": pem}, f"{pem}: certificate 1 of the file is not a CA's"),
+    other = made("others", tls_crt=other_pem)
+    for number, (directory, more, wanted) in enumerate([
+        (loose, {}, f"http.tls-dir {loose}/tls.key: has mode 0644"),
+        (other, {}, f"{other}/tls.key: is not the key of the certificate in {other}/tls.crt"),
+        (made("keys", tls_crt=key), {}, "keys/tls.crt: has no certificate"),
+        (tmp_path / "none", {}, f"http.tls-dir {tmp_path}/none/tls.crt: cannot open"),
+        (made("keyless", tls_key=None), {}, f"{tmp_path}/keyless/tls.key: cannot open"),
+        ("", required, "http.tls-client = "),
+        (made("less", ca_crt=None), required, f"http.tls-dir {tmp_path}/less/ca.crt: cannot open"),
+        (made("ca", ca_crt=pem), required, "ca/ca.crt: certificate 1 of the file is not a CA's"),
     ]):
-        cluster = make_cluster(1, {**FAST, **more}, start=False)
+        cluster = make_cluster(1, {**FAST, "http-tls-dir": directory, **more}, start=False)
         node = cluster.nodes[0]
         told = run(*node.command_line(), "--check-config")
         assert told.returncode != 0 and wanted in told.stderr, (number, told)
@@ -266,12 +272,12 @@ def test_reload_that_is_refused(start, authority):
     with node.connect() as connection:
         before = serial(connection)
     node.expect_log("the reload was refused")
-    key = authority.path("server.key")
+    _, key = authority.pair("server")
     with open(key, encoding="ascii") as file:
         good = file.read()
     other = authority.issue("other")[1]
     os.replace(other, key)
-    reload(node, "the reload was refused.*certificate.*server.key: is not the key of the")
+    reload(node, "the reload was refused.*certificate.*server/tls.key: is not the key of the")
     with node.connect() as connection:
         assert serial(connection) == before
     with open(key, "w", encoding="ascii") as file:

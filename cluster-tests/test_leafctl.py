@@ -617,8 +617,8 @@ def test_the_config_file(doors, tmp_path):
 def test_check_tells_a_nodes_alarms(make_cluster, tmp_path):
     """A certificate that ends is an alarm of the node; renewed, it is none."""
     authority = Authority(tmp_path / "ca")
-    pem, key = authority.issue("server", days=10)
-    cluster = make_cluster(1, {**FAST, "http-tls-cert": pem, "http-tls-key": key,
+    authority.issue("server", days=10)
+    cluster = make_cluster(1, {**FAST, "http-tls-dir": authority.path("server"),
                                "admin-listen": "same"}, start=False)
     node = cluster.nodes[0]
     node.tls = authority.client()
@@ -630,7 +630,7 @@ def test_check_tells_a_nodes_alarms(make_cluster, tmp_path):
     assert (told["name"], told["severity"]) == ("LeafdCertificateEnds", "warning")
     assert "LeafdCertificateEnds" in ctl("status").out
     done = ctl("check", code=1).out
-    assert "LeafdCertificateEnds" in done and "http.tls-cert" not in done
+    assert "LeafdCertificateEnds" in done and "http.tls-dir" not in done
     authority.issue("server")
     node.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "LeafdCertificateEnds" not in ctl("check", code=None).out, 10, "its end")
@@ -639,10 +639,9 @@ def test_check_tells_a_nodes_alarms(make_cluster, tmp_path):
 def test_tls(make_cluster, tmp_path):
     authority = Authority(tmp_path / "certificates")
     other = Authority(tmp_path / "others")
-    pem, key = authority.issue("server")
-    cluster = make_cluster(1, {**FAST, "http-tls-cert": pem, "http-tls-key": key,
-                               "http-tls-client": "required", "http-tls-client-ca": authority.pem},
-                           start=False)
+    authority.issue("server")
+    cluster = make_cluster(1, {**FAST, "http-tls-dir": authority.path("server"),
+                               "http-tls-client": "required"}, start=False)
     shown = authority.issue("operator", "DNS:operator", "clientAuth")
     node = cluster.nodes[0]
     node.tls = authority.client(shown)

@@ -263,10 +263,7 @@ def test_data_of_before_the_setting_is_used_as_it_is(make_cluster, tag):
     ("setting", "why"),
     [
         ({"node-id": "1001", "join": "127.0.0.1:1", "peer-listen": "127.0.0.1:2"}, "node.id"),
-        (
-            {"peer-tls-cert": "/c", "peer-tls-key": "/k", "peer-tls-ca": "/a"},
-            "peer.tls-cert",
-        ),
+        ({"peer-tls-dir": "/c"}, "peer.tls-dir"),
     ],
 )
 def test_settings_that_do_not_go_with_it(make_cluster, setting, why):

@@ -220,7 +220,8 @@ def authority(directory, name):
 
 def certify(directory, node, signer, name=None):
     """A certificate for a node, by an authority."""
-    base = os.path.join(directory, f"node-{node.id}")
+    base = os.path.join(directory, f"node-{node.id}", "tls")
+    os.makedirs(os.path.dirname(base), exist_ok=True)
     name = name or f"leafd:leafd/{node.id}"
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-keyout", base + ".key", "-out", base + ".csr", "-subj", "/CN=node")  # fmt: skip
@@ -228,17 +229,17 @@ def certify(directory, node, signer, name=None):
         file.write(f"subjectAltName=URI:{name}\n")
     openssl("x509", "-req", "-in", base + ".csr", "-CA", signer[1], "-CAkey", signer[0],
             "-CAcreateserial", "-days", "2", "-extfile", base + ".ext",
-            "-out", base + ".pem")  # fmt: skip
+            "-out", base + ".crt")  # fmt: skip
     os.chmod(base + ".key", 0o600)
-    return {"peer-tls-cert": base + ".pem", "peer-tls-key": base + ".key"}
+    return {"peer-tls-dir": os.path.dirname(base)}
 
 
 def with_certificates(cluster):
-    signer = authority(cluster.directory, "authority")
+    signer = authority(cluster.directory, "authority")  # one file, for all nodes
     for node in cluster.nodes:
         node.settings["cluster-secret-file"] = ""
         node.settings.update(certify(cluster.directory, node, signer))
-        node.settings["peer-tls-ca"] = signer[1]
+        os.symlink(signer[1], os.path.join(node.settings["peer-tls-dir"], "ca.crt"))
     return signer
 
 
@@ -247,12 +248,11 @@ def test_certificates_and_their_exchange(make_cluster, tag):
     """Without a secret; a node's certificate is exchanged without a word, and the authority with a
     file that holds both for a while."""
     cluster = make_cluster(start=False)
-    with_certificates(cluster)
+    _, ca = with_certificates(cluster)
     cluster.start()
     cluster.create_tag(tag)
     links_up(cluster)
     newer = authority(cluster.directory, "newer")
-    ca = cluster.nodes[0].settings["peer-tls-ca"]
     with open(newer[1], encoding="ascii") as file:
         both = file.read()
     with open(ca, "a", encoding="ascii") as file:

@@ -359,8 +359,7 @@ def test_what_a_browser_could_send(start, tag):
 def test_tls(start, tag, tmp_path):
     authority = Authority(tmp_path / "certificates")
     authority.issue("server")
-    pem, key = authority.path("server.pem"), authority.path("server.key")
-    tls = {"http-tls-cert": pem, "http-tls-key": key}
+    tls = {"http-tls-dir": authority.path("server")}
     cluster = None
 
     def begin(**more):
@@ -399,9 +398,8 @@ def test_a_client_certificate(make_cluster, tmp_path):
     tokens.lines["orders"] = "orders cert:uri:spiffe://shop/orders roles=ids"
     tokens.write()
     cluster = make_cluster(1, {
-        **FAST, "http-tls-cert": authority.path("server.pem"),
-        "http-tls-key": authority.path("server.key"), "http-tls-client": "optional",
-        "http-tls-client-ca": authority.pem, "auth-tokens-file": tokens.path}, start=False)
+        **FAST, "http-tls-dir": authority.path("server"), "http-tls-client": "optional",
+        "auth-tokens-file": tokens.path}, start=False)
     node = open_resp(cluster).nodes[0]
     node.tls = authority.client()
     cluster.start()

@@ -148,7 +148,7 @@ class Locked:
     def __init__(self, directory):
         self.authority = Authority(directory / "ca")
         self.stranger = Authority(directory / "stranger")
-        certificate, key = self.authority.issue("node", "IP:127.0.0.1,DNS:localhost")
+        self.authority.issue("node", "IP:127.0.0.1,DNS:localhost")
         self.tokens = Tokens(directory / "tokens")
         self.tokens.add("root", "roles=all")
         self.tokens.add("ids", "roles=ids,workers")
@@ -157,8 +157,7 @@ class Locked:
         self.tokens.write()
         self.cluster = Cluster(directory, 1, {
             **FAST,
-            "http-tls-cert": certificate,
-            "http-tls-key": key,
+            "http-tls-dir": self.authority.path("node"),
             "auth-tokens-file": self.tokens.path,
             "http-loops": 1,
         })

@@ -64,7 +64,7 @@ static void put_certificates(struct tls *tls, struct buf *json)
 
     buf_printf(json, ",\"certificates\":[");
     if (until_s > 0) {
-        buf_printf(json, "{\"what\":\"http.tls-cert\",\"expires\":\"%s\"}",
+        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
                    text_time_rfc3339((uint64_t)until_s * 1000, time));
     }
     buf_printf(json, "]");

@@ -262,14 +262,14 @@ static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
 {
     ERR_clear_error();
     if (SSL_CTX_use_certificate_chain_file(ctx, source->cert_file) != 1) {
-        return file_fail(why, "peer.tls-cert", source->cert_file);
+        return file_fail(why, "peer.tls-dir", source->cert_file);
     }
     if (SSL_CTX_use_PrivateKey_file(ctx, source->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1) {
-        return file_fail(why, "peer.tls-key", source->key_file);
+        return file_fail(why, "peer.tls-dir", source->key_file);
     }
     if (SSL_CTX_load_verify_file(ctx, source->ca_file) != 1) {
-        return file_fail(why, "peer.tls-ca", source->ca_file);
+        return file_fail(why, "peer.tls-dir", source->ca_file);
     }
     return 0;
 }
@@ -286,7 +286,7 @@ static int digest_ca(const char *file, uint8_t ret_id[NET_WAY_ID_BYTES],
 
     if (bio == NULL) {
         EVP_MD_CTX_free(md);
-        return file_fail(why, "peer.tls-ca", file);
+        return file_fail(why, "peer.tls-dir", file);
     }
     ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
     while ((len = BIO_read(bio, data, sizeof data)) > 0) {
@@ -309,7 +309,7 @@ static int check_own(const struct net_keys *keys, const struct net_key_source *s
 
     if (!net_certificate_names(keys, own, &same_cluster, &id) || !same_cluster) {
         (void)snprintf(why, NET_KEYS_WHY_BYTES,
-                       "peer.tls-cert: there is not exactly one SAN of the form "
+                       "peer.tls-dir: there is not exactly one SAN of the form "
                        "URI:leafd:%s/<node id>: %s",
                        keys->cluster_id, source->cert_file);
         return ERR_INVALID;

@@ -71,7 +71,7 @@ int certificate_prepare(void *data, const struct config *next, struct config_err
 
     ASSERT(certificate->next == NULL);
     if (tls_files_are_set(next) != (certificate->tls != NULL)) {
-        return config_fail(ret_error, "http.tls-cert: TLS is switched %s by a restart alone",
+        return config_fail(ret_error, "http.tls-dir: TLS is switched %s by a restart alone",
                            certificate->tls == NULL ? "on" : "off");
     }
     return certificate->tls == NULL

@@ -94,14 +94,18 @@ static int check_readable(const char *path, const char *what, const char *user,
 /* What root has read, the user has to be able to read again. */
 static int check_files(const struct config *config, struct config_error *ret_error)
 {
-    size_t data_row = setting_row("data.dir");
+    const char *of_tls[CONFIG_TLS_PATHS];
     const char *user = config->process.user;
     int rv = check_readable(config->file, "config file", user, ret_error);
 
     for (size_t row = 0; rv == 0 && row < setting_count; row++) {
-        if (settings[row].type == &setting_path && row != data_row) {
+        if (settings[row].type == &setting_path) {
             rv = check_readable(config->origins[row].text, settings[row].name, user, ret_error);
         }
+    }
+    config_tls_paths(config, of_tls);
+    for (size_t i = 0; rv == 0 && i < CONFIG_TLS_PATHS; i++) {
+        rv = check_readable(of_tls[i], "file of a tls-dir", user, ret_error);
     }
     return rv;
 }

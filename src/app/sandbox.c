@@ -26,9 +26,9 @@ static const char *const of_system[] = {
     "/dev/null", "/dev/urandom"};
 
 #define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
-/* The directory of a file, and the one that its links lead to: of each setting, of the config file
- * and of /etc/resolv.conf. And the data directory. */
-#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + 2) + 1)
+/* The directory of a file, and the one that its links lead to: of each setting, of certificates, of
+ * the config file and of /etc/resolv.conf. And the data directory. */
+#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + CONFIG_TLS_PATHS + 2) + 1)
 
 struct paths {
     struct sandbox_path list[PATHS_MAX];
@@ -75,7 +75,7 @@ static void put_file(struct paths *paths, const char *path)
 
 static void collect(struct paths *paths, const struct config *config)
 {
-    size_t data_row = setting_row("data.dir");
+    const char *of_tls[CONFIG_TLS_PATHS];
 
     paths->count = 0;
     put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
@@ -85,9 +85,13 @@ static void collect(struct paths *paths, const struct config *config)
     put_file(paths, "/etc/resolv.conf");
     put_file(paths, config->file);
     for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].type == &setting_path && row != data_row) {
+        if (settings[row].type == &setting_path) {
             put_file(paths, config->origins[row].text);
         }
+    }
+    config_tls_paths(config, of_tls);
+    for (size_t i = 0; i < CONFIG_TLS_PATHS; i++) {
+        put_file(paths, of_tls[i]);
     }
 }
 

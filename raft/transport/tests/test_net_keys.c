@@ -149,14 +149,14 @@ static void test_files_that_are_none(void **state)
                                      .key_file = others.key,
                                      .ca_file = files.ca};
     assert_int_equal(net_keys_make(&source, &keys, why), ERR_INVALID);
-    assert_non_null(strstr(why, "peer.tls-key: key values mismatch"));
+    assert_non_null(strstr(why, "peer.tls-dir: key values mismatch"));
     source.key_file = files.key;
     source.ca_file = files.key;
     assert_int_equal(net_keys_make(&source, &keys, why), ERR_INVALID);
-    assert_non_null(strstr(why, "peer.tls-ca: "));
+    assert_non_null(strstr(why, "peer.tls-dir: "));
     source.cert_file = "/nonexistent";
     assert_int_equal(net_keys_make(&source, &keys, why), ERR_INVALID);
-    assert_non_null(strstr(why, "peer.tls-cert: "));
+    assert_non_null(strstr(why, "peer.tls-dir: "));
     assert_non_null(strstr(why, "/nonexistent"));
     net_certificate_remove(&files);
     net_certificate_remove(&others);

@@ -122,9 +122,9 @@ def idle(context, server):
 class LeafdTls(Leafd):
     """One node over TLS."""
 
-    def __init__(self, bench, authority, pem, key):
+    def __init__(self, bench, authority):
         super().__init__(bench.data, bench.leafd, 1,
-                         {"http-loops": 1, "http-tls-cert": pem, "http-tls-key": key},
+                         {"http-loops": 1, "http-tls-dir": authority.path("server")},
                          bench.server_cores)
         for node in self.cluster.nodes:
             node.tls = authority.client()
@@ -170,7 +170,7 @@ def prepare(bench):
     with open(script, "w", encoding="ascii") as file:
         file.write(PIPELINE_LUA)
     context = authority.client()
-    leafd = procedures(bench.start(LeafdTls(bench, authority, pem, key)), "leafd, 1 node", bench,
+    leafd = procedures(bench.start(LeafdTls(bench, authority)), "leafd, 1 node", bench,
                        context, script)
     nginx = nginx_procedures(bench, context, script, pem, key)
     return [one for pair in zip(leafd, nginx) for one in pair] if nginx else leafd

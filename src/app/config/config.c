@@ -16,6 +16,18 @@ void config_release(struct config *config)
     explicit_bzero(config, sizeof *config);
 }
 
+void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS])
+{
+    const struct config_tls_files *const both[] = {&config->tls.files, &config->peer_tls.files};
+    size_t count = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        ret_paths[count++] = both[i]->certificate;
+        ret_paths[count++] = both[i]->key;
+        ret_paths[count++] = both[i]->ca;
+    }
+}
+
 int config_fail(struct config_error *ret_error, const char *format, ...)
 {
     va_list args;

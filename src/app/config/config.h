@@ -21,7 +21,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
 
 #define DOORS_JOINED "same" /* of admin.listen */
 #define CONFIG_ROOT "root"  /* of user */
@@ -46,6 +46,19 @@ enum config_sandbox {
 /* What a node does whose data directory is new. */
 enum config_bootstrap { CONFIG_BOOTSTRAP_MEMBERS, CONFIG_BOOTSTRAP_SINGLE, CONFIG_BOOTSTRAP_NEVER };
 
+/* The files in a directory with a certificate; the names are those of a secret in Kubernetes. */
+#define CONFIG_TLS_CERTIFICATE "/tls.crt"
+#define CONFIG_TLS_KEY "/tls.key"
+#define CONFIG_TLS_CA "/ca.crt"
+
+struct config_tls_files {
+    char certificate[LIMIT_PATH_BYTES + 1]; /* all are "" where there is no directory */
+    char key[LIMIT_PATH_BYTES + 1];
+    char ca[LIMIT_PATH_BYTES + 1]; /* "" also where nothing is held against it */
+};
+
+#define CONFIG_TLS_PATHS 6 /* of both directories */
+
 /* What one client may take. */
 struct quota_settings {
     struct client_quotas clients; /* of one node */
@@ -60,8 +73,8 @@ struct config_origin {
     char *text;    /* the value as it was written; owned; NULL: required and not given */
 };
 
-/* Strings point at the texts of the origins, and the keys of the node at the secret: not to be
- * copied. */
+/* Strings point at the texts of the origins, the keys of the node at the secret and at paths: not
+ * to be copied. */
 struct config {
     struct node_settings node;
     enum config_bootstrap bootstrap; /* of which node and data have their parts */
@@ -94,11 +107,14 @@ struct config {
         unsigned anonymous_roles; /* by the rules */
     } auth;
     struct {
-        const char *certificate; /* paths; "": none */
-        const char *key;
-        const char *client_ca;
+        const char *dir; /* "": none */
+        struct config_tls_files files;
         enum tls_client client;
     } tls;
+    struct {
+        const char *dir;
+        struct config_tls_files files;
+    } peer_tls; /* to which the keys of the node point */
     struct {
         const char *user; /* "": none; CONFIG_ROOT: stay root */
         enum config_sandbox sandbox;
@@ -118,6 +134,9 @@ struct config {
 
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
 void config_release(struct config *config);
+
+/* All files of both directories, "" among them. */
+void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS]);
 
 struct config_error {
     char text[768];

@@ -17,6 +17,7 @@
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/refill.h"
 
@@ -171,6 +172,33 @@ static void set_http_followers(struct http_settings *http, uint64_t memory_bytes
     http->resp_idle_ms = LIMIT_RESP_IDLE_MS;
 }
 
+/* Paths that are too long are of no setting: its bound has room for the names. */
+static void set_tls_files(const char *dir, bool has_ca, struct config_tls_files *ret_files)
+{
+    *ret_files = (struct config_tls_files){"", "", ""};
+    if (dir[0] == '\0') {
+        return;
+    }
+    (void)snprintf(ret_files->certificate, sizeof ret_files->certificate,
+                   "%s" CONFIG_TLS_CERTIFICATE, dir);
+    (void)snprintf(ret_files->key, sizeof ret_files->key, "%s" CONFIG_TLS_KEY, dir);
+    if (has_ca) {
+        (void)snprintf(ret_files->ca, sizeof ret_files->ca, "%s" CONFIG_TLS_CA, dir);
+    }
+}
+
+static void set_tls(struct config *config)
+{
+    struct net_key_source *keys = &config->node.keys;
+
+    set_tls_files(config->tls.dir, config->tls.client != TLS_CLIENT_NONE, &config->tls.files);
+    set_tls_files(config->peer_tls.dir, true, &config->peer_tls.files);
+    keys->cert_file = config->peer_tls.files.certificate;
+    keys->key_file = config->peer_tls.files.key;
+    keys->ca_file = config->peer_tls.files.ca;
+    config->http.resp_tls = config->tls.dir[0] != '\0';
+}
+
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
     (void)ret_error;
@@ -184,7 +212,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     config->node.replica.key_percent = config->quota.keys_percent;
     default_peer_addresses(config);
     default_http_address(config);
-    config->http.resp_tls = config->tls.certificate[0] != '\0';
+    set_tls(config);
     default_admin(config);
     default_anonymous(config);
     config->data.map_by_disk =
@@ -248,19 +276,11 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "is the same address as", "admin.listen"},
         {node->replica.replace_lost && node->node_id > LOST_ID_MAX, "node.id",
          "is more than 1000, which it may not be with", "cluster.replace-lost"},
-        {node->replica.replace_lost && node->keys.cert_file[0] != '\0', "peer.tls-cert",
-         "names one node id for good, and so cannot be used with", "cluster.replace-lost"},
-        {config->tls.certificate[0] != '\0' && config->tls.key[0] == '\0', "http.tls-cert",
-         "has no key: set", "http.tls-key"},
-        {config->tls.certificate[0] == '\0' && config->tls.key[0] != '\0', "http.tls-key",
-         "has no certificate: set", "http.tls-cert"},
-        {config->tls.client != TLS_CLIENT_NONE && config->tls.client_ca[0] == '\0',
-         "http.tls-client", "needs the CA that they are held against: set", "http.tls-client-ca"},
-        {config->tls.client == TLS_CLIENT_NONE && config->tls.client_ca[0] != '\0',
-         "http.tls-client-ca", "is not used, as nobody is asked for a certificate: set",
-         "http.tls-client"},
-        {config->tls.client != TLS_CLIENT_NONE && config->tls.certificate[0] == '\0',
-         "http.tls-client", "is for TLS: set", "http.tls-cert"},
+        {node->replica.replace_lost && config->peer_tls.dir[0] != '\0', "peer.tls-dir",
+         "has a certificate of one node id for good, and so cannot be used with",
+         "cluster.replace-lost"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.dir[0] == '\0', "http.tls-client",
+         "is for TLS: set", "http.tls-dir"},
     };
     struct citation first;
     struct citation second;
@@ -306,7 +326,7 @@ static int check_secret(struct config *config, struct config_error *ret_error)
 {
     struct citation listen;
 
-    if (config->node.keys.secret_count > 0 || config->node.keys.cert_file[0] != '\0' ||
+    if (config->node.keys.secret_count > 0 || config->peer_tls.dir[0] != '\0' ||
         address_is_loopback(config->node.listen_address)) {
         return 0;
     }
@@ -350,25 +370,20 @@ static int read_secret(struct config *config, struct config_error *ret_error)
     return 0;
 }
 
-/* Three files or none, and the key is for its owner's eyes. */
+/* What is in them is looked at when the node starts. */
 static int check_peer_files(struct config *config, struct config_error *ret_error)
 {
-    const struct net_key_source *keys = &config->node.keys;
-    const bool cert = keys->cert_file[0] != '\0';
+    const struct config_tls_files *files = &config->peer_tls.files;
+    const char *const paths[] = {files->certificate, files->key, files->ca};
     uint8_t first;
     size_t len;
-    int rv;
 
-    if (cert != (keys->key_file[0] != '\0') || cert != (keys->ca_file[0] != '\0')) {
-        return config_fail(ret_error,
-                           "peer.tls-cert, peer.tls-key and peer.tls-ca belong together: "
-                           "set all three or none");
+    for (size_t i = 0; config->peer_tls.dir[0] != '\0' && i < COUNT_OF(paths); i++) {
+        if (config_file_read(paths[i], paths[i] == files->key, &first, 1, &len, ret_error) != 0) {
+            return config_fail_at(ret_error, "peer.tls-dir %s", paths[i]);
+        }
     }
-    if (!cert) {
-        return 0;
-    }
-    rv = config_file_read(keys->key_file, true, &first, 1, &len, ret_error);
-    return rv == 0 ? 0 : config_fail_at(ret_error, "peer.tls-key %s", keys->key_file);
+    return 0;
 }
 
 /* The file is read again when the node starts: here it is only looked at. */

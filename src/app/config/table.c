@@ -553,6 +553,8 @@ const struct setting_type setting_name = {parse_text, "",  " to ", " of A-Z a-z 
                                           NULL,       NULL};
 const struct setting_type setting_path = {
     parse_text, "a path of ", " to ", " bytes, without control characters and quotes", NULL, NULL};
+const struct setting_type setting_directory = {
+    parse_text, "a path of ", " to ", " bytes, without control characters and quotes", NULL, NULL};
 const struct setting_type setting_address = {.parse = parse_text,
                                              .rule = "host:port or [IPv6]:port, port 1..65535"};
 const struct setting_type setting_members = {
@@ -595,6 +597,8 @@ const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never",
 #define STRING_OF(x) #x
 #define VALUE_OF(x) STRING_OF(x)
 
+/* Of a directory, with room for a file's name. */
+#define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
 #define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
@@ -647,18 +651,15 @@ const struct setting settings[] = {
      "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
      "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
      "or else certificates, unless `peer.listen` is a loopback address."},
-    {"peer.tls-cert", RANGED(setting_path, node.keys.cert_file, 0, LIMIT_PATH_BYTES),
+    {"peer.tls-dir", RANGED(setting_directory, peer_tls.dir, 0, TLS_DIR_BYTES),
      LIVE_SHOWN("", "none"),
-     "This node's certificate for the other nodes, PEM, with its chain: its SAN has "
-     "`URI:leafd:<cluster.id>/<node.id>`. For those who want certificates and not a secret; with "
-     "both, either of them is good."},
-    {"peer.tls-key", RANGED(setting_path, node.keys.key_file, 0, LIMIT_PATH_BYTES),
-     LIVE_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
-    {"peer.tls-ca", RANGED(setting_path, node.keys.ca_file, 0, LIMIT_PATH_BYTES),
-     LIVE_SHOWN("", "none"),
-     "The authority that signed the certificates of all nodes, PEM, and no other: whoever has "
-     "a certificate of it that names a node is that node."},
-    {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
+     "Directory with this node's certificate for the other nodes, for those who want certificates "
+     "and not a secret; with both, either of them is good. `tls.crt`: the certificate, with its "
+     "chain; its SAN has `URI:leafd:<cluster.id>/<node.id>`. `tls.key`: its key, mode 0600 or "
+     "stricter. `ca.crt`: the authority that signed the certificates of all nodes, and no other, "
+     "for whoever has a certificate of it that names a node is that node. All PEM."},
+    {"data.dir", RANGED(setting_directory, data.dir, 1, LIMIT_PATH_BYTES),
+     DEFAULT("/var/lib/leafd"),
      "Directory of the node's data; made if it is missing. One that has other files in it is "
      "refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 64 << 20, 1ULL << 44),
@@ -713,20 +714,15 @@ const struct setting settings[] = {
      "Roles that need no token. `ids,health` lets clients of Leaf go on unchanged while nobody "
      "changes a tag without a token. Where it is set, leafd listens on addresses that other "
      "machines reach although there are no tokens: whoever reaches them has these roles."},
-    {"http.tls-cert", RANGED(setting_path, tls.certificate, 0, LIMIT_PATH_BYTES),
+    {"http.tls-dir", RANGED(setting_directory, tls.dir, 0, TLS_DIR_BYTES),
      LIVE_SHOWN("", "none: plain HTTP"),
-     "File with the certificate of the HTTP service, and behind it those of the CAs between it and "
-     "the root (PEM). With it the HTTP addresses speak TLS, and nothing else."},
-    {"http.tls-key", RANGED(setting_path, tls.key, 0, LIMIT_PATH_BYTES), LIVE_SHOWN("", "none"),
-     "File with the certificate's private key (PEM, without a pass phrase); mode 0600 or "
-     "stricter."},
-    {"http.tls-client-ca", RANGED(setting_path, tls.client_ca, 0, LIMIT_PATH_BYTES),
-     LIVE_SHOWN("", "none"),
-     "File with the CAs whose certificates clients may show (PEM). No others are trusted, not "
-     "those of the system either."},
+     "Directory with the certificate of the HTTP service; with it the addresses of HTTP and RESP "
+     "speak TLS, and nothing else. `tls.crt`: the certificate, then those of the CAs up to the "
+     "root. `tls.key`: its key, without a pass phrase, mode 0600 or stricter. `ca.crt`: the CAs "
+     "whose certificates clients may show, where `http.tls-client` asks for any. All PEM."},
     {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
      "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
-     "`required`: who has none is not let in."},
+     "`required`: a client that has none is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
@@ -870,6 +866,12 @@ const struct setting_gone settings_gone[] = {
     MOVED("allow-root", "user", "`root` is what `true` was"),
     MOVED("process.dumpable", "sandbox", "`debug` is what `true` was"),
     GONE("shutdown.grace-ms", "it is 5 s"),
+    MOVED("peer.tls-cert", "peer.tls-dir", "the certificate is its tls.crt"),
+    MOVED("peer.tls-key", "peer.tls-dir", "the key is its tls.key"),
+    MOVED("peer.tls-ca", "peer.tls-dir", "the authority is its ca.crt"),
+    MOVED("http.tls-cert", "http.tls-dir", "the certificate is its tls.crt"),
+    MOVED("http.tls-key", "http.tls-dir", "the key is its tls.key"),
+    MOVED("http.tls-client-ca", "http.tls-dir", "the CAs of clients are its ca.crt"),
     GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
     GONE("prefetch.rate", "1000 tags are fetched in a second"),
     MOVED("snowflake.renew-ms", "snowflake.window-ms",

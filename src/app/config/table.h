@@ -51,11 +51,12 @@ extern const struct setting_type setting_number;  /* uint32_t or uint64_t: decim
 extern const struct setting_type setting_bytes;   /* uint64_t: the same, with KiB, MiB, ... */
 extern const struct setting_type setting_boolean; /* bool */
 extern const struct setting_type setting_name;    /* const char *: letters, digits, '.', '_', '-' */
-extern const struct setting_type setting_path;    /* const char *: a file or directory */
-extern const struct setting_type setting_address; /* const char *: host:port */
-extern const struct setting_type setting_level;   /* enum log_level */
-extern const struct setting_type setting_format;  /* enum log_format */
-extern const struct setting_type setting_members; /* struct node_peers: id=host:port,... */
+extern const struct setting_type setting_path;    /* const char *: a file */
+extern const struct setting_type setting_directory; /* const char * */
+extern const struct setting_type setting_address;   /* const char *: host:port */
+extern const struct setting_type setting_level;     /* enum log_level */
+extern const struct setting_type setting_format;    /* enum log_format */
+extern const struct setting_type setting_members;   /* struct node_peers: id=host:port,... */
 extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
 extern const struct setting_type setting_door;    /* an address, or DOORS_JOINED */
 extern const struct setting_type setting_roles;   /* const char *; config_roles() reads it */

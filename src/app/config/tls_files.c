@@ -13,8 +13,8 @@
 /* One more, to see that there is more. */
 #define ROOM_BYTES (LIMIT_TLS_FILE_BYTES + 1)
 
-static int read_file(const char *setting, const char *path, bool is_private,
-                     struct tls_file *ret_file, struct config_error *ret_error)
+static int read_file(const char *path, bool is_private, struct tls_file *ret_file,
+                     struct config_error *ret_error)
 {
     void *data = MUST_HAVE(malloc(ROOM_BYTES));
     size_t len = 0;
@@ -26,7 +26,7 @@ static int read_file(const char *setting, const char *path, bool is_private,
         rv = config_fail(ret_error, "larger than %d bytes", LIMIT_TLS_FILE_BYTES);
     }
     ret_file->len = len;
-    return rv == 0 ? 0 : config_fail_at(ret_error, "%s %s", setting, path);
+    return rv == 0 ? 0 : config_fail_at(ret_error, "http.tls-dir %s", path);
 }
 
 static void release(struct tls_file *file)
@@ -40,15 +40,14 @@ static void release(struct tls_file *file)
 static int read_files(const struct config *config, struct tls_files *files,
                       struct config_error *ret_error)
 {
-    int rv =
-        read_file("http.tls-cert", config->tls.certificate, false, &files->certificate, ret_error);
+    const struct config_tls_files *paths = &config->tls.files;
+    int rv = read_file(paths->certificate, false, &files->certificate, ret_error);
 
     if (rv == 0) {
-        rv = read_file("http.tls-key", config->tls.key, true, &files->key, ret_error);
+        rv = read_file(paths->key, true, &files->key, ret_error);
     }
     if (rv == 0 && files->client != TLS_CLIENT_NONE) {
-        rv = read_file("http.tls-client-ca", config->tls.client_ca, false, &files->client_ca,
-                       ret_error);
+        rv = read_file(paths->ca, false, &files->client_ca, ret_error);
     }
     return rv;
 }
@@ -63,7 +62,7 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
     ASSERT(tls_files_are_set(config));
     rv = read_files(config, &files, ret_error);
     if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
-        rv = config_fail(ret_error, "http.tls-cert: %s", error.text);
+        rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
     }
     release(&files.certificate);
     release(&files.key);

@@ -1,6 +1,6 @@
 /*
- * tls_files.h - the files that http.tls-cert, http.tls-key and http.tls-client-ca name, made into
- * what the HTTP doors put in force (http/tls/context.h).
+ * tls_files.h - the files in the directory that http.tls-dir names, made into what the HTTP
+ * listeners put in force (http/tls/context.h).
  *
  * They are read whole, checked, and forgotten; the key is wiped. So they may be replaced, by new
  * files of the same name, while the node runs.
@@ -17,7 +17,7 @@
 /* Is there a certificate? Without one there is no TLS. */
 static inline bool tls_files_are_set(const struct config *config)
 {
-    return config->tls.certificate[0] != '\0';
+    return config->tls.dir[0] != '\0';
 }
 
 /* What the files have. For tls_commit(), or tls_context_free(). There is a certificate. */

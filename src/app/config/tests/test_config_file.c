@@ -206,25 +206,52 @@ static void test_a_group_that_reads(void **state)
     expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
 }
 
+static void put_file(const struct config_fixture *f, const char *name, mode_t mode)
+{
+    char path[128];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* All three have to be there, and the key is for its owner alone. */
 static void test_certificate_files(void **state)
 {
+    static const char *const names[] = {"tls.crt", "tls.key", "ca.crt"};
     struct config_fixture *f = *state;
+    char path[128];
+    char dir[LIMIT_PATH_BYTES];
 
-    file_make_bytes(f, "a key\n", 6, 0644);
-    expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem"), NO_ENV,
-                 "peer.tls-cert, peer.tls-key and peer.tls-ca belong together");
-    expect_error(f, ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem"), NO_ENV,
-                 "belong together");
-    expect_error(f,
-                 ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
-                      "--peer-tls-key", f->path),
-                 NO_ENV, "has mode 0644");
-    file_make_bytes(f, "a key\n", 6, 0600);
-    expect_ok(f,
-              ARGS(NODE_1, "--peer-tls-cert", "/c.pem", "--peer-tls-ca", "/ca.pem",
-                   "--peer-tls-key", f->path, "--peer-listen", "0.0.0.0:7081"),
-              NO_ENV);
-    assert_string_equal(f->config.node.keys.cert_file, "/c.pem");
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "peer.tls-dir %s/%s: cannot open: No such file", f->dir,
+                       names[i]);
+        expect_error(f, ARGS(NODE_1, "--peer-tls-dir", f->dir), NO_ENV, path);
+        put_file(f, names[i], i == 1 ? 0644 : 0640);
+        if (i == 1) {
+            expect_error(f, ARGS(NODE_1, "--peer-tls-dir", f->dir), NO_ENV, "has mode 0644");
+            put_file(f, names[i], 0600);
+        }
+    }
+    expect_ok(f, ARGS(NODE_1, "--peer-tls-dir", f->dir, "--peer-listen", "0.0.0.0:7081"), NO_ENV);
+    (void)snprintf(path, sizeof path, "%s/ca.crt", f->dir);
+    assert_string_equal(f->config.node.keys.ca_file, path);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", f->dir, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+
+    memset(dir, 'a', sizeof dir);
+    dir[LIMIT_PATH_BYTES - 8] = '\0';
+    expect_error(f, ARGS(NODE_1, "--http-tls-dir", dir), NO_ENV, "http.tls-dir aaaaaaaa");
+    dir[LIMIT_PATH_BYTES - 8] = 'a';
+    dir[LIMIT_PATH_BYTES - 7] = '\0';
+    expect_error(f, ARGS(NODE_1, "--http-tls-dir", dir), NO_ENV, "must be a path of 0 to 1015");
+    expect_error(f, ARGS(NODE_1, "--http-tls-client", "optional"), NO_ENV,
+                 "http.tls-client = \"optional\" (--http-tls-client) is for TLS: set http.tls-dir");
 }
 
 /* What --print-config prints can be read again, and gives the same; the secret is not in it. */

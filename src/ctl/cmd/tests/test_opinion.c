@@ -113,9 +113,9 @@ static void test_resources(void **state)
            SEVERITY_WARNING, "80 % of data.memory-bytes");
     expect(STATUS(THREE, ",\"memory\":{\"state_bytes\":95,\"state_limit_bytes\":100}"),
            SEVERITY_CRITICAL, "95 %");
-    expect(STATUS(THREE, ",\"certificates\":[{\"what\":\"http.tls-cert\","
+    expect(STATUS(THREE, ",\"certificates\":[{\"what\":\"http.tls-dir\","
                          "\"expires\":\"2026-11-19T00:00:00.000Z\"}]"),
-           SEVERITY_WARNING, "http.tls-cert of node 1 ends 2026-11-19");
+           SEVERITY_WARNING, "http.tls-dir of node 1 ends 2026-11-19");
     expect(STATUS(THREE, ",\"certificates\":[{\"expires\":\"2026-11-17T00:00:00Z\"}]"),
            SEVERITY_CRITICAL, "ended");
     expect(STATUS(THREE, ",\"certificates\":[{\"expires\":\"2027-11-17T00:00:00Z\"}]"),
