@@ -45,8 +45,11 @@ def test_the_pages_have_everything(pages):
     table = subprocess.run([leafd_path(), "--print-config-doc"], capture_output=True, text=True,
                            check=True).stdout
     names = re.findall(r"^\| `([\w.-]+)` \|", table, re.M)
+    text = subprocess.run([leafd_path(), "--print-config-example"], capture_output=True, text=True,
+                          check=True).stdout
+    assert names == re.findall(r"^#([\w.-]+) =", text, re.M)
     text = show(str(pages / "leafd.conf.5")).stdout
-    assert len(names) > 50
+    assert len(names) > 40
     assert not [name for name in names if not re.search(rf"^ +{re.escape(name)} = ", text, re.M)]
     help_text = subprocess.run([leafctl_path(), "--help"], capture_output=True, text=True,
                                check=True).stdout

@@ -161,21 +161,16 @@ void config_print_example(struct buf *out)
 
 void config_print_doc(struct buf *out)
 {
-    buf_printf(out, "| setting | flag, variable | values | default | meaning |\n"
-                    "|---|---|---|---|---|\n");
+    buf_printf(out, "| setting | values | default | meaning |\n"
+                    "|---|---|---|---|\n");
     for (size_t row = 0; row < setting_count; row++) {
         const struct setting *setting = &settings[row];
-        struct setting_text variable;
-        struct setting_text flag;
 
         ASSERT(strchr(setting->meaning, '|') == NULL); /* it would end the cell */
-        buf_printf(out, "| `%s` | `%s` `%s` | ", setting->name,
-                   setting_spell(row, CONFIG_FROM_FLAG, &flag),
-                   setting_spell(row, CONFIG_FROM_ENVIRONMENT, &variable));
-        setting_rule(setting, out);
+        buf_printf(out, "| `%s` | ", setting->name);
+        setting_rule_brief(setting, out);
         buf_printf(out, " | ");
         put_default(setting, "`", out);
-        buf_printf(out, " | %s%s |\n", setting->meaning,
-                   setting->live ? " `SIGHUP` changes it." : "");
+        buf_printf(out, " | %s%s |\n", setting->meaning, setting->live ? " `SIGHUP`." : "");
     }
 }

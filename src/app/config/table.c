@@ -29,6 +29,7 @@ struct setting_type {
     const char *rule;
     const char *between;
     const char *behind;
+    const char *brief;        /* the rule in a table's cell, or NULL: as it is */
     const char *const *words; /* of parse_word(); ends with NULL */
     const char *not_item;     /* of parse_list(): what is wrong with an item that is none */
 };
@@ -72,6 +73,15 @@ void setting_rule(const struct setting *setting, struct buf *out)
     }
     if (setting->unit != NULL) {
         buf_printf(out, " %s", setting->unit);
+    }
+}
+
+void setting_rule_brief(const struct setting *setting, struct buf *out)
+{
+    if (setting->type->brief != NULL) {
+        buf_printf(out, "%s", setting->type->brief);
+    } else {
+        setting_rule(setting, out);
     }
 }
 
@@ -528,8 +538,10 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
-const struct setting_type setting_number = {parse_number, "", "..", "", NULL, NULL};
-const struct setting_type setting_bytes = {parse_number, "", "..", "", NULL, NULL};
+const struct setting_type setting_number = {
+    .parse = parse_number, .rule = "", .between = "..", .behind = ""};
+const struct setting_type setting_bytes = {
+    .parse = parse_number, .rule = "", .between = "..", .behind = ""};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
@@ -549,48 +561,68 @@ const struct setting_type setting_bootstrap = {
     WORDS([CONFIG_BOOTSTRAP_MEMBERS] = "members", [CONFIG_BOOTSTRAP_SINGLE] = "single",
           [CONFIG_BOOTSTRAP_NEVER] = "never"),
     .rule = "members, single or never"};
-const struct setting_type setting_name = {parse_text, "",  " to ", " of A-Z a-z 0-9 . _ -",
-                                          NULL,       NULL};
-const struct setting_type setting_path = {
-    parse_text, "a path of ", " to ", " bytes, without control characters and quotes", NULL, NULL};
-const struct setting_type setting_directory = {
-    parse_text, "a path of ", " to ", " bytes, without control characters and quotes", NULL, NULL};
-const struct setting_type setting_address = {.parse = parse_text,
-                                             .rule = "host:port or [IPv6]:port, port 1..65535"};
-const struct setting_type setting_members = {
-    parse_peers, "", " to ", " of id=host:port, separated by commas", NULL, NULL};
-const struct setting_type setting_targets = {
-    parse_peers, "", " to ", " of host:port, separated by commas", NULL, NULL};
+const struct setting_type setting_name = {.parse = parse_text,
+                                          .rule = "",
+                                          .between = " to ",
+                                          .behind = " of A-Z a-z 0-9 . _ -",
+                                          .brief = "a name"};
+#define PATH_RULE                                                                                  \
+    .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
+    .behind = " bytes, without control characters and quotes"
+
+const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
+const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
+const struct setting_type setting_address = {
+    .parse = parse_text, .rule = "host:port or [IPv6]:port, port 1..65535", .brief = "host:port"};
+const struct setting_type setting_members = {.parse = parse_peers,
+                                             .rule = "",
+                                             .between = " to ",
+                                             .behind = " of id=host:port, separated by commas",
+                                             .brief = "id=host:port, ..."};
+const struct setting_type setting_targets = {.parse = parse_peers,
+                                             .rule = "",
+                                             .between = " to ",
+                                             .behind = " of host:port, separated by commas",
+                                             .brief = "host:port, ..."};
 const struct setting_type setting_door = {
-    .parse = parse_text, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
+    .parse = parse_text,
+    .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`",
+    .brief = "host:port, or `" DOORS_JOINED "`"};
 const struct setting_type setting_roles = {
     .parse = parse_list,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
             "none",
+    .brief = "roles, or none",
     .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
 const struct setting_type setting_hosts = {
     .parse = parse_list,
     .rule = "hosts without ports, separated by commas, or *",
+    .brief = "hosts, without ports",
     .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
                 "port; or *"};
 const struct setting_type setting_origins = {
     .parse = parse_list,
     .rule = "scheme://host[:port], separated by commas, or *",
+    .brief = "scheme://host[:port], ...",
     .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
 const struct setting_type setting_proxies = {
     .parse = parse_list,
     .rule = "addresses and networks, separated by commas",
+    .brief = "addresses, networks",
     .not_item = "is no address and no network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
                 "network's address behind its prefix are 0"};
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
-            "4..16, together at most 63); then @ and an epoch, if it is not Leaf's"};
+            "4..16, together at most 63); then @ and an epoch, if it is not Leaf's",
+    .brief = "39..45+1..10+4..16, at most 63 bits"};
 const struct setting_type setting_quota = {
     .parse = parse_quota,
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
-            "1..1000000000, keys, workers of 1%..100%"};
-const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never", NULL, NULL};
+            "1..1000000000, keys, workers of 1%..100%",
+    .brief = "name=number, ..."};
+const struct setting_type setting_hold = {
+    .parse = parse_hold, .rule = "", .between = "..", .behind = " ms, or never"};
 
 /* --- the rows --- */
 
@@ -620,109 +652,85 @@ const struct setting_type setting_hold = {parse_hold, "", "..", " ms, or never",
 
 const struct setting settings[] = {
     {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
-     "This node's id: one of those in `cluster.members`, and never another's again, even "
-     "after its disk was lost."},
+     "This node's id, one of those in `cluster.members`. No other node ever has it, even after the "
+     "disk was lost."},
     {"cluster.id", RANGED(setting_name, node.cluster_id, 1, LIMIT_CLUSTER_ID_BYTES),
-     DEFAULT("leafd"),
-     "The cluster's name. Nodes with another name are refused, and so is their data."},
+     DEFAULT("leafd"), "The cluster's name. Nodes and data of another name are refused."},
     {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
-     "All nodes with the addresses they listen on for each other, the same list on each node: "
-     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used until the cluster is born, for "
-     "which all of them have to meet; afterwards the replicated log knows the members, and a list "
-     "that differs is named in log, `/readyz?verbose` and metrics. Not needed where `join` is "
-     "set."},
+     "All first members and their peer addresses, the same on each node: "
+     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used until all of them have met; "
+     "afterwards the replicated log knows the members, and a list that differs is logged. Not "
+     "needed with `join`."},
     {"cluster.bootstrap", VALUE(setting_bootstrap, bootstrap), DEFAULT("members"),
-     "What a node does whose data directory is new. `members`: it begins a cluster with the other "
-     "`cluster.members`, or asks to be let in where `join` is set; a list of this node alone is "
-     "refused. `single`: that list is meant, and the node is a cluster by itself. `never`: it "
-     "refuses to start, so that a disk that is not mounted is not taken for a new node."},
+     "With a new data directory: `members` begin a cluster together, and a list of one is "
+     "refused; `single`: the node is a cluster by itself; `never`: it refuses to start, as its "
+     "disk may not be mounted."},
     {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
-     "A node whose data was lost comes back without hands: it takes the next id (`node.id` + 1000, "
-     "then + 2000, ...), each with a directory of its own in `data.dir`, and asks to be let in; "
-     "and "
-     "this node lets such a one in at the address of a member that it cannot reach, which is "
-     "removed. The same on all nodes; `node.id` is 1000 at most, and nodes know each other by the "
-     "secret, not by certificates. See [membership.md](membership.md#lost-data-without-hands)."},
+     "A node that lost its data joins again "
+     "[automatically](membership.md#lost-data-without-hands) under `node.id` + 1000 (then + 2000, "
+     "...); its old member is removed. The same on all nodes."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
-     "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
-     "while the data directory is new, and then `cluster.members` is not."},
+     "Members of an existing cluster that a new node asks to be let in. Used while the data "
+     "directory is new, instead of `cluster.members`."},
     {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
      LIVE_SHOWN("", "none"),
-     "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
-     "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
-     "or else certificates, unless `peer.listen` is a loopback address."},
+     "File with the secret that nodes prove to each other (`leafd --new-secret`), or two while "
+     "one is exchanged; mode 0600. Required without certificates, unless `peer.listen` is a "
+     "loopback address."},
     {"peer.tls-dir", RANGED(setting_directory, peer_tls.dir, 0, TLS_DIR_BYTES),
      LIVE_SHOWN("", "none"),
-     "Directory with this node's certificate for the other nodes, for those who want certificates "
-     "and not a secret; with both, either of them is good. `tls.crt`: the certificate, with its "
-     "chain; its SAN has `URI:leafd:<cluster.id>/<node.id>`. `tls.key`: its key, mode 0600 or "
-     "stricter. `ca.crt`: the authority that signed the certificates of all nodes, and no other, "
-     "for whoever has a certificate of it that names a node is that node. All PEM."},
+     "Directory with this node's certificate for the other nodes: `tls.crt` (with one SAN "
+     "`URI:leafd:<cluster.id>/<node.id>`), `tls.key` (mode 0600), `ca.crt` (the authority of all "
+     "nodes, and no other)."},
+    {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "its address in `cluster.members`, or `peer.advertise`"),
+     "Address to listen on for the other nodes."},
+    {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "its address in `cluster.members`, or `peer.listen`"),
+     "Address where the other nodes reach this one. A member that starts with another one tells "
+     "the others."},
     {"data.dir", RANGED(setting_directory, data.dir, 1, LIMIT_PATH_BYTES),
      DEFAULT("/var/lib/leafd"),
-     "Directory of the node's data; made if it is missing. One that has other files in it is "
-     "refused."},
+     "Directory of the node's data, made if missing. One with other files in it is refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 64 << 20, 1ULL << 44),
-     DEFAULT_SHOWN("16GiB",
-                   "16GiB, or four fifths of the file system of `data.dir` if that is less"),
-     "Address space for the data, and the bound of its size. Disk space is taken only as it "
-     "is needed."},
+     DEFAULT_SHOWN("16GiB", "16GiB, or four fifths of the file system if that is less"),
+     "Bound of the data's size, and address space for it. Disk space is taken as it is needed."},
     {"data.memory-bytes",
      RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
      DEFAULT("192MiB"),
-     "Memory that the state may take: tags, deleted ones too, and idempotency keys. Beyond it a "
-     "new tag gets 507 `state_full` and a new key 503 `idempotency_full`. The default suits a node "
-     "of 512 MiB. Should be the same on all nodes: for tags the leader decides."},
+     "Memory for tags and idempotency keys. Beyond it a new tag gets 507 `state_full`, a new key "
+     "503 `idempotency_full`. The same on all nodes."},
     {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
-     "Take a `data.dir` on which group or others have rights (a mode looser than 0700), too: for "
-     "volumes whose mode cannot be set."},
+     "Take a `data.dir` on which others have rights: for volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
-     "Address where ids are served, and health. One that other machines reach needs "
-     "`auth.tokens-file`, or `auth.anonymous`."},
+     "Address for ids and health. One that other machines reach needs `auth.tokens-file` or "
+     "`auth.anonymous`."},
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
-     DEFAULT_SHOWN("", "`http.listen`; where that is a wildcard, its port at this node's host in "
-                       "`cluster.members`"),
+     DEFAULT_SHOWN("", "`http.listen`; of a wildcard its port, at this node's peer host"),
      "HTTP address that the other nodes show for this one."},
+    {"admin.listen", RANGED(setting_door, admin.listen, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
+     "Address for all else: tags, worker ids, members, level, backups, the audit. `same`: at "
+     "`http.listen`."},
+    {"resp.listen", RANGED(setting_address, http.resp_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Address for ids by Redis's protocol ([redis.md](redis.md)), with TLS where HTTP has it."},
     {"http.hosts", RANGED(setting_hosts, auth.hosts, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
-     "Further hosts that the `Host` of a request may name, beside loopback ones and those of this "
-     "node's addresses; without ports. `*`: any."},
+     "Further hosts that a request's `Host` may name, beside loopback ones and this node's "
+     "addresses. `*`: any."},
     {"http.origins", RANGED(setting_origins, auth.origins, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
      "Origins whose web pages may ask this node, as `https://a.example:8443`. `*`: any."},
-    {"admin.listen", RANGED(setting_door, admin.listen, 0, LIMIT_ADDRESS_BYTES),
-     DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
-     "Address where everything but ids is served: tags, worker ids, members, level, backups, the "
-     "audit. `same`: at `http.listen`, with the ids."},
-    {"resp.listen", RANGED(setting_address, http.resp_address, 0, LIMIT_ADDRESS_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "Address where ids are served to Redis's clients ([redis.md](redis.md)). One that other "
-     "machines reach needs `auth.tokens-file`, or `auth.anonymous`."},
-    {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "Addresses and networks of proxies, as `10.0.0.7,10.1.0.0/16`. Each connection from there, at "
-     "`http.listen`, `admin.listen` and `resp.listen`, must begin with a header of the PROXY "
-     "protocol, and counts for the client that it names. From elsewhere such a header is refused. "
-     "See [operations.md](operations.md#the-proxy-protocol)."},
-    {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
-     "reads it again. Without one there are no tokens, and everybody may do everything."},
-    {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
-     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all, on loopback addresses alone"),
-     "Roles that need no token. `ids,health` lets clients of Leaf go on unchanged while nobody "
-     "changes a tag without a token. Where it is set, leafd listens on addresses that other "
-     "machines reach although there are no tokens: whoever reaches them has these roles."},
     {"http.tls-dir", RANGED(setting_directory, tls.dir, 0, TLS_DIR_BYTES),
      LIVE_SHOWN("", "none: plain HTTP"),
-     "Directory with the certificate of the HTTP service; with it the addresses of HTTP and RESP "
-     "speak TLS, and nothing else. `tls.crt`: the certificate, then those of the CAs up to the "
-     "root. `tls.key`: its key, without a pass phrase, mode 0600 or stricter. `ca.crt`: the CAs "
-     "whose certificates clients may show, where `http.tls-client` asks for any. All PEM."},
+     "Directory with the certificate for HTTP and RESP, which then speak TLS alone: `tls.crt` "
+     "(with the CAs up to the root), `tls.key` (mode 0600, no pass phrase), `ca.crt` (for "
+     "`http.tls-client`)."},
     {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
      "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
-     "`required`: a client that has none is not let in."},
+     "`required`: a client without one is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
@@ -730,91 +738,84 @@ const struct setting settings[] = {
      "How long a request without `timeout_ms` waits for a refill or an election."},
     {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
-     "A connection with no request for so long is closed. Set it longer than a proxy keeps one "
-     "([operations.md](operations.md#behind-a-proxy)). A client has 5 s for a request's head, 10 s "
-     "for its body and 10 s to take some of a reply, and never longer than this."},
+     "A connection without a request for so long is closed; longer than a "
+     "[proxy](operations.md#behind-a-proxy) keeps one. A head may take 5 s, a body or a stalled "
+     "reply 10 s, and none longer than this."},
     {"http.memory-bytes",
      RANGED(setting_bytes, http_memory_bytes, 16 << 20, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("192MiB"),
-     "Memory for what clients send and do not take: a third for request bodies, of which one "
-     "client's large ones take a quarter; a third for replies; a sixth for requests that have not "
-     "come whole, and a sixth for those that wait for an answer. Beyond it the slowest connection "
-     "is closed. Each HTTP thread has its part, and at least some 17MiB."},
+     "Memory for bodies (a third; a twelfth for one client's large ones), replies (a third), "
+     "requests not yet whole (a sixth) and waiting (a sixth). Beyond it the slowest connection is "
+     "closed. Each thread has 17MiB at least."},
+    {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Proxies, as `10.0.0.7,10.1.0.0/16`. Their connections must begin with a header of the [PROXY "
+     "protocol](operations.md#the-proxy-protocol), and count for the client that it names."},
+    {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "File with [tokens and their roles](operations.md#tokens), mode 0600. SIGHUP reads it again."},
+    {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
+     "Roles that need no token; `ids,health` suits clients of Leaf. Where it is set, leafd "
+     "listens on addresses that other machines reach even without tokens."},
     {"quota", RANGED(setting_quota, quota, 0, QUOTA_MAX), DEFAULT("keys=25%,workers=25%"),
-     "What one client may take that has no line of its own in the tokens file: an address, an IPv6 "
-     "one by its /64. Of this node `requests-per-s`, `ids-per-s`, `connections`, and `bodies` that "
-     "it is sending at a time; more get 429 `quota`. A second's worth may come at once, and a "
-     "request for more ids than are left is answered and made up for. Of the whole cluster `keys`, "
-     "a part of `strict.keys`, and `workers`, of the worker ids that the nodes do not hold; more "
-     "get 429 `share`, and these should be the same on all nodes. What is not named keeps its "
-     "default, which is no bound for the first four."},
-    {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
-     DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
-     "Address to listen on for the other nodes."},
-    {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
-     DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
-     "Address where the other nodes reach this one; of a node that joins a cluster. A member that "
-     "starts with another one tells the others."},
+     "What one client without a line in the tokens file may take (an address, or an IPv6 /64). Of "
+     "this node `requests-per-s`, `ids-per-s`, `connections`, and `bodies` at a time, unbounded "
+     "by default; more get 429 `quota`. Of the cluster `keys` and `workers`; more get 429 "
+     "`share`. The same on all nodes."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
-     "A follower that hears nothing from the leader for one to two times this long stands for "
-     "election. Heartbeats are sent ten times as often. A change of the members that makes no "
-     "progress for sixty times as long is abandoned. The same on all nodes."},
+     "A follower that hears no leader for one to two times this long stands for election. "
+     "Heartbeats come ten times as often. A change of the members without progress for sixty "
+     "times as long is abandoned. The same on all nodes."},
     {"raft.snapshot-entries",
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"),
-     "The log is compacted after so many applied entries. A quarter as many stay in it, for "
-     "followers that are a little late."},
+     "Applied entries after which the log is compacted. A quarter as many stay, for followers that "
+     "are late."},
     {"upgrade.hold-ms", RANGED(setting_hold, node.replica.upgrade, 0, MAX_HOLD_MS),
      DEFAULT("600000"),
-     "The level of the cluster rises by itself once all members have run a leafd that speaks the "
-     "next level for so long; until then every node can go back to the version before. The "
-     "leader's setting counts. `never`: it rises only by `POST /api/cluster/level` "
-     "([versions.md](versions.md))."},
+     "The [level](versions.md) rises once all members have spoken the next one for so long; the "
+     "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
     {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
      DEFAULT("5000"),
-     "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "
-     "Longer than an election, so that clients do not notice one."},
+     "A segment lasts its tag at least so long, within the tag's `max_step`. Longer than an "
+     "election."},
     {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
-     "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
-     "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
-     "be the same on all nodes: the node that took the request decides."},
+     "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
+     "Beyond it 503 `idempotency_full`. The same on all nodes."},
     {"prefetch.tags", NUMBER(node.replica.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
-     "This node remembers so many of the tags that it served in the last day, the busiest, and "
-     "fetches a segment of each after a restart, 1000 a second. 0 switches that off."},
+     "After a restart the node fetches a segment of each of so many tags, the busiest of the last "
+     "day, 1000 in a second. 0: none."},
     {"snowflake.workers", NUMBER(node.replica.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL),
      DEFAULT("1"),
-     "Worker ids that this node takes, each good for as many ids a millisecond as the layout "
-     "has sequences. 0 switches snowflake ids off on this node."},
+     "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
+     "sequences. 0: no snowflake ids here."},
     {"snowflake.window-ms",
      NUMBER(node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
      DEFAULT("600000"),
-     "How far ahead the cluster grants times to a worker id: so long snowflake ids are handed "
-     "out without a leader. It is extended every 3 s, or in a third of a shorter window."},
+     "How long snowflake ids are handed out without a leader. Times are granted so far ahead, "
+     "every 3 s."},
     {"snowflake.clock-threshold-ms", NUMBER(node.replica.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
-     "A clock that is further off the median of the nodes' clocks, or jumps ahead by more, is "
-     "not trusted: 503 `clock_skew`."},
+     "A clock that is further off the nodes' median, or jumps ahead by more, is not trusted: 503 "
+     "`clock_skew`."},
     {"snowflake.layout", VALUE(setting_layout, node.replica.lease.layout), DEFAULT("leaf"),
-     "Bits of time, worker id and sequence; `js53` fits a JavaScript number. After an `@`, the "
-     "Unix time in ms that times count from, not in the future: `41+10+12@1577836800000`; without "
-     "it Leaf's, 1288834974657. Used at the cluster's first start; afterwards the replicated log "
-     "knows the layout."},
+     "Bits of time, worker id and sequence: `leaf` (41+10+12), `js53` (41+6+6, fits a JavaScript "
+     "number) or others; and as in `leaf@1577836800000` the Unix time in ms that times count from, "
+     "else Leaf's, 1288834974657. Used at the cluster's first start; then the log knows it."},
     {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
-     "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
-     "theirs (a missing one is made so), and the files that settings name readable for them. "
-     "`root`: it stays root; it refuses to where nothing is set."},
+     "Started as root, leafd becomes this user before it opens anything; `data.dir` must be "
+     "theirs, and all files readable for them. `root`: it stays root."},
     {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
-     "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
-     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`). `debug`: as "
-     "`off`, and core dumps and debuggers of the same user are allowed; the memory holds secrets."},
+     "Give up system calls and paths that a node does not need (seccomp, Landlock): what the "
+     "kernel can (`auto`), or else not start (`on`). `debug`: `off`, with core dumps and "
+     "debuggers; the memory holds secrets."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
-     "How lines of the log are written: `key=value` pairs, or JSON objects of the same keys."},
+     "Pairs `key=value`, or JSON objects of the same keys."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
-     "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
-     "balancers that ask it now and then. Replies say `Connection: close`, and idle connections "
-     "end one by one meanwhile (over a second, if this is less). After it, handing over leadership "
-     "and answering what is under way takes 5 s at most."},
+     "After a signal to stop: serve so long while `/readyz` refuses, for load balancers. Then the "
+     "handover of leadership and requests under way have 5 s."},
 };
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
@@ -840,10 +841,9 @@ const struct setting_gone settings_gone[] = {
     MOVED("raft.catch-up-ms", "raft.election-ms",
           "a change of the members has sixty times as long"),
     MOVED("upgrade.auto", "upgrade.hold-ms", "`never` is what `false` was"),
-    MOVED("http.head-ms", "http.idle-ms", "a head has 5 s, and no longer than that"),
-    MOVED("http.body-ms", "http.idle-ms", "a body has 10 s, and no longer than that"),
-    MOVED("http.write-ms", "http.idle-ms",
-          "a client has 10 s to take some of a reply, and no longer than that"),
+    MOVED("http.head-ms", "http.idle-ms", "a head has 5 s, or that if it is less"),
+    MOVED("http.body-ms", "http.idle-ms", "a body has 10 s, or that if it is less"),
+    MOVED("http.write-ms", "http.idle-ms", "a reply that stalls has 10 s, or that if it is less"),
     GONE("http.connections", "the limit of open files bounds them (ulimit -n, LimitNOFILE=)"),
     MOVED("http.bodies-bytes", "http.memory-bytes", "a third of it is for bodies"),
     MOVED("http.client-bodies-bytes", "http.memory-bytes",

@@ -73,6 +73,9 @@ extern const struct setting_type setting_hold;       /* struct upgrade_config */
 /* Append which values the setting may have: "0..10000 ms", "true or false". */
 void setting_rule(const struct setting *setting, struct buf *out);
 
+/* The same in few words, for a table's cell. */
+void setting_rule_brief(const struct setting *setting, struct buf *out);
+
 struct setting_text {
     char text[48];
 };
