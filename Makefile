@@ -82,7 +82,7 @@ home = $(firstword $(wildcard src/$(1) $(1) cluster-tests/$(1)))
 lib = $(OUT)/lib$(1).a
 # What is built of some files of a layer: a path without .c for each; and what a layer is made of.
 FOLDERS := src raft storage http cluster-tests/history cluster-tests/memory_model
-FILES := $(shell find $(FOLDERS) -name '*.c' 2>/dev/null)
+FILES := $(sort $(shell find $(FOLDERS) -name '*.c' 2>/dev/null))
 of     = $(patsubst %.c,$(OUT)/%,$(filter $(call home,$(1))/%,$(2)))
 only   = $(foreach file,$(2),$(if $(findstring $(1),$(file)),$(file)))
 APART_FILES := $(call only,/tests/,$(FILES)) $(call only,/fuzz/,$(FILES)) \

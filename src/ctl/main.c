@@ -1,7 +1,7 @@
 /*
  * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
  *
- * The happy path: the command line says which command (commands.c); the settings say which servers
+ * The happy path: the command line says which command (describe.c); the settings say which servers
  * (net/settings.h); the command runs, and what it has to show is printed.
  *
  * Failure modes: out/exit.h. Thread: one.
@@ -16,8 +16,6 @@
 #include "src/base/process.h"
 #include "src/ctl/cmd/args.h"
 #include "src/ctl/cmd/offline.h"
-#include "src/ctl/commands.h"
-#include "src/ctl/complete.h"
 #include "src/ctl/describe.h"
 
 static enum ctl_exit leafctl_run(struct ctl *ctl)
@@ -49,7 +47,7 @@ static enum ctl_exit act(struct ctl *ctl, enum args_action action)
         if (ctl->command != NULL) {
             describe_command(ctl->command, &ctl->out);
         } else {
-            describe_all(COMMANDS, &ctl->out);
+            describe_all(&ctl->out);
         }
         return CTL_DONE;
     case ARGS_RUN:
@@ -62,10 +60,10 @@ static enum ctl_exit act(struct ctl *ctl, enum args_action action)
 static bool print_table(int argc, char **argv, struct buf *out)
 {
     if (argc == 3 && strcmp(argv[1], "--print-completion") == 0) {
-        return complete_script(COMMANDS, argv[2], out);
+        return complete_script(argv[2], out);
     }
     if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) {
-        complete_manual(COMMANDS, out);
+        complete_manual(out);
         return true;
     }
     return false;

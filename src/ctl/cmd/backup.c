@@ -23,7 +23,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/ctl/out/units.h"
+#include "src/ctl/out/text.h"
 #include "src/id/codec/backup_file.h"
 
 #define PROGRESS_MS 1000

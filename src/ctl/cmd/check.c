@@ -13,7 +13,7 @@
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/ctl/cmd/fields.h"
+#include "src/ctl/cmd/command.h"
 #include "src/ctl/cmd/opinion.h"
 #include "src/ctl/cmd/status.h"
 

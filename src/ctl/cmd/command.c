@@ -11,7 +11,8 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/net/exchange.h"
+#include "src/ctl/out/text.h"
 
 const char *ctl_option(const struct ctl *ctl, const char *name)
 {
@@ -146,4 +147,96 @@ enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
         ctl_put(ctl, answer.json, put);
     }
     return code;
+}
+
+/* --- targets: a path, and options after it --- */
+
+void target_init(struct target *target, const char *path, const char *name)
+{
+    *target = (struct target){0};
+    buf_printf(&target->text, "%s", path);
+    if (name != NULL) {
+        exchange_encode(&target->text, name);
+    }
+}
+
+void target_add(struct target *target, const char *option, const char *value)
+{
+    if (value != NULL) {
+        buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
+        exchange_encode(&target->text, value);
+        target->has_option = true;
+    }
+}
+
+void target_add_number(struct target *target, const char *option, uint64_t value)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRIu64, value);
+    target_add(target, option, text);
+}
+
+const char *target_text(struct target *target)
+{
+    return buf_text(&target->text);
+}
+
+void target_free(struct target *target)
+{
+    buf_free(&target->text);
+}
+
+/* --- fields --- */
+
+const char *field_text(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+bool field_is(const json_t *object, const char *name, const char *text)
+{
+    const char *there = field_text(object, name);
+
+    return there != NULL && strcmp(there, text) == 0;
+}
+
+bool field_has_number(const json_t *object, const char *name)
+{
+    return field_number(object, name, INT64_MIN) != INT64_MIN;
+}
+
+int64_t field_number(const json_t *object, const char *name, int64_t without)
+{
+    const json_t *field = json_object_get(object, name);
+    const char *text = json_string_value(field);
+    uint64_t value = 0;
+
+    if (json_is_integer(field)) {
+        return json_integer_value(field);
+    }
+    if (json_is_real(field)) {
+        double real = json_real_value(field);
+
+        return real > -9e18 && real < 9e18 ? (int64_t)real : without;
+    }
+    if (text != NULL && text_parse_decimal(text, strlen(text), 0, INT64_MAX, &value) == 0) {
+        return (int64_t)value;
+    }
+    return without;
+}
+
+bool field_true(const json_t *object, const char *name)
+{
+    return json_is_true(json_object_get(object, name));
+}
+
+size_t field_count(const json_t *object, const char *name)
+{
+    return json_array_size(json_object_get(object, name));
+}
+
+const json_t *field_item(const json_t *object, const char *name, size_t index)
+{
+    return json_array_get(json_object_get(object, name), index);
 }

@@ -1,18 +1,25 @@
 /*
- * command.h - what a command of leafctl is, and what it is given.
+ * command.h - what a command of leafctl is, what it is given, and what it asks and reads with: the
+ * target of a request, the fields of an answer.
  *
- * Each family of commands is a file that defines its `struct command`s; src/ctl/commands.c has them
- * all. Help, manual page and completions are made from the same descriptions (src/ctl/describe.c).
+ * Each family of commands is a file that defines its `struct command`s; src/ctl/describe.c has them
+ * all, and makes help, manual page and completions from the same descriptions.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is told by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the end,
- * or by ctl_flush().
+ * or by ctl_flush(). An answer may lack any field, or have another type there: something that is no
+ * leafd may have answered.
  *
  * Thread: one.
  */
 #ifndef LEAFD_CTL_CMD_COMMAND_H
 #define LEAFD_CTL_CMD_COMMAND_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
 #include "src/ctl/net/cluster.h"
 
 #define COMMAND_OPTIONS_MAX 16
@@ -87,5 +94,46 @@ enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
 
 /* Is the answer an object? If not that is told, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
+
+/* --- targets: a path, and options after it --- */
+
+struct target {
+    struct buf text;
+    bool has_option;
+};
+
+/* path, and name percent-encoded behind it unless it is NULL. */
+void target_init(struct target *target, const char *path, const char *name);
+
+/* An option; value NULL: it is left out. */
+void target_add(struct target *target, const char *option, const char *value);
+void target_add_number(struct target *target, const char *option, uint64_t value);
+
+/* Borrowed until the next option. */
+const char *target_text(struct target *target);
+void target_free(struct target *target);
+
+/* One that is freed at the end of its block. */
+#define TARGET_LOCAL(name) struct target name __attribute__((cleanup(target_free))) = {0}
+
+/* --- fields --- */
+
+/* A text; NULL: there is none. */
+const char *field_text(const json_t *object, const char *name);
+
+/* Is it there, and this text? */
+bool field_is(const json_t *object, const char *name, const char *text);
+
+/* A number, also one that is written as a string; otherwise `without`. */
+int64_t field_number(const json_t *object, const char *name, int64_t without);
+
+bool field_has_number(const json_t *object, const char *name);
+
+/* Is it there, and true? */
+bool field_true(const json_t *object, const char *name);
+
+/* The items of an array; 0 where it is none. */
+size_t field_count(const json_t *object, const char *name);
+const json_t *field_item(const json_t *object, const char *name, size_t index);
 
 #endif

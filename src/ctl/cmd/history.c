@@ -12,9 +12,8 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/target.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/cmd/command.h"
+#include "src/ctl/out/text.h"
 
 #define PAGE 500
 #define PAGES_MAX 100 /* of a node at once: all that it keeps */

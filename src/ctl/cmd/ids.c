@@ -7,9 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/target.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/cmd/command.h"
+#include "src/ctl/out/text.h"
 #include "src/id/codec/long_id.h"
 
 #define NEXT_MAX 1000000000

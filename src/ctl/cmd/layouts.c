@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "http/proto/text.h"
-#include "src/ctl/cmd/fields.h"
+#include "src/ctl/cmd/command.h"
 #include "src/ctl/out/grid.h"
 
 static void layouts_put_row(struct grid *grid, const json_t *row)

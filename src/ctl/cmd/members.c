@@ -15,9 +15,8 @@
 
 #include "src/base/address.h"
 #include "src/base/clock.h"
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/target.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/cmd/command.h"
+#include "src/ctl/out/text.h"
 #include "src/ctl/out/grid.h"
 
 #define NODE_ID_MAX 65535

@@ -8,7 +8,7 @@
 
 #include "src/base/array.h"
 #include "src/base/assert.h"
-#include "src/ctl/cmd/fields.h"
+#include "src/ctl/cmd/command.h"
 
 void rates_init(struct rates *rates)
 {

@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include "src/ctl/cmd/all.h"
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/quorum.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/cmd/command.h"
+#include "src/ctl/cmd/opinion.h"
+#include "src/ctl/out/text.h"
 #include "src/ctl/out/grid.h"
-#include "src/ctl/out/units.h"
 
 #define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
 

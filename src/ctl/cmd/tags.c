@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/target.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/cmd/command.h"
+#include "src/ctl/out/text.h"
 #include "src/ctl/out/grid.h"
 
 /* --- list --- */

@@ -11,11 +11,10 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "src/ctl/cmd/fields.h"
 #include "src/ctl/cmd/rates.h"
-#include "src/ctl/cmd/target.h"
+#include "src/ctl/cmd/command.h"
 #include "src/ctl/out/grid.h"
-#include "src/ctl/out/units.h"
+#include "src/ctl/out/text.h"
 
 #define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
 #define TAGS_MAX 100000      /* of a node; of more it is said so */

@@ -8,8 +8,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/target.h"
+#include "src/ctl/cmd/command.h"
 #include "src/ctl/out/grid.h"
 
 /* Options that are numbers of the body: their names there, and their bounds. */

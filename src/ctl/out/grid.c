@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/ctl/out/clean.h"
+#include "src/ctl/out/text.h"
 
 static const char *title_of(const struct grid *grid, size_t column)
 {

@@ -4,7 +4,7 @@
  * The happy path: grid_init() with the titles, grid_cell() for each cell of each row in turn,
  * grid_print(). A title that begins with '>' stands, as do its cells, at the right.
  *
- * Cells are cleaned (clean.h). The rows are kept until the end: who lists a million prints a grid
+ * Cells are cleaned (text.h). The rows are kept until the end: who lists a million prints a grid
  * for each page. Thread: one.
  */
 #ifndef LEAFD_CTL_OUT_GRID_H

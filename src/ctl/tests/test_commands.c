@@ -2,7 +2,7 @@
  * test_commands.c - the table of commands: no two of a name, no option that hides a setting, and
  * the command lines that it takes.
  */
-#include "src/ctl/commands.h"
+#include "src/ctl/describe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

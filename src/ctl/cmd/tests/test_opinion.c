@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "src/ctl/cmd/fields.h"
-#include "src/ctl/cmd/quorum.h"
+#include "src/ctl/cmd/command.h"
 #include "src/ctl/cmd/rates.h"
 
 #define NOW_MS UINT64_C(1795000000000) /* 2026-11-18 */

@@ -1,7 +1,7 @@
 /*
- * test_clean.c - text of others does nothing to a terminal, and tables stand straight.
+ * test_text.c - text of others does nothing to a terminal, and tables stand straight.
  */
-#include "src/ctl/out/clean.h"
+#include "src/ctl/out/text.h"
 
 #include <locale.h>
 #include <setjmp.h>
@@ -13,7 +13,6 @@
 
 #include "src/base/utf8.h"
 #include "src/ctl/out/grid.h"
-#include "src/ctl/out/units.h"
 
 static void check(const char *text, const char *expected)
 {
