@@ -84,7 +84,7 @@ static int answer_options(struct conn *conn, const char *allow)
     char extra[96];
 
     (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    conn_reply(conn, 204, NULL, extra, NULL, 0);
+    conn_answer(conn, 204, NULL, extra, NULL, 0);
     return ANSWERED;
 }
 
@@ -305,10 +305,10 @@ void api_set_auth(struct api *api, struct auth *auth)
     api->auth = auth;
 }
 
-void api_set_resp(struct api *api, const struct conn_protocol *protocol)
+void api_set_resp(struct api *api, const struct talker *talker)
 {
     ASSERT(api->loop_count == 0);
-    api->ids.service.resp = protocol;
+    api->ids.service.resp = talker;
 }
 
 const struct http_service *api_service(const struct api *api)

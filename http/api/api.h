@@ -44,7 +44,7 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
                                              const char *admin_address);
 
 /* What is spoken at the door of settings->resp_address. Before a server is made. */
-void api_set_resp(struct api *api, const struct conn_protocol *protocol);
+void api_set_resp(struct api *api, const struct talker *talker);
 
 /* Look at the node once a second from now on, for alarms, events and those who watch (watch.h). The
  * servers were started. */

@@ -14,8 +14,8 @@ int handle_page(struct conn *conn)
 {
     const struct page *page = api_loop(conn)->api->page;
 
-    conn_reply(conn, 200, PAGE_TYPE, (const char *)page->headers.data, page->html.data,
-               page->html.len);
+    conn_answer(conn, 200, PAGE_TYPE, (const char *)page->headers.data, page->html.data,
+                page->html.len);
     return ANSWERED;
 }
 
@@ -24,6 +24,6 @@ int handle_openapi(struct conn *conn)
     size_t len;
     const char *text = openapi_text(&len);
 
-    conn_reply(conn, 200, RESPONSE_JSON, NULL, text, len);
+    conn_answer(conn, 200, ANSWER_JSON, NULL, text, len);
     return ANSWERED;
 }

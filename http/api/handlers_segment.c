@@ -561,7 +561,7 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
 
     /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
      * the ids, so none are claimed for it. */
-    if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
         return answer_claim(conn, claim, tag, CLAIM_EMPTY);
     }
     if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {

@@ -226,9 +226,9 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
 
 /* --- many lines, part by part --- */
 
-/* A reply of more lines than are made at once. */
+/* An answer of more lines than are made at once. */
 struct lines {
-    struct http_wait wait;
+    struct answer_parts parts;
     struct id_text text;
     uint64_t left_bytes;
     uint32_t range_count;
@@ -236,9 +236,9 @@ struct lines {
     struct segment_range ranges[];
 };
 
-static void lines_cancel(struct http_wait *wait)
+static void lines_free(struct answer_parts *parts)
 {
-    free(CONTAINER(wait, struct lines, wait));
+    free(CONTAINER(parts, struct lines, parts));
 }
 
 /* So many lines are made at once. */
@@ -247,44 +247,30 @@ static uint32_t lines_per_part(const struct id_text *text)
     return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
 }
 
-/* Append the next part. */
-static void lines_put(struct api_loop *loop, struct lines *lines, struct buf *buf)
+static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
+    struct lines *lines = CONTAINER(parts, struct lines, parts);
     uint32_t room = lines_per_part(&lines->text);
-    size_t before = buf->len;
+    size_t before = out->len;
 
     while (room > 0 && lines->at < lines->range_count) {
         struct segment_range *range = &lines->ranges[lines->at];
         struct segment_range part = {range->first, range->count < room ? range->count : room};
 
         if (id_text_is_number(&lines->text)) {
-            put_lines(&part, buf);
+            put_lines(&part, out);
         } else {
-            id_text_put_lines(loop, &lines->text, &part, buf);
+            id_text_put_lines(api_loop(conn), &lines->text, &part, out);
         }
         room -= part.count;
         range->first += part.count;
         range->count -= part.count;
         lines->at += range->count == 0;
     }
-    ASSERT(lines->left_bytes >= buf->len - before);
-    lines->left_bytes -= buf->len - before;
-}
-
-static void lines_sent(struct http_wait *wait)
-{
-    struct lines *lines = CONTAINER(wait, struct lines, wait);
-    struct conn *conn = conn_resume(wait);
-
-    lines_put(api_loop(conn), lines, conn_reply_part(conn));
-    conn_reply_made(conn);
-    if (lines->at < lines->range_count) {
-        conn_wait(conn, wait, TIMER_NEVER);
-        return;
-    }
-    ASSERT(lines->left_bytes == 0);
-    free(lines);
-    conn_reply_end(conn);
+    ASSERT(lines->left_bytes >= out->len - before);
+    lines->left_bytes -= out->len - before;
+    ASSERT_IMPLIES(lines->at == lines->range_count, lines->left_bytes == 0);
+    return lines->at == lines->range_count;
 }
 
 static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
@@ -292,7 +278,7 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
     struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
 
-    *lines = (struct lines){.wait = {.cancel = lines_cancel, .sent = lines_sent},
+    *lines = (struct lines){.parts = {.put = lines_put, .free = lines_free},
                             .text = claim->text,
                             .range_count = claim->range_count};
     memcpy(lines->ranges, claim->ranges, ranges_bytes);
@@ -301,8 +287,7 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
                                  ? lines_bytes(&claim->ranges[i])
                                  : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
     }
-    conn_reply_begin(conn, RESPONSE_TEXT, extra, lines->left_bytes);
-    conn_wait(conn, &lines->wait, TIMER_NEVER);
+    conn_answer_parts(conn, ANSWER_TEXT, extra, lines->left_bytes, &lines->parts);
     return ANSWERED;
 }
 
@@ -315,8 +300,8 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
 
     ASSERT(claim->format == ID_FORMAT_TEXT);
     if (!claim->counted) {
-        conn_reply(conn, 200, RESPONSE_TEXT, extra, text,
-                   id_text_put(loop, &claim->text, claim->ranges[0].first, text));
+        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
+                    id_text_put(loop, &claim->text, claim->ranges[0].first, text));
         return ANSWERED;
     }
     if (claim->count > lines_per_part(&claim->text)) {
@@ -326,7 +311,7 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     for (uint32_t i = 0; i < claim->range_count; i++) {
         id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
     }
-    conn_reply(conn, 200, RESPONSE_TEXT, extra, body->data, body->len);
+    conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
     return ANSWERED;
 }
 
@@ -342,15 +327,16 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
                                                     : &counts->segment_ids,
                 claim->count);
     if (claim->format == ID_FORMAT_OTHER) {
-        return claim->answer(conn, claim);
+        reply_finish(conn, claim->answer(conn, claim));
+        return ANSWERED;
     }
     if (!id_text_is_number(&claim->text)) {
         return answer_texts(conn, claim, extra);
     }
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_reply(conn, 200, conn->request.wants_json ? RESPONSE_JSON : RESPONSE_TEXT, extra,
-                   digits, text_decimal(claim->ranges[0].first, digits));
+        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
+                    text_decimal(claim->ranges[0].first, digits));
         return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
@@ -358,8 +344,8 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     body = reply_begin(conn);
     id_claim_put(claim, body);
-    conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, extra,
-               body->data, body->len);
+    conn_answer(conn, 200, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra,
+                body->data, body->len);
     return ANSWERED;
 }
 

@@ -46,7 +46,7 @@ struct id_claim {
     struct id_text text;         /* what is no number comes with ID_FORMAT_TEXT alone */
     bool number;                 /* as=number: whatever shape the tag has */
     struct layout_words *layout; /* of snowflake ids: the named one; NULL: the cluster's own */
-    int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns ANSWERED */
+    int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns as a handler does */
     uint32_t timeout_ms;
     uint64_t deadline_ms; /* on the loop's clock */
     uint16_t name_len;

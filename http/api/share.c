@@ -14,15 +14,15 @@
 #define MESSAGE_BYTES 400
 
 static const struct {
-    enum conn_refusal refusal;
+    enum meter_refusal refusal;
     const char *things;
     const char *quota;   /* of a token */
     const char *setting; /* of all others */
     const char *until;
 } kinds[] = {
-    [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys", "quota.keys-percent",
+    [SHARE_KEYS] = {REFUSED_KEYS, "idempotency keys", "keys", "quota.keys-percent",
                     "each is forgotten a day after its first use"},
-    [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers", "quota.workers-percent",
+    [SHARE_WORKERS] = {REFUSED_WORKERS, "worker ids", "workers", "quota.workers-percent",
                        "each counts until its window is over, also once released"},
 };
 

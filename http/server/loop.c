@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "http/server/http.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
@@ -91,7 +92,7 @@ static void timer_cb(uv_timer_t *timer)
 
 /* --- drain and stop --- */
 
-static void close_doors(struct http_loop *loop)
+static void close_listeners(struct http_loop *loop)
 {
     acceptor_close(&loop->acceptor);
     acceptor_close(&loop->resp);
@@ -102,7 +103,7 @@ static void last_fire(struct timer *timer, uint64_t now_ms)
     struct http_loop *loop = CONTAINER(timer, struct http_loop, last);
 
     (void)now_ms;
-    close_doors(loop);
+    close_listeners(loop);
 }
 
 static void grace_fire(struct timer *timer, uint64_t now_ms)
@@ -111,7 +112,7 @@ static void grace_fire(struct timer *timer, uint64_t now_ms)
 
     (void)now_ms;
     timer_cancel(&loop->conns.timers, &loop->last);
-    close_doors(loop);
+    close_listeners(loop);
     conns_close(&loop->conns, "drained");
 }
 
@@ -146,7 +147,7 @@ static void stop_cb(struct mailbox_item *item)
     ASSERT(!loop->stopping);
     loop->stopping = true;
     timer_cancel(&loop->conns.timers, &loop->last);
-    close_doors(loop);
+    close_listeners(loop);
     conns_flush(&loop->conns);
     conns_close(&loop->conns, "stopping");
     if (loop->conns.draining && loop->drained != NULL) {
@@ -209,14 +210,15 @@ void loop_listeners_close(const struct loop_listeners *listeners)
     }
 }
 
-/* Begin to accept at each door. */
-static int open_doors(struct http_loop *loop, const struct loop_listeners *listeners)
+/* Begin to accept at each listener. */
+static int open_listeners(struct http_loop *loop, const struct loop_listeners *listeners)
 {
     const struct http_settings *settings = loop->conns.settings;
-    const struct conn_door http = {.idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
-    const struct conn_door resp = {.protocol = loop->conns.service->resp,
-                                   .idle_ms = settings->resp_idle_ms,
-                                   .tls = settings->resp_tls};
+    const struct listener http = {
+        .talker = http_talker(), .idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
+    const struct listener resp = {.talker = loop->conns.service->resp,
+                                  .idle_ms = settings->resp_idle_ms,
+                                  .tls = settings->resp_tls};
     int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index, listeners->http);
 
     if (listeners->resp < 0) {
@@ -226,7 +228,7 @@ static int open_doors(struct http_loop *loop, const struct loop_listeners *liste
         close(listeners->resp);
         return rv;
     }
-    ASSERT(resp.protocol != NULL && (settings->tls != NULL || !resp.tls));
+    ASSERT(resp.talker != NULL && (settings->tls != NULL || !resp.tls));
     rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, listeners->resp);
     if (rv != 0) {
         acceptor_close(&loop->acceptor);
@@ -253,7 +255,7 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
     }
-    if (open_doors(loop, listeners) != 0) {
+    if (open_listeners(loop, listeners) != 0) {
         mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);

@@ -20,19 +20,25 @@
 
 #define NAMES_BYTES 320 /* of all methods */
 
-static void begin(struct conn *conn)
+static void resp_begin(struct conn *conn)
 {
-    uint64_t number = conn->conns->counts.resp_begun; /* of this loop's */
+    struct conn_counts *counts = &conn->conns->counts;
     struct resp_caller *caller = MUST_HAVE(calloc(1, sizeof *caller));
+    uint64_t number; /* of this loop's */
 
+    conns_count(&counts->resp_begun, 1);
+    number = counts->resp_begun;
+    counts->resp_conns++;
+    conn->parser.head.keep_alive = true;
     caller->version = 2;
     caller->table = methods_table();
     caller->id = number * LIMIT_HTTP_LOOPS + api_loop(conn)->index;
     conn->caller = caller;
 }
 
-static void end(struct conn *conn)
+static void resp_end(struct conn *conn)
 {
+    conn->conns->counts.resp_conns--;
     free(conn->caller);
     conn->caller = NULL;
 }
@@ -54,13 +60,21 @@ static const char *kind_of(int status, const char *code)
     }
 }
 
-static void put_error(struct buf *out, int status, const char *code, const char *message)
+/* What an answer's body is, is all of it. */
+HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
-    reply_failure(out, kind_of(status, code), code, message);
+    conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
+    buf_put(out, answer->body, answer->way == ANSWER_WHOLE ? answer->len : 0);
+}
+
+static void resp_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
+{
+    (void)conn;
+    reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
 }
 
 /* The request is there: what is asked, and whether it may be. */
-HOT static void admit(struct conn *conn)
+HOT static void resp_admit(struct conn *conn)
 {
     struct resp_caller *caller = resp_caller(conn);
     struct request *request = &conn->request;
@@ -83,29 +97,43 @@ HOT static void admit(struct conn *conn)
     gate_admit(conn, &method->route);
 }
 
-HOT static enum conn_read read_request(struct conn *conn)
+HOT static bool resp_step(struct conn *conn)
 {
     struct resp_caller *caller = resp_caller(conn);
     struct parser_head *head = &conn->parser.head;
+    struct wire *wire = &conn->wire;
+    struct parser_reject reject;
     enum words_result result =
-        words_read(conn_at(conn, 0), input_len(&conn->input), &caller->words, &conn->parser.reject);
+        words_read(conn_at(conn, 0), wire_len(wire), &caller->words, &reject);
 
-    switch (result) {
-    case WORDS_MORE:
-        return CONN_READ_MORE;
-    case WORDS_REJECT:
-        return CONN_READ_REJECT;
-    case WORDS_NOTHING:
-        head->len = caller->words.len;
-        return CONN_READ_NOTHING;
-    case WORDS_DONE:
-        head->len = caller->words.len;
-        head->key_count = 0;
-        head->key_len = 0;
-        admit(conn);
-        return CONN_READ_REQUEST;
+    if (result == WORDS_MORE) {
+        if (conn->state == CONN_IDLE) {
+            conn_move(conn, CONN_HEAD);
+        }
+        return false;
     }
-    UNREACHABLE("a result of reading words");
+    if (result == WORDS_REJECT) {
+        if (conn_at(conn, 0)[0] == '\0') { /* behind empty lines: a proxy's binary header */
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &reject);
+        }
+        return true;
+    }
+    head->len = caller->words.len;
+    wire->next = wire->start + head->len;
+    if (result == WORDS_NOTHING) {
+        conn_move(conn, CONN_IDLE);
+        wire_used(wire);
+        return true;
+    }
+    ASSERT(result == WORDS_DONE);
+    head->key_count = 0;
+    head->key_len = 0;
+    resp_admit(conn);
+    conn_keep_head(conn);
+    conn_serve(conn);
+    return true;
 }
 
 /* What programs that took ids from Redis ask for as well, and what there is in its place. */
@@ -142,7 +170,7 @@ static const char *advice_for(struct conn *conn)
 }
 
 /* There is no such method, or it takes other words. */
-COLD __attribute__((noinline)) static int refuse(struct conn *conn)
+COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
 {
     const struct resp_method *method = resp_caller(conn)->method;
     const struct resp_methods *table = resp_caller(conn)->table;
@@ -156,7 +184,7 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     if (method != NULL) {
         return reply_error(conn, 400, "bad_request", "wrong number of words: %s", method->usage);
     }
-    if (proxy_begins(conn_at(conn, 0), input_len(&conn->input))) {
+    if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
         conn_is_proxied(conn);
         return ANSWERED;
     }
@@ -177,7 +205,7 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
                        advice != NULL ? advice : "", names);
 }
 
-HOT static void handle(struct conn *conn)
+HOT static void resp_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
     int result;
@@ -186,7 +214,7 @@ HOT static void handle(struct conn *conn)
         return;
     }
     if (route == NULL) {
-        result = refuse(conn);
+        result = resp_refuse(conn);
     } else if (!gate_is_open(conn)) {
         result = deny(conn);
     } else {
@@ -197,16 +225,18 @@ HOT static void handle(struct conn *conn)
     }
 }
 
-const struct conn_protocol *resp_protocol(void)
+const struct talker *resp_talker(void)
 {
-    static const struct conn_protocol protocol = {
-        .begin = begin,
-        .end = end,
-        .read = read_request,
-        .handle = handle,
+    static const struct talker talker = {
+        .begin = resp_begin,
+        .end = resp_end,
+        .step = resp_step,
+        .handle = resp_handle,
+        .put = resp_put,
+        .put_error = resp_put_error,
         .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
-        .put_error = put_error,
+        .tls_required = "this address is for TLS: begin its URL with rediss://",
     };
 
-    return &protocol;
+    return &talker;
 }

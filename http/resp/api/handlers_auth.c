@@ -70,11 +70,11 @@ int handle_auth(struct conn *conn)
 {
     uint32_t count = resp_caller(conn)->words.count;
 
-    if (take_token(conn, count == 3 ? 1 : 0, count - 1)) {
-        reply_simple(conn_put(conn), "OK");
-        conn_put_done(conn, 200);
+    if (!take_token(conn, count == 3 ? 1 : 0, count - 1)) {
+        return ANSWERED;
     }
-    return ANSWERED;
+    reply_simple(reply_begin(conn), "OK");
+    return 200;
 }
 
 /* --- HELLO --- */
@@ -108,7 +108,7 @@ static void put_hello(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
     const struct resp_caller *caller = resp_caller(conn);
-    struct buf *out = conn_put(conn);
+    struct buf *out = reply_begin(conn);
 
     reply_map(out, caller->version, 7);
     reply_pair(out, "server", "leafd");
@@ -119,7 +119,6 @@ static void put_hello(struct conn *conn)
     reply_pair(out, "role", "master");
     reply_text(out, "modules");
     reply_array(out, 0);
-    conn_put_done(conn, 200);
 }
 
 int handle_hello(struct conn *conn)
@@ -142,5 +141,5 @@ int handle_hello(struct conn *conn)
     }
     caller->version = version;
     put_hello(conn);
-    return ANSWERED;
+    return 200;
 }

@@ -64,73 +64,58 @@ HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
     uint64_t id = last->first + last->count - 1;
 
     ASSERT(claim->range_count == 1);
-    if (id_text_is_number(&claim->text)) {
-        reply_integer(conn_put(conn), id);
-    } else {
-        put_ids(conn, &claim->text, id, 1, conn_put(conn));
-    }
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    put_ids(conn, &claim->text, id, 1, reply_begin(conn));
+    return 200;
 }
 
 /* An array that is made part by part. */
-struct parts {
-    struct http_wait wait;
+struct array {
+    struct answer_parts parts;
     struct id_text text;
+    uint32_t count; /* 0: it was said */
     uint32_t range_count;
     uint32_t at; /* the range that goes on */
     struct segment_range ranges[];
 };
 
-static void parts_cancel(struct http_wait *wait)
+static void array_free(struct answer_parts *parts)
 {
-    free(CONTAINER(wait, struct parts, wait));
+    free(CONTAINER(parts, struct array, parts));
 }
 
-/* Append the next part. */
-static void parts_put(struct conn *conn, struct parts *parts, struct buf *out)
+static bool array_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
-    uint32_t room = ids_per_part(&parts->text);
+    struct array *array = CONTAINER(parts, struct array, parts);
+    uint32_t room = ids_per_part(&array->text);
 
-    while (room > 0 && parts->at < parts->range_count) {
-        struct segment_range *range = &parts->ranges[parts->at];
+    if (array->count > 0) {
+        reply_array(out, array->count);
+        array->count = 0;
+    }
+    while (room > 0 && array->at < array->range_count) {
+        struct segment_range *range = &array->ranges[array->at];
         uint32_t count = range->count < room ? range->count : room;
 
-        put_ids(conn, &parts->text, range->first, count, out);
+        put_ids(conn, &array->text, range->first, count, out);
         room -= count;
         range->first += count;
         range->count -= count;
-        parts->at += range->count == 0;
+        array->at += range->count == 0;
     }
+    return array->at == array->range_count;
 }
 
-static void parts_sent(struct http_wait *wait)
-{
-    struct parts *parts = CONTAINER(wait, struct parts, wait);
-    struct conn *conn = conn_resume(wait);
-
-    parts_put(conn, parts, conn_reply_part(conn));
-    conn_reply_made(conn);
-    if (parts->at < parts->range_count) {
-        conn_wait(conn, wait, TIMER_NEVER);
-        return;
-    }
-    free(parts);
-    conn_reply_end(conn);
-}
-
-static int answer_parts(struct conn *conn, const struct id_claim *claim)
+static int answer_long_array(struct conn *conn, const struct id_claim *claim)
 {
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct parts *parts = MUST_HAVE(malloc(sizeof *parts + ranges_bytes));
+    struct array *array = MUST_HAVE(malloc(sizeof *array + ranges_bytes));
 
-    *parts = (struct parts){.wait = {.cancel = parts_cancel, .sent = parts_sent},
+    *array = (struct array){.parts = {.put = array_put, .free = array_free},
                             .text = claim->text,
+                            .count = claim->count,
                             .range_count = claim->range_count};
-    memcpy(parts->ranges, claim->ranges, ranges_bytes);
-    reply_array(conn_put(conn), claim->count);
-    conn_put_begin(conn);
-    conn_wait(conn, &parts->wait, TIMER_NEVER);
+    memcpy(array->ranges, claim->ranges, ranges_bytes);
+    conn_answer_parts(conn, NULL, NULL, claim->count, &array->parts);
     return ANSWERED;
 }
 
@@ -139,15 +124,14 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
     struct buf *out;
 
     if (claim->count > ids_per_part(&claim->text)) {
-        return answer_parts(conn, claim);
+        return answer_long_array(conn, claim);
     }
-    out = conn_put(conn);
+    out = reply_begin(conn);
     reply_array(out, claim->count);
     for (uint32_t i = 0; i < claim->range_count; i++) {
         put_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count, out);
     }
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    return 200;
 }
 
 /* --- claims --- */
