@@ -215,7 +215,7 @@ static void put_connections(struct exposition *to, const struct totals *totals)
     expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
 }
 
-/* Those of the RESP door, which are among the others, too. */
+/* Those of the RESP listener, which are among the others, too. */
 static void put_resp(struct exposition *to, const struct totals *totals)
 {
     expose_one(to, "leafd_resp_connections", METRIC_GAUGE,

@@ -6,9 +6,22 @@
  */
 #include "http/api/context.h"
 #include "http/api/handlers.h"
-#include "http/api/openapi.h"
 #include "http/api/request.h"
 #include "http/page/page.h"
+
+__asm__(".pushsection .rodata\n"
+        "openapi_json:\n"
+        ".incbin \"http/api/openapi.json\"\n"
+        "openapi_json_end:\n"
+        ".popsection\n");
+extern const char openapi_json[] __attribute__((visibility("hidden")));
+extern const char openapi_json_end[] __attribute__((visibility("hidden")));
+
+const char *openapi_text(size_t *ret_len)
+{
+    *ret_len = (size_t)(openapi_json_end - openapi_json);
+    return openapi_json;
+}
 
 int handle_page(struct conn *conn)
 {

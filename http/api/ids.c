@@ -20,6 +20,100 @@
 #define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
 _Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
+/* --- ids as text --- */
+
+static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    struct snowflake_parts parts;
+
+    if (text->shape != NULL) {
+        return shape_put(text->shape, loop->ff1, id, at);
+    }
+    if (text->layout != NULL) {
+        return text_decimal(named_layout_id(text->layout, id), at);
+    }
+    ASSERT(text->form != ID_FORM_NUMBER);
+    parts = snowflake_decode(&loop->backend->snowflake->layout, id);
+    long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
+    return long_id_bytes(text->form);
+}
+
+/* Another reply may have used the loop's permutation since. */
+static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
+{
+    if (text->shape != NULL) {
+        shape_prepare(text->shape, id, loop->ff1);
+    }
+}
+
+/* Is the id the first by its key? */
+static bool begins_key(const struct id_text *text, uint64_t id)
+{
+    return text->shape != NULL && text->shape->has_key && id > 0 &&
+           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
+}
+
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    prepare_shape(loop, text, id);
+    return put_id(loop, text, id, at);
+}
+
+uint32_t id_text_lines(const struct id_text *text)
+{
+    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
+                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
+                                        : long_id_bytes(text->form);
+
+    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+}
+
+uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
+{
+    uint64_t bytes = 0;
+
+    if (text->layout != NULL) {
+        char digits[TEXT_DECIMAL_BYTES];
+
+        for (uint32_t i = 0; i < range->count; i++) {
+            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
+        }
+        return bytes;
+    }
+    if (text->shape == NULL) {
+        return range->count * (long_id_bytes(text->form) + 1);
+    }
+    for (uint64_t done = 0; done < range->count;) {
+        uint64_t id = range->first + done;
+        uint64_t alike = shape_alike(text->shape, id);
+
+        alike = alike < range->count - done ? alike : range->count - done;
+        bytes += alike * (shape_bytes(text->shape, id) + 1);
+        done += alike;
+    }
+    return bytes;
+}
+
+void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
+                       const struct segment_range *range, struct buf *buf)
+{
+    char line[ID_TEXT_BYTES_MAX + 1];
+
+    for (uint32_t i = 0; i < range->count; i++) {
+        uint64_t id = range->first + i;
+        size_t len;
+
+        if (i == 0 || begins_key(text, id)) {
+            prepare_shape(loop, text, id);
+        }
+        len = put_id(loop, text, id, line);
+        line[len] = '\n';
+        buf_put(buf, line, len + 1);
+    }
+}
+
+/* --- claims --- */
+
 HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
 {
     struct segment_range *last =
@@ -37,7 +131,7 @@ HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
     return true;
 }
 
-static bool goes_on(const struct segment_range *range, const struct segment_range *next)
+static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
 {
     return range->first + range->count == next->first;
 }
@@ -56,15 +150,15 @@ static bool join_range(struct id_claim *claim, uint32_t at, const struct segment
     struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
     struct segment_range *behind = at < claim->range_count ? &claim->ranges[at] : NULL;
 
-    if (before != NULL && goes_on(before, range)) {
+    if (before != NULL && range_goes_on(before, range)) {
         before->count += range->count;
-        if (behind != NULL && goes_on(before, behind)) {
+        if (behind != NULL && range_goes_on(before, behind)) {
             before->count += behind->count;
             remove_range(claim, at);
         }
         return true;
     }
-    if (behind != NULL && goes_on(range, behind)) {
+    if (behind != NULL && range_goes_on(range, behind)) {
         behind->first = range->first;
         behind->count += range->count;
         return true;
@@ -152,7 +246,7 @@ static uint64_t lines_bytes(const struct segment_range *range)
 /* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
  * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
  * since to copy a length that the compiler knows takes a move or two. */
-static void put_lines(const struct segment_range *range, struct buf *buf)
+static void put_number_lines(const struct segment_range *range, struct buf *buf)
 {
     char line[LINE_COPY_BYTES] = {0};
     size_t len = text_decimal(range->first, line);
@@ -178,7 +272,7 @@ static void put_lines(const struct segment_range *range, struct buf *buf)
     ASSERT(buf->len <= buf->capacity);
 }
 
-static void put_range(const struct segment_range *range, struct buf *buf)
+static void put_number_range(const struct segment_range *range, struct buf *buf)
 {
     char *at;
 
@@ -217,9 +311,9 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
         const struct segment_range *range = &claim->ranges[i];
 
         if (claim->format == ID_FORMAT_TEXT) {
-            put_lines(range, buf);
+            put_number_lines(range, buf);
         } else {
-            put_range(range, buf);
+            put_number_range(range, buf);
         }
     }
 }
@@ -258,7 +352,7 @@ static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf 
         struct segment_range part = {range->first, range->count < room ? range->count : room};
 
         if (id_text_is_number(&lines->text)) {
-            put_lines(&part, out);
+            put_number_lines(&part, out);
         } else {
             id_text_put_lines(api_loop(conn), &lines->text, &part, out);
         }
@@ -327,8 +421,7 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
                                                     : &counts->segment_ids,
                 claim->count);
     if (claim->format == ID_FORMAT_OTHER) {
-        reply_finish(conn, claim->answer(conn, claim));
-        return ANSWERED;
+        return claim->answer(conn, claim);
     }
     if (!id_text_is_number(&claim->text)) {
         return answer_texts(conn, claim, extra);
@@ -417,12 +510,17 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     claim->counted = options[0].present;
     claim->format = (enum id_format)options[1].number;
     claim->contiguous = options[2].number == 1;
-    id_claim_want(conn, claim, (uint32_t)options[0].number, (uint32_t)options[3].number);
+    claim->count = (uint32_t)options[0].number;
+    claim->left = claim->count;
+    claim->timeout_ms = (uint32_t)options[3].number;
+    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     return !options[5].present || id_claim_layout(conn, claim, options[5].text, options[5].len);
 }
 
-HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
+HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count)
 {
+    claim->count = count;
+    claim->left = count;
     claim->counted = false;
     claim->contiguous = false;
     claim->snowflake = false;
@@ -437,25 +535,17 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
     claim->text = (struct id_text){0};
     claim->number = false;
     claim->layout = NULL;
+    claim->timeout_ms = api_loop(conn)->api->settings->default_timeout_ms;
+    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     claim->name_len = 0;
     claim->range_count = 0;
-    id_claim_want(conn, claim, 1, api_loop(conn)->api->settings->default_timeout_ms);
-}
-
-HOT void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count,
-                       uint32_t timeout_ms)
-{
-    claim->count = count;
-    claim->left = count;
-    claim->timeout_ms = timeout_ms;
-    claim->deadline_ms = conns_now_ms(conn->conns) + timeout_ms;
 }
 
 HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
 {
     size_t name_len;
 
-    id_claim_init(conn, claim);
+    id_claim_init(conn, claim, 1);
     if (conn->request.known != NULL) {
         /* The head repeats one whose name was found to be plain. */
         name_len = conn->request.name_len;
@@ -498,13 +588,6 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
     parked->wait.needs_client = true;
     conn_wait(conn, &parked->wait, claim->deadline_ms);
     return true;
-}
-
-struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag)
-{
-    struct waiter *waiter = waiters->count > 0 ? waiters_first(waiters, tag) : NULL;
-
-    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
 }
 
 struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout)

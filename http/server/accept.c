@@ -118,7 +118,7 @@ static void accept_starved(struct acceptor *acceptor, int err)
     accept_pause(acceptor);
 }
 
-static void take(struct acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
+static void take_socket(struct acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
     if (acceptor->warned) {
         acceptor->warned = false;
@@ -144,7 +144,7 @@ static void accept_cb(uv_poll_t *poll, int status, int events)
         int fd = accept_one(acceptor, &peer);
 
         if (fd >= 0) {
-            take(acceptor, fd, &peer);
+            take_socket(acceptor, fd, &peer);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             accept_starved(acceptor, errno);
             break;
@@ -207,7 +207,7 @@ static void take_all(struct acceptor *acceptor)
     int fd;
 
     for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
-        take(acceptor, fd, &peer);
+        take_socket(acceptor, fd, &peer);
     }
 }
 

@@ -47,14 +47,6 @@ void conn_queue(struct conn *conn)
     }
 }
 
-void conn_unqueue(struct conn *conn)
-{
-    ASSERT(conn->queued);
-    conn->queued = false;
-    TAILQ_REMOVE(&conn->conns->queue, conn, queue_link);
-    conn->conns->queue_len--;
-}
-
 /* Most heads are far shorter than the longest one kept, and many connections are idle: each has
  * memory for what its client sends, not for what it might. */
 void conn_keep_head(struct conn *conn)
@@ -93,7 +85,7 @@ void conn_done(struct conn *conn, bool is_last)
         conn_move(conn, CONN_FINISHING);
         wire_drop(&conn->wire);
         timer_cancel(&conn->conns->timers, &conn->read_timer);
-        (void)meter_input(&conn->conns->meter, &conn->metered, 0, false);
+        meter_input_end(&conn->conns->meter, &conn->metered);
     } else {
         if (conn->metered.input > 0) {
             meter_input_step(&conn->conns->meter, &conn->metered);
@@ -102,12 +94,6 @@ void conn_done(struct conn *conn, bool is_last)
         wire_used(&conn->wire);
     }
     conn_queue(conn);
-}
-
-void conn_count_output(struct conn *conn)
-{
-    meter_output(&conn->conns->meter, &conn->metered,
-                 conn->wire.out.capacity + conn->wire.sending.capacity);
 }
 
 void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
@@ -195,7 +181,8 @@ void conn_close(struct conn *conn, const char *reason)
     timer_cancel(&conns->timers, &conn->read_timer);
     timer_cancel(&conns->timers, &conn->write_timer);
     if (conn->queued) {
-        conn_unqueue(conn);
+        TAILQ_REMOVE(&conns->queue, conn, queue_link);
+        conns->queue_len--;
     }
     free_body(conn);
     meter_end(&conns->meter, &conn->metered);

@@ -274,18 +274,12 @@ static inline bool conn_is_receiving(const struct conn *conn)
 /* To continue at the end of the turn. No-op if it is to already. */
 HOT void conn_queue(struct conn *conn);
 
-/* Its turn's end has come. It is queued. */
-HOT void conn_unqueue(struct conn *conn);
-
 /* Keep the head of the present request, for the next one: what has so many bytes as conn_head()
  * says. */
 HOT void conn_keep_head(struct conn *conn);
 
 /* The present request is answered, and is_last of its connection: make room for the next one. */
 HOT void conn_done(struct conn *conn, bool is_last);
-
-/* What is held for replies may have changed. */
-HOT void conn_count_output(struct conn *conn);
 
 /* A client is refused, or its connection closed: for the metrics, and, if it is over a quota, for
  * the log. */

@@ -38,7 +38,7 @@
     "proxy.from names %s, so each connection from there begins with a header of the PROXY "        \
     "protocol, and this one does not: let the proxy send it (send-proxy)"
 
-static void poll_cb(uv_poll_t *poll, int status, int events);
+static void conn_poll_cb(uv_poll_t *poll, int status, int events);
 
 /* --- resting: the deadline, what is kept, what is waited for --- */
 
@@ -153,7 +153,7 @@ HOT static void conn_rest(struct conn *conn)
     set_read_timer(conn);
     wire_keep(wire, conns->input, conn->state != CONN_FINISHING && conn->state != CONN_LINGERING,
               uv_now(conns->uv));
-    if (meter_input(&conns->meter, &conn->metered, wire_kept(wire), conn->state == CONN_SERVING)) {
+    if (meter_input(&conns->meter, &conn->metered, wire, conn->state == CONN_SERVING)) {
         make_room_for_input(conn);
         if (conn->state == CONN_CLOSED) {
             return;
@@ -165,7 +165,7 @@ HOT static void conn_rest(struct conn *conn)
              (wire_is_waiting(wire) && conn->metered.put_off == NULL ? UV_WRITABLE : 0);
     if (events != conn->events) {
         conn->events = events;
-        if (uv_poll_start(&conn->poll, events, poll_cb) != 0) {
+        if (uv_poll_start(&conn->poll, events, conn_poll_cb) != 0) {
             conn_close(conn, "cannot poll");
         }
     }
@@ -220,16 +220,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 
 /* --- reading and serving --- */
 
-/* A client that took all of its replies, but for a head at most, is served although others have
- * not. */
-HOT static bool has_room(const struct conn *conn)
-{
-    return meter_has_room(&conn->conns->meter, conn->wire.out.len <= LIMIT_HTTP_SMALL_REPLY_BYTES &&
-                                                   conn->wire.sending.len == 0);
-}
-
 /* Look at a request. False: it needs more input. */
-HOT static bool step(struct conn *conn)
+HOT static bool conn_step(struct conn *conn)
 {
     struct wire *wire = &conn->wire;
 
@@ -273,22 +265,24 @@ HOT static bool conn_decrypt(struct conn *conn)
 HOT static void conn_process(struct conn *conn)
 {
     struct conn_meter *meter = &conn->conns->meter;
+    struct wire *wire = &conn->wire;
     unsigned steps = 0;
     bool hungry = false;
 
     ASSERT(conn->state != CONN_CLOSED);
-    while (!hungry && conn->state <= CONN_BODY && !wire_is_full(&conn->wire) && has_room(conn) &&
-           steps++ < LIMIT_HTTP_TURN_REQUESTS) {
-        hungry = !step(conn);
-        if (hungry && conn->wire.tls != NULL) {
+    while (!hungry && conn->state <= CONN_BODY && !wire_is_full(wire) &&
+           meter_has_room(meter, wire) && steps++ < LIMIT_HTTP_TURN_REQUESTS) {
+        hungry = !conn_step(conn);
+        if (hungry && wire->tls != NULL) {
             hungry = !conn_decrypt(conn);
         }
     }
-    if (hungry && conn->wire.ended) {
+    if (hungry && wire->ended) {
         conn_move(conn, CONN_FINISHING);
         conn_queue(conn);
-    } else if (!hungry && conn->state <= CONN_BODY && !wire_is_full(&conn->wire)) {
-        meter_put_off(&conn->metered, has_room(conn) ? &meter->later : &meter->no_room);
+    } else if (!hungry && conn->state <= CONN_BODY && !wire_is_full(wire)) {
+        meter_put_off(&conn->metered,
+                      meter_has_room(meter, wire) ? &meter->later : &meter->no_room);
     }
     meter->work_bytes += steps * (uint64_t)REQUEST_WORK_BYTES;
     conn_rest(conn);
@@ -394,7 +388,7 @@ HOT static void conn_read(struct conn *conn)
     }
 }
 
-HOT static void poll_cb(uv_poll_t *poll, int status, int events)
+HOT static void conn_poll_cb(uv_poll_t *poll, int status, int events)
 {
     struct conn *conn = poll->data;
     struct conns *conns = conn->conns;
@@ -485,7 +479,7 @@ HOT static void conn_send(struct conn *conn)
     bool has_more;
 
     conns->meter.work_bytes += wire->taken_bytes - taken_bytes;
-    conn_count_output(conn);
+    meter_output(&conns->meter, &conn->metered, wire);
     if (result == WIRE_SEND_FAILED) {
         conn_close(conn, "write failed");
         return;
@@ -514,24 +508,20 @@ HOT static void conn_send(struct conn *conn)
     }
 }
 
-/* At the end of a turn. */
-HOT static void conn_turn_end(struct conn *conn)
-{
-    if (conn->state == CONN_IDLE && !timer_is_armed(&conn->read_timer)) {
-        conn_process(conn); /* it was answered after its own turn: there may be another request */
-    }
-    if (conn->state != CONN_CLOSED && !wire_is_waiting(&conn->wire)) {
-        conn_send(conn);
-    }
-}
-
 HOT void conns_flush(struct conns *conns)
 {
     struct conn *conn;
 
     while ((conn = TAILQ_FIRST(&conns->queue)) != NULL) {
-        conn_unqueue(conn);
-        conn_turn_end(conn);
+        TAILQ_REMOVE(&conns->queue, conn, queue_link);
+        conns->queue_len--;
+        conn->queued = false;
+        if (conn->state == CONN_IDLE && !timer_is_armed(&conn->read_timer)) {
+            conn_process(conn); /* answered after its own turn: there may be another request */
+        }
+        if (conn->state != CONN_CLOSED && !wire_is_waiting(&conn->wire)) {
+            conn_send(conn);
+        }
     }
     if (conns->tls != NULL) {
         conns->tls->starts = 0;
@@ -546,8 +536,9 @@ static bool has_room_for_turn(const struct conn *conn)
     if (wire_is_waiting(&conn->wire)) {
         return true;
     }
-    return makes_parts(conn) && !conn->wait->takes_turn ? !meter_output_is_full(&conn->conns->meter)
-                                                        : has_room(conn);
+    return makes_parts(conn) && !conn->wait->takes_turn
+               ? !meter_output_is_full(&conn->conns->meter)
+               : meter_has_room(&conn->conns->meter, &conn->wire);
 }
 
 /* A connection that was put off has its turn. */
@@ -642,7 +633,7 @@ COLD static void turn_away(struct conn *conn, enum meter_refusal refusal)
     conn_rest(conn);
 }
 
-static void set_options(const struct conn *conn)
+static void set_socket_options(const struct conn *conn)
 {
     static const int on = 1;
     static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
@@ -691,7 +682,7 @@ static struct conn *conn_new(struct conns *conns, const struct listener *listene
     conns->counts.conns++;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
-    set_options(conn);
+    set_socket_options(conn);
     return conn;
 }
 
@@ -773,7 +764,7 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
     if (step == PROXY_MORE) {
         return;
     }
-    if (uv_poll_start(&conn->poll, UV_READABLE, poll_cb) != 0) {
+    if (uv_poll_start(&conn->poll, UV_READABLE, conn_poll_cb) != 0) {
         conn_close(conn, "cannot poll");
         return;
     }

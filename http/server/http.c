@@ -47,7 +47,7 @@ HOT static bool admit_request(struct conn *conn)
 }
 
 /* The head is complete. */
-HOT static void head_done(struct conn *conn)
+HOT static void http_head_done(struct conn *conn)
 {
     const struct parser_head *head = conn_head(conn);
     struct wire *wire = &conn->wire;
@@ -178,7 +178,7 @@ HOT static bool http_step(struct conn *conn)
     case PARSER_MORE:
         return false;
     case PARSER_DONE:
-        head_done(conn);
+        http_head_done(conn);
         return true;
     case PARSER_REJECT:
         if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
@@ -194,7 +194,7 @@ HOT static bool http_step(struct conn *conn)
 /* --- answers --- */
 
 /* The reason phrase of a status. */
-static const char *reason_of(int status)
+static const char *status_reason(int status)
 {
     static const struct {
         int status;
@@ -230,14 +230,8 @@ static const char *reason_of(int status)
     UNREACHABLE("a status leafd does not send");
 }
 
-/* The text goes to a place where there is room; returns the place behind. */
-static char *put(char *at, const char *text, size_t len)
-{
-    memcpy(at, text, len);
-    return at + len;
-}
-
-#define PUT_LITERAL(at, text) put((at), (text), sizeof(text) - 1)
+/* Appends where there is room, and has the place behind. */
+#define PUT_LITERAL(at, text) mempcpy((at), (text), sizeof(text) - 1)
 
 /* For the Date header: made anew each second. */
 HOT static const char *date_of(struct conns *conns)
@@ -271,12 +265,12 @@ static void put_stream_head(struct conn *conn, struct buf *out, const struct ans
 
 static char *put_status(char *at, int status)
 {
-    const char *reason = reason_of(status);
+    const char *reason = status_reason(status);
 
     at = PUT_LITERAL(at, "HTTP/1.1 ");
     at += text_decimal((uint64_t)status, at);
     *at++ = ' ';
-    at = put(at, reason, strlen(reason));
+    at = mempcpy(at, reason, strlen(reason));
     return PUT_LITERAL(at, "\r\n");
 }
 
@@ -304,10 +298,10 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
     at = (char *)out->data + out->len;
     at = status == 200 ? PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
     at = PUT_LITERAL(at, "Date: ");
-    at = put(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
+    at = mempcpy(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
     if (answer->type != NULL) {
         at = PUT_LITERAL(at, "\r\nContent-Type: ");
-        at = put(at, answer->type, strlen(answer->type));
+        at = mempcpy(at, answer->type, strlen(answer->type));
     }
     if (status != 204) {
         at = PUT_LITERAL(at, "\r\nContent-Length: ");
@@ -323,11 +317,11 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
         at = PUT_LITERAL(at, "Connection: keep-alive\r\n");
     }
     if (extra_len > 0) {
-        at = put(at, answer->extra, extra_len);
+        at = mempcpy(at, answer->extra, extra_len);
     }
     at = PUT_LITERAL(at, "\r\n");
     if (body_len > 0) {
-        at = put(at, answer->body, body_len);
+        at = mempcpy(at, answer->body, body_len);
     }
     out->len = (size_t)(at - (char *)out->data);
     ASSERT(out->len <= out->capacity);
@@ -352,7 +346,7 @@ static void http_put_error(struct conn *conn, struct buf *out, const struct answ
     buf_printf(out,
                "{\"timestamp\":%llu,\"status\":%d,\"error\":\"%s\",\"code\":\"%s\",\"message\":",
                ull(clock_wall_ms(conn->conns->service->clock)), error->status,
-               reason_of(error->status), error->code);
+               status_reason(error->status), error->code);
     text_put_json(out, error->message, strlen(error->message));
     buf_put(out, ",\"path\":", 8);
     text_put_json(out, path, request->path_len);

@@ -75,7 +75,7 @@ HOT void latency_turn_end(struct latency *latency, uint64_t now_us)
 /* --- exemplars --- */
 
 /* Of 16 digits, which are some. */
-static uint64_t number_of(const char *digits)
+static uint64_t trace_half(const char *digits)
 {
     uint64_t number = 0;
 
@@ -95,8 +95,8 @@ void exemplar_put(struct exemplar *exemplar, const char trace[HEADER_TRACE_BYTES
 
     /* Each is stored behind the odd count, and the even one behind them. */
     atomic_store_explicit(&exemplar->writes, writes + 1, memory_order_relaxed);
-    atomic_store_explicit(&exemplar->trace[0], number_of(trace), memory_order_release);
-    atomic_store_explicit(&exemplar->trace[1], number_of(trace + 16), memory_order_release);
+    atomic_store_explicit(&exemplar->trace[0], trace_half(trace), memory_order_release);
+    atomic_store_explicit(&exemplar->trace[1], trace_half(trace + 16), memory_order_release);
     atomic_store_explicit(&exemplar->took_us, took_us, memory_order_release);
     atomic_store_explicit(&exemplar->wall_ms, wall_ms, memory_order_release);
     atomic_store_explicit(&exemplar->writes, writes + 2, memory_order_release);

@@ -11,30 +11,7 @@
 #include "src/base/container.h"
 #include "src/base/hot.h"
 
-static void timer_cb(uv_timer_t *timer);
-
-/* Set the timer to the earliest deadline. */
-HOT static void arm(struct http_loop *loop)
-{
-    uint64_t due_ms = timers_next_ms(&loop->conns.timers);
-    uint64_t now_ms = uv_now(&loop->uv);
-
-    if (due_ms < loop->timer_due_ms && !loop->stopping) {
-        loop->timer_due_ms = due_ms;
-        ASSERT(uv_timer_start(&loop->timer, timer_cb, due_ms > now_ms ? due_ms - now_ms : 0, 0) ==
-               0);
-    }
-}
-
-/* libuv reads the clock when its wait is over: what was done since then is the turn. */
-HOT static void note_turn(struct http_loop *loop)
-{
-    uint64_t now_us = uv_hrtime() / 1000;
-
-    latency_turn_end(&loop->conns.latency, now_us);
-    stall_begin(&loop->conns.stall, uv_now(&loop->uv), "requests");
-    stall_end(&loop->conns.stall, now_us / 1000, loop->name);
-}
+static void loop_timer_cb(uv_timer_t *timer);
 
 /* That it is active is all: the loop then does not sleep. */
 static void no_rest_cb(uv_idle_t *idle)
@@ -42,22 +19,22 @@ static void no_rest_cb(uv_idle_t *idle)
     (void)idle;
 }
 
-/* Let the next turn come at once, or not. */
-HOT static void set_rest(struct http_loop *loop, bool more)
+/* Whatever a turn was, it ends here: what is to be sent is sent, the timer is set to the earliest
+ * deadline, and what the turn took is noted. libuv reads the clock when its wait is over: what was
+ * done since then is the turn. */
+HOT static void turn_end(struct http_loop *loop)
 {
-    if (more && !loop->stopping) {
+    struct conns *conns = &loop->conns;
+    bool more = conns_turn_end(conns);
+    uint64_t now_ms = uv_now(&loop->uv);
+    uint64_t due_ms;
+    uint64_t end_us;
+
+    if (more && !loop->stopping) { /* let the next turn come at once */
         (void)uv_idle_start(&loop->no_rest, no_rest_cb);
     } else {
         (void)uv_idle_stop(&loop->no_rest);
     }
-}
-
-/* Whatever a turn was, it ends here. */
-HOT static void turn_end(struct http_loop *loop)
-{
-    struct conns *conns = &loop->conns;
-
-    set_rest(loop, conns_turn_end(conns));
     mailbox_release();
     if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0 &&
         loop->drained != NULL) {
@@ -65,8 +42,16 @@ HOT static void turn_end(struct http_loop *loop)
         loop->drained(loop->drained_data);
         loop->drained = NULL;
     }
-    arm(loop);
-    note_turn(loop);
+    due_ms = timers_next_ms(&conns->timers);
+    if (due_ms < loop->timer_due_ms && !loop->stopping) {
+        loop->timer_due_ms = due_ms;
+        ASSERT(uv_timer_start(&loop->timer, loop_timer_cb, due_ms > now_ms ? due_ms - now_ms : 0,
+                              0) == 0);
+    }
+    end_us = uv_hrtime() / 1000;
+    latency_turn_end(&conns->latency, end_us);
+    stall_begin(&conns->stall, now_ms, "requests");
+    stall_end(&conns->stall, end_us / 1000, loop->name);
 }
 
 HOT static void turn_end_cb(uv_check_t *check)
@@ -81,7 +66,7 @@ HOT static void turn_begin_cb(uv_prepare_t *prepare)
     mailbox_hold();
 }
 
-static void timer_cb(uv_timer_t *timer)
+static void loop_timer_cb(uv_timer_t *timer)
 {
     struct http_loop *loop = timer->data;
 
@@ -140,7 +125,7 @@ static void drain_cb(struct mailbox_item *item)
     timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->grace_ms);
 }
 
-static void stop_cb(struct mailbox_item *item)
+static void loop_stop_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, stop_item);
 
@@ -196,7 +181,7 @@ void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(
 
 void loop_post_stop(struct http_loop *loop)
 {
-    loop->stop_item.run = stop_cb;
+    loop->stop_item.run = loop_stop_cb;
     ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->stop_item) == 0);
 }
 
@@ -287,7 +272,7 @@ void loop_release(struct http_loop *loop)
 {
     if (!loop->stopping) {
         /* The thread was never started. */
-        stop_cb(&loop->stop_item);
+        loop_stop_cb(&loop->stop_item);
     }
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     ASSERT(uv_loop_close(&loop->uv) == 0);

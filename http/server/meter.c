@@ -3,7 +3,6 @@
  */
 #include "http/server/meter.h"
 
-#include "http/server/wire.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
@@ -106,19 +105,22 @@ bool meter_output_is_short(const struct conn_meter *meter)
     return meter->output_bytes >= meter->output_max / 4 * 3;
 }
 
-HOT bool meter_has_room(const struct conn_meter *meter, bool took_all)
+HOT bool meter_has_room(const struct conn_meter *meter, const struct wire *wire)
 {
     uint64_t bytes = atomic_load_explicit(&meter->output_bytes, memory_order_relaxed);
 
-    return bytes < meter->output_max || (took_all && bytes < meter->output_max / 2 * 3);
+    return bytes < meter->output_max ||
+           (wire->out.len <= LIMIT_HTTP_SMALL_REPLY_BYTES && wire->sending.len == 0 &&
+            bytes < meter->output_max / 2 * 3);
 }
 
-HOT void meter_output(struct conn_meter *meter, struct metered *metered, uint64_t held)
+HOT void meter_output(struct conn_meter *meter, struct metered *metered, const struct wire *wire)
 {
+    uint64_t held = wire->out.capacity + wire->sending.capacity;
+    uint64_t bytes = atomic_load_explicit(&meter->output_bytes, memory_order_relaxed);
+
     if (held != metered->output) {
-        atomic_store_explicit(&meter->output_bytes,
-                              atomic_load_explicit(&meter->output_bytes, memory_order_relaxed) +
-                                  held - metered->output,
+        atomic_store_explicit(&meter->output_bytes, bytes + held - metered->output,
                               memory_order_relaxed);
         metered->output = held;
     }
@@ -144,8 +146,10 @@ static void count_input(struct conn_meter *meter, struct metered *metered, uint3
     count_kept(&meter->input_bytes, &metered->input, kept);
 }
 
-HOT bool meter_input(struct conn_meter *meter, struct metered *metered, uint32_t kept, bool waits)
+HOT bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
+                     bool waits)
 {
+    const uint32_t kept = wire->size + (wire->tls != NULL ? session_kept(wire->tls) : 0);
     const uint32_t input = waits ? 0 : kept;
     const uint32_t waiting = waits && kept > WIRE_STEP_BYTES ? kept - WIRE_STEP_BYTES : 0;
     bool grows = input > metered->input || waiting > metered->waiting;
@@ -157,6 +161,12 @@ HOT bool meter_input(struct conn_meter *meter, struct metered *metered, uint32_t
         count_kept(&meter->waiting_bytes, &metered->waiting, waiting);
     }
     return grows && (waits ? meter->waiting_bytes > meter->input_max : meter_input_is_over(meter));
+}
+
+void meter_input_end(struct conn_meter *meter, struct metered *metered)
+{
+    count_input(meter, metered, 0);
+    count_kept(&meter->waiting_bytes, &metered->waiting, 0);
 }
 
 bool meter_input_is_over(const struct conn_meter *meter)
@@ -174,12 +184,14 @@ HOT void meter_input_step(struct conn_meter *meter, struct metered *metered)
 
 void meter_end(struct conn_meter *meter, struct metered *metered)
 {
+    static const struct wire nothing = {0};
+
     ASSERT(!metered->has_body);
     if (metered->put_off != NULL) {
         meter_put_on(metered);
     }
-    (void)meter_input(meter, metered, 0, false);
-    meter_output(meter, metered, 0);
+    meter_input_end(meter, metered);
+    meter_output(meter, metered, &nothing);
 }
 
 /* --- bodies --- */

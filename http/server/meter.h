@@ -58,6 +58,7 @@
 
 #include "http/server/client.h"
 #include "http/server/service.h"
+#include "http/server/wire.h"
 #include "src/base/timers.h"
 
 /* --- refusals --- */
@@ -181,24 +182,29 @@ void meter_put_on(struct metered *metered);
 
 /* --- output --- */
 
-/* Is there room for the reply to another request? A client that took all of its replies is served
- * although others have not, up to a bound. */
-bool meter_has_room(const struct conn_meter *meter, bool took_all);
+/* Is there room for the reply to another request? A client that took all of its replies, but for a
+ * head at most, is served although others have not, up to a bound. */
+bool meter_has_room(const struct conn_meter *meter, const struct wire *wire);
 
 /* No connection is served that has not taken all of its replies. */
 bool meter_output_is_full(const struct conn_meter *meter);
 
-/* So many bytes are held for its replies now. */
-void meter_output(struct conn_meter *meter, struct metered *metered, uint64_t held);
+/* What is held for its replies has become another. */
+void meter_output(struct conn_meter *meter, struct metered *metered, const struct wire *wire);
 
 /* It will be full soon, if readers are slow: those that are have to be closed. */
 bool meter_output_is_short(const struct conn_meter *meter);
 
 /* --- input --- */
 
-/* What it keeps has become another; waits: for its answer, else it is input. True: too much is
- * kept, by it if it waits, else by all together: meter->inputs says whose place is taken first. */
-bool meter_input(struct conn_meter *meter, struct metered *metered, uint32_t kept, bool waits);
+/* What it keeps of its input has become another, once it rests (wire_keep()). waits: its request
+ * waits for the answer. True: too much is kept: by those that wait, of which this one took more;
+ * else by all together, and meter->inputs says whose place is taken first. */
+bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
+                 bool waits);
+
+/* It keeps nothing any more. */
+void meter_input_end(struct conn_meter *meter, struct metered *metered);
 
 /* All together keep too much input. */
 bool meter_input_is_over(const struct conn_meter *meter);

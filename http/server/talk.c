@@ -23,7 +23,7 @@ HOT void conn_serve(struct conn *conn)
 
 /* Is the reply that begins now the last? The answer holds until its end. While connections retire
  * what the client has sent behind the request is served, too, as long as there is time. */
-HOT static bool is_last(struct conn *conn)
+static inline bool is_last(struct conn *conn)
 {
     const struct conns *conns = conn->conns;
 
@@ -70,7 +70,7 @@ HOT void conn_answer(struct conn *conn, int status, const char *type, const char
     ASSERT(conn->wait == NULL);
     conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
     conn->wire.reply_count++;
-    conn_count_output(conn);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
     took_us = latency_end(&conns->latency, is_complete ? conn->traffic : conn->request.traffic,
                           status, is_complete ? conn->began_us : 0);
     if (took_us > 0) {
@@ -108,7 +108,7 @@ static void parts_sent(struct http_wait *wait)
     struct conn *conn = conn_resume(wait);
     bool is_last_part = parts->put(conn, parts, wire_out(&conn->wire, &conn->conns->pool));
 
-    conn_count_output(conn);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
     conn_queue(conn);
     if (!is_last_part) {
         conn_wait(conn, wait, TIMER_NEVER);
@@ -132,7 +132,7 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL && len > 0);
     conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
-    conn_count_output(conn);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
     latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     parts->wait = (struct http_wait){.cancel = parts_cancelled, .sent = parts_sent};
     meter_put_off(&conn->metered, &conns->meter.later);
@@ -149,7 +149,7 @@ void conn_stream(struct conn *conn, const char *type)
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
-    conn_count_output(conn);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
     latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
     conn_queue(conn);
 }
@@ -158,7 +158,7 @@ void conn_stream_put(struct conn *conn, const void *data, size_t len)
 {
     ASSERT(conn->state == CONN_SERVING && len > 0);
     conn->talker->put_piece(conn, wire_out(&conn->wire, &conn->conns->pool), data, len);
-    conn_count_output(conn);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
     conn_queue(conn);
 }
 
@@ -224,16 +224,13 @@ COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, 
     conn_fail(conn, 429, "quota", extra, "", message);
 }
 
-HOT bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     uint32_t wait_s;
 
     if (conn->over_quota) {
         conn_refuse(conn, REFUSED_CONNECTIONS, conn->client->connections_max);
         return false;
-    }
-    if (atomic_load_explicit(&rate->per_s, memory_order_relaxed) == 0) {
-        return true;
     }
     wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
     if (wait_s > 0) {

@@ -83,8 +83,13 @@ COLD void conn_is_proxied(struct conn *conn);
 
 /* --- quotas --- */
 
-/* Charge the client's quota, conn->client->requests or ids, if it has one. True: go on; else
- * answered with 429. */
-HOT bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount);
+/* conn_charge(), where there is a quota. */
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
+
+/* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
+static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+{
+    return (!conn->over_quota && !client_has_quota(rate)) || conn_charge_bound(conn, rate, amount);
+}
 
 #endif

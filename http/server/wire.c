@@ -130,11 +130,6 @@ HOT void wire_keep(struct wire *wire, const char *lent, bool is_wanted, uint64_t
     }
 }
 
-HOT uint32_t wire_kept(const struct wire *wire)
-{
-    return wire->size + (wire->tls != NULL ? session_kept(wire->tls) : 0);
-}
-
 COLD void wire_end_tls(struct wire *wire)
 {
     session_stop(wire->tls);
@@ -174,7 +169,7 @@ HOT bool wire_owes(const struct wire *wire, bool is_last)
 }
 
 /* All of a buffer is sent: its memory is for the next connection that answers. */
-HOT static void give_back(struct wire_pool *pool, struct buf *buf)
+HOT static void spare_buf(struct wire_pool *pool, struct buf *buf)
 {
     ASSERT(pool->count <= WIRE_BATCH);
     buf->len = 0;
@@ -207,7 +202,7 @@ HOT static enum wire_sent send_sealed(struct wire *wire, struct buf *sealed)
 }
 
 /* Seal and send, until all is sent or the socket takes no more. */
-HOT static enum wire_sent seal(struct wire *wire, struct wire_pool *pool, bool is_last)
+HOT static enum wire_sent send_sealing(struct wire *wire, struct wire_pool *pool, bool is_last)
 {
     enum wire_sent result;
 
@@ -223,7 +218,7 @@ HOT static enum wire_sent seal(struct wire *wire, struct wire_pool *pool, bool i
         wire->sealed_bytes += len;
         if (wire->sealed_bytes == wire->out.len && wire->out.capacity > 0) {
             wire->sealed_bytes = 0;
-            give_back(pool, &wire->out);
+            spare_buf(pool, &wire->out);
         }
         result = send_sealed(wire, sealed);
     } while (result == WIRE_SENT && wire->out.len > 0);
@@ -240,7 +235,7 @@ HOT enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_
     ssize_t sent;
 
     if (wire->tls != NULL && buf == &wire->out) {
-        return seal(wire, pool, is_last);
+        return send_sealing(wire, pool, is_last);
     }
     ASSERT(wire->sent_bytes <= buf->len);
     if (left == 0) {
@@ -259,7 +254,7 @@ HOT enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_
         return WIRE_WAITS;
     }
     wire->sent_bytes = 0;
-    give_back(pool, buf);
+    spare_buf(pool, buf);
     if (wire->out.len == 0) {
         wire->reply_count = 0;
     }

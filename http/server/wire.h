@@ -104,9 +104,6 @@ void wire_drop(struct wire *wire);
  * is_wanted: false: what TLS received and did not decrypt is dropped. */
 void wire_keep(struct wire *wire, const char *lent, bool is_wanted, uint64_t now_ms);
 
-/* Bytes that it keeps, or will once it rests. */
-uint32_t wire_kept(const struct wire *wire);
-
 /* From here on plain: what is said now is said without TLS. */
 void wire_end_tls(struct wire *wire);
 

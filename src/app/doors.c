@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "http/resp/api/door.h"
+#include "http/resp/api/resp_talker.h"
 #include "src/app/config/file.h"
 #include "src/app/report.h"
 #include "src/base/address.h"

@@ -11,15 +11,13 @@
  *
  * Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"

@@ -4,13 +4,11 @@
  *
  * Failure modes: what is not served says what is. Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include <string.h>
 
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 
 static int say_ok(struct conn *conn)
@@ -90,7 +88,7 @@ int handle_client(struct conn *conn)
 /* --- COMMAND --- */
 
 /* The method in small letters. */
-static void put_name(struct buf *out, const struct resp_method *method)
+static void put_method_name(struct buf *out, const struct resp_method *method)
 {
     char name[32];
     size_t len = strlen(method->route.path);
@@ -109,7 +107,7 @@ static void put_info(struct buf *out, const struct resp_method *method)
     bool has_tag = method->route.names_tag;
 
     reply_array(out, 6);
-    put_name(out, method);
+    put_method_name(out, method);
     if (method->words_min == method->words_max) {
         reply_integer(out, method->words_min);
     } else {
@@ -124,7 +122,7 @@ static void put_info(struct buf *out, const struct resp_method *method)
 
 static void put_docs(struct buf *out, unsigned version, const struct resp_method *method)
 {
-    put_name(out, method);
+    put_method_name(out, method);
     reply_map(out, version, 2);
     reply_pair(out, "summary", method->summary);
     reply_pair(out, "group", "leafd");

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "http/server/meter.h"
-#include "http/server/wire.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define SMALL ((uint64_t)LIMIT_HTTP_SMALL_BODY_BYTES)
@@ -44,6 +43,14 @@ static void test_parts_of_loops(void **state)
     assert_int_equal(meter.output_max, LIMIT_HTTP_OUTPUT_MIN_BYTES);
 }
 
+/* So much is kept of its request. True: it is too much. */
+static bool keeps(struct conn_meter *meter, struct metered *metered, uint32_t kept, bool waits)
+{
+    const struct wire wire = {.size = kept};
+
+    return meter_input(meter, metered, &wire, waits);
+}
+
 /* What is kept of requests: the bound, and one byte beyond. */
 static void test_input(void **state)
 {
@@ -60,23 +67,23 @@ static void test_input(void **state)
     of_node.loops = LIMIT_HTTP_LOOPS;
     meter_init(&meter, &of_node);
     assert_int_equal(meter.input_max, LIMIT_HTTP_INPUT_MIN_BYTES);
-    assert_false(meter_input(&meter, &one, LIMIT_HTTP_INPUT_MIN_BYTES - 512, false));
-    assert_false(meter_input(&meter, &other, 512, false));
+    assert_false(keeps(&meter, &one, LIMIT_HTTP_INPUT_MIN_BYTES - 512, false));
+    assert_false(keeps(&meter, &other, 512, false));
     assert_ptr_equal(TAILQ_FIRST(&meter.inputs), &one);
     meter_input_step(&meter, &one);
     assert_ptr_equal(TAILQ_FIRST(&meter.inputs), &other);
-    assert_true(meter_input(&meter, &other, 513, false));
-    assert_false(meter_input(&meter, &other, 513, false)); /* one that does not grow is spared */
+    assert_true(keeps(&meter, &other, 513, false));
+    assert_false(keeps(&meter, &other, 513, false)); /* one that does not grow is spared */
     assert_true(meter_input_is_over(&meter));
-    assert_false(meter_input(&meter, &one, 0, false));
+    assert_false(keeps(&meter, &one, 0, false));
     assert_false(meter_input_is_over(&meter));
     assert_int_equal(meter.input_bytes, 513);
     meter_end(&meter, &other);
     assert_int_equal(meter.input_bytes, 0);
     /* One that waits has as much, beyond a step of its own. */
-    assert_false(meter_input(&meter, &one, WIRE_STEP_BYTES + LIMIT_HTTP_INPUT_MIN_BYTES, true));
+    assert_false(keeps(&meter, &one, WIRE_STEP_BYTES + LIMIT_HTTP_INPUT_MIN_BYTES, true));
     assert_int_equal(meter.waiting_bytes, LIMIT_HTTP_INPUT_MIN_BYTES);
-    assert_true(meter_input(&meter, &one, WIRE_STEP_BYTES + LIMIT_HTTP_INPUT_MIN_BYTES + 1, true));
+    assert_true(keeps(&meter, &one, WIRE_STEP_BYTES + LIMIT_HTTP_INPUT_MIN_BYTES + 1, true));
     assert_int_equal(meter.input_bytes, 0);
     meter_end(&meter, &one);
     assert_true(meter_is_clear(&meter));
@@ -183,6 +190,22 @@ static void test_bodies_of_a_client(void **state)
     assert_true(meter_is_clear(&meter));
 }
 
+/* So many bytes are held for its replies. */
+static void holds(struct conn_meter *meter, struct metered *metered, size_t held)
+{
+    const struct wire wire = {.out.capacity = held / 2, .sending.capacity = held - held / 2};
+
+    meter_output(meter, metered, &wire);
+}
+
+/* Is there room for the reply of a client that has not taken so many bytes? */
+static bool has_room(const struct conn_meter *meter, size_t unsent, size_t sending)
+{
+    const struct wire wire = {.out.len = unsent, .sending.len = sending};
+
+    return meter_has_room(meter, &wire);
+}
+
 static void test_output(void **state)
 {
     struct metered one = {0};
@@ -191,18 +214,22 @@ static void test_output(void **state)
 
     (void)state;
     meter_init(&meter, &settings);
-    meter_output(&meter, &one, 48 * MIB - 1);
+    holds(&meter, &one, 48 * MIB - 1);
     assert_false(meter_output_is_short(&meter));
-    meter_output(&meter, &other, 1);
+    holds(&meter, &other, 1);
     assert_true(meter_output_is_short(&meter));
-    meter_output(&meter, &other, 16 * MIB);
-    assert_true(!meter_output_is_full(&meter) && meter_has_room(&meter, false));
-    meter_output(&meter, &one, 48 * MIB);
-    assert_true(meter_output_is_full(&meter) && !meter_has_room(&meter, false));
-    meter_output(&meter, &one, 80 * MIB - 1);
-    assert_true(meter_has_room(&meter, true));
-    meter_output(&meter, &one, 80 * MIB);
-    assert_false(meter_has_room(&meter, true));
+    holds(&meter, &other, 16 * MIB);
+    assert_true(!meter_output_is_full(&meter) &&
+                has_room(&meter, LIMIT_HTTP_SMALL_REPLY_BYTES + 1, 0));
+    holds(&meter, &one, 48 * MIB);
+    assert_true(meter_output_is_full(&meter) &&
+                !has_room(&meter, LIMIT_HTTP_SMALL_REPLY_BYTES + 1, 0));
+    holds(&meter, &one, 80 * MIB - 1);
+    assert_true(has_room(&meter, LIMIT_HTTP_SMALL_REPLY_BYTES, 0));
+    assert_false(has_room(&meter, LIMIT_HTTP_SMALL_REPLY_BYTES + 1, 0));
+    assert_false(has_room(&meter, 0, 1));
+    holds(&meter, &one, 80 * MIB);
+    assert_false(has_room(&meter, LIMIT_HTTP_SMALL_REPLY_BYTES, 0));
     meter_end(&meter, &one);
     meter_end(&meter, &other);
     assert_true(meter_is_clear(&meter));
