@@ -49,7 +49,7 @@ HOT static enum traffic traffic_of(const struct route *route)
     return TRAFFIC_OTHER;
 }
 
-HOT static enum http_admission admit(struct conn *conn)
+HOT static enum http_admission api_admit(struct conn *conn)
 {
     struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
@@ -84,12 +84,12 @@ static int answer_options(struct conn *conn, const char *allow)
     char extra[96];
 
     (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    conn_reply(conn, 204, NULL, extra, NULL, 0);
+    conn_answer(conn, 204, NULL, extra, NULL, 0);
     return ANSWERED;
 }
 
 /* Nothing is served there, but for OPTIONS; the router says why. */
-COLD __attribute__((noinline)) static int refuse(struct conn *conn)
+COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
@@ -129,13 +129,6 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
     UNREACHABLE("a result of the router");
 }
 
-HOT static int serve(struct conn *conn)
-{
-    const struct route *route = conn->request.route;
-
-    return route->takes_options || request_options(conn, NULL, 0) ? route->handle(conn) : ANSWERED;
-}
-
 static void turn_cancel(struct http_wait *wait)
 {
     free(wait);
@@ -144,10 +137,13 @@ static void turn_cancel(struct http_wait *wait)
 static void turn_came(struct http_wait *wait)
 {
     struct conn *conn = conn_resume(wait);
-    int result;
+    const struct route *route = conn->request.route;
+    int result = ANSWERED;
 
     free(wait);
-    result = serve(conn);
+    if (route->takes_options || request_options(conn, NULL, 0)) {
+        result = route->handle(conn);
+    }
     if (result != ANSWERED) {
         reply_finish(conn, result);
     }
@@ -161,7 +157,7 @@ COLD static void wait_turn(struct conn *conn)
     conn_wait_turn(conn, wait);
 }
 
-HOT static void handle(struct conn *conn)
+HOT static void api_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
     int result = ANSWERED;
@@ -170,15 +166,15 @@ HOT static void handle(struct conn *conn)
         return;
     }
     if (route == NULL) {
-        result = refuse(conn);
+        result = refuse_route(conn);
     } else if (!gate_is_open(conn)) {
         result = deny(conn);
     } else if (route->audited && api_loop(conn)->api->auth != NULL) {
         result = audited_serve(conn);
     } else if (route->is_long) {
         wait_turn(conn);
-    } else {
-        result = serve(conn);
+    } else if (route->takes_options || request_options(conn, NULL, 0)) {
+        result = route->handle(conn);
     }
     if (result != ANSWERED) {
         reply_finish(conn, result);
@@ -187,16 +183,16 @@ HOT static void handle(struct conn *conn)
 
 /* --- loops --- */
 
-static void *loop_begin(void *data, unsigned index, struct conns *conns, struct http_port *port)
+static void *api_loop_begin(void *data, unsigned index, struct conns *conns, struct http_port *port)
 {
-    struct api_door *door = data;
-    struct api *api = door->api;
+    struct api_server *server = data;
+    struct api *api = server->api;
     struct api_loop *loop = MUST_HAVE(calloc(1, sizeof *loop));
 
-    index += door->first_index;
+    index += server->first_index;
     ASSERT(index == api->loop_count && api->loops[index] == NULL);
     loop->api = api;
-    loop->doors = door->doors;
+    loop->listeners = server->listeners;
     loop->backend = api->backend;
     loop->conns = conns;
     loop->port = port;
@@ -214,7 +210,7 @@ static void *loop_begin(void *data, unsigned index, struct conns *conns, struct 
     return loop;
 }
 
-static void loop_end(void *loop_data)
+static void api_loop_end(void *loop_data)
 {
     struct api_loop *loop = loop_data;
 
@@ -236,7 +232,7 @@ struct wake {
     struct id_tag *tag;
 };
 
-static void wake_cb(struct mailbox_item *item)
+static void wake_tag_cb(struct mailbox_item *item)
 {
     struct wake *wake = CONTAINER(item, struct wake, item);
 
@@ -248,7 +244,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
 {
     struct api *api = CONTAINER(waker, struct api, waker);
 
-    /* Ids are served by the first door alone. */
+    /* Ids are served by the first listener alone. */
     for (unsigned i = 0; i < LIMIT_HTTP_LOOPS && i < api->loop_count; i++) {
         struct wake *wake;
 
@@ -256,7 +252,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
             continue;
         }
         wake = MUST_HAVE(malloc(sizeof *wake));
-        *wake = (struct wake){.item.run = wake_cb, .loop = api->loops[i], .tag = tag};
+        *wake = (struct wake){.item.run = wake_tag_cb, .loop = api->loops[i], .tag = tag};
         if (mailbox_post_always(&wake->loop->port->mailbox, &wake->item) != 0) {
             free(wake);
         }
@@ -265,20 +261,21 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
 
 /* --- start and end --- */
 
-static void door_init(struct api *api, struct api_door *door, unsigned doors, unsigned first_index)
+static void api_server_init(struct api *api, struct api_server *server, unsigned listeners,
+                            unsigned first_index)
 {
-    *door = (struct api_door){
+    *server = (struct api_server){
         .api = api,
-        .doors = doors,
+        .listeners = listeners,
         .first_index = first_index,
         .service =
             {
-                .data = door,
+                .data = server,
                 .clock = api->backend->clock,
-                .loop_begin = loop_begin,
-                .loop_end = loop_end,
-                .admit = admit,
-                .handle = handle,
+                .loop_begin = api_loop_begin,
+                .loop_end = api_loop_end,
+                .admit = api_admit,
+                .handle = api_handle,
                 .answered = audited_answered,
             },
     };
@@ -295,7 +292,7 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     api->watch = watch_new(backend);
     api->page = page_new();
     api->waker.wake = waker_wake;
-    door_init(api, &api->ids, DOOR_IDS | DOOR_ADMIN, 0);
+    api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
     return api;
 }
 
@@ -305,10 +302,10 @@ void api_set_auth(struct api *api, struct auth *auth)
     api->auth = auth;
 }
 
-void api_set_resp(struct api *api, const struct conn_protocol *protocol)
+void api_set_resp(struct api *api, const struct talker *talker)
 {
     ASSERT(api->loop_count == 0);
-    api->ids.service.resp = protocol;
+    api->ids.service.resp = talker;
 }
 
 const struct http_service *api_service(const struct api *api)
@@ -320,10 +317,10 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
                                              const char *admin_address)
 {
     ASSERT(api->loop_count == 0);
-    api->ids.doors = DOOR_IDS;
+    api->ids.listeners = LISTENER_IDS;
     api->http_address = http_address;
     api->admin_address = admin_address;
-    door_init(api, &api->admin, DOOR_ADMIN, api->settings->loops);
+    api_server_init(api, &api->admin, LISTENER_ADMIN, api->settings->loops);
     return &api->admin.service;
 }
 

@@ -34,17 +34,17 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
 void api_set_auth(struct api *api, struct auth *auth);
 
 /* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
- * door. */
+ * listener. */
 const struct http_service *api_service(const struct api *api);
 
-/* Open the admin door: serves a second server, which has what is for operators; the first one has
- * no more of that. Before either is made, and the first has to be made first. The addresses, for
- * messages, are borrowed. */
+/* Open the admin listener: serves a second server, which has what is for operators; the first one
+ * has no more of that. Before either is made, and the first has to be made first. The addresses,
+ * for messages, are borrowed. */
 const struct http_service *api_admin_service(struct api *api, const char *http_address,
                                              const char *admin_address);
 
-/* What is spoken at the door of settings->resp_address. Before a server is made. */
-void api_set_resp(struct api *api, const struct conn_protocol *protocol);
+/* What is spoken at the listener of settings->resp_address. Before a server is made. */
+void api_set_resp(struct api *api, const struct talker *talker);
 
 /* Look at the node once a second from now on, for alarms, events and those who watch (watch.h). The
  * servers were started. */

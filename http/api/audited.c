@@ -13,6 +13,7 @@
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
+#include "http/api/handlers.h"
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
@@ -83,7 +84,7 @@ static bool is_forced(const struct conn *conn)
 }
 
 /* Of a request of another protocol: what it asks, of which tag, and nothing that is secret. */
-static void put_words(const struct conn *conn, struct note *note)
+static void put_item_words(const struct conn *conn, struct note *note)
 {
     const struct request *request = &conn->request;
     const struct route *route = request->route;
@@ -106,7 +107,7 @@ static void note_make(struct conn *conn, struct note *note)
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
     if (conn->caller != NULL) {
-        put_words(conn, note);
+        put_item_words(conn, note);
         return;
     }
     (void)conn_trace(conn, note->trace);
@@ -144,8 +145,8 @@ struct outcome {
     size_t answer_len;
 };
 
-static void put_entry(const struct note *note, const struct outcome *outcome, uint64_t wall_ms,
-                      struct buf *json)
+static void put_audit_entry(const struct note *note, const struct outcome *outcome,
+                            uint64_t wall_ms, struct buf *json)
 {
     char time[TEXT_TIME_BYTES];
 
@@ -175,14 +176,14 @@ static void put_entry(const struct note *note, const struct outcome *outcome, ui
 
 #define QUOTE(text, len) log_quote((text), (len), (char[VALUE_BYTES]){0}, VALUE_BYTES)
 
-static void tell(struct api_loop *loop, const struct note *note, const struct outcome *outcome,
-                 uint64_t over)
+static void audit_tell(struct api_loop *loop, const struct note *note,
+                       const struct outcome *outcome, uint64_t over)
 {
     uint64_t wall_ms = clock_wall_ms(loop->backend->clock);
     BUF_LOCAL(json);
     uint64_t number;
 
-    put_entry(note, outcome, wall_ms, &json);
+    put_audit_entry(note, outcome, wall_ms, &json);
     ASSERT(json.len <= LIMIT_AUDIT_ENTRY_BYTES);
     number = audit_put(&loop->api->auth->audit, outcome->kind, json.data, json.len);
     log_info("audit", outcome->kind == AUDIT_CHANGE ? "change" : "refused",
@@ -197,7 +198,7 @@ static void tell(struct api_loop *loop, const struct note *note, const struct ou
     }
 }
 
-static const char *outcome_of(int status)
+static const char *audit_outcome(int status)
 {
     if (status == 0 || status >= 500) {
         return "unknown";
@@ -208,11 +209,11 @@ static const char *outcome_of(int status)
 void audited_answered(struct conn *conn, int status, const void *body, size_t len)
 {
     struct note *note = conn->note;
-    const struct outcome outcome = {AUDIT_CHANGE, outcome_of(status), status, body, len};
+    const struct outcome outcome = {AUDIT_CHANGE, audit_outcome(status), status, body, len};
 
     conn->note = NULL;
     if (note->begun && (status < 400 || status >= 500)) {
-        tell(api_loop(conn), note, &outcome, 0);
+        audit_tell(api_loop(conn), note, &outcome, 0);
     }
     free(note);
 }
@@ -238,13 +239,13 @@ void audited_refuse_as(struct conn *conn, int status, const char *reason)
     }
     if (audit_takes_refusal(&loop->api->auth->audit, clock_wall_ms(loop->backend->clock), &over)) {
         note_make(conn, &note);
-        tell(loop, &note, &outcome, over);
+        audit_tell(loop, &note, &outcome, over);
     }
 }
 
 /* --- serving --- */
 
-static int go_on(struct conn *conn)
+static int audit_go_on(struct conn *conn)
 {
     const struct route *route = conn->request.route;
     struct note *note = conn->note;
@@ -276,7 +277,7 @@ static int tag_before_cb(struct conn *conn, struct call *call)
                      clock_wall_ms(api_loop(conn)->backend->clock), &json);
         put_before(conn->note, &json);
     }
-    return go_on(conn);
+    return audit_go_on(conn);
 }
 
 static int worker_before_cb(struct conn *conn, struct call *call)
@@ -303,7 +304,7 @@ static int worker_before_cb(struct conn *conn, struct call *call)
         }
         worker_rows_release(&rows);
     }
-    return change != NULL ? call_submit(conn, change) : go_on(conn);
+    return change != NULL ? call_submit(conn, change) : audit_go_on(conn);
 }
 
 /* Look at a worker id, then submit the change; NULL: then the handler runs. */
@@ -345,7 +346,7 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     size_t more = 0;
 
     if (call->request.status != 0) {
-        return go_on(conn);
+        return audit_go_on(conn);
     }
     buf_printf(&json, "{\"leader_id\":%" PRIu64 ",\"members\":[", cluster->leader_id);
     for (size_t i = 0; i < cluster->member_count; i++) {
@@ -363,7 +364,7 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     }
     buf_printf(&json, "],\"more\":%zu}", more);
     put_before(conn->note, &json);
-    return go_on(conn);
+    return audit_go_on(conn);
 }
 
 static int look_at_tag(struct conn *conn)
@@ -377,7 +378,7 @@ static int look_at_tag(struct conn *conn)
     if (target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS, name,
                       sizeof name, &len) != 0 ||
         tag_name_check(name, len, &why) != 0) {
-        return go_on(conn);
+        return audit_go_on(conn);
     }
     call = call_new(ID_REQUEST_QUERY, tag_before_cb);
     call->sees_errors = true;
@@ -394,11 +395,11 @@ static int look_at_worker(struct conn *conn)
 
     for (uint32_t i = 0; i < request->name_len; i++) {
         if (name[i] < '0' || name[i] > '9' || id >= LIMIT_WORKER_IDS) {
-            return go_on(conn); /* which refuses it */
+            return audit_go_on(conn); /* which refuses it */
         }
         id = id * 10 + (uint32_t)(name[i] - '0');
     }
-    return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : go_on(conn);
+    return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : audit_go_on(conn);
 }
 
 static int look_at_cluster(struct conn *conn)
@@ -409,14 +410,14 @@ static int look_at_cluster(struct conn *conn)
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
 
-static int look_at_level(struct conn *conn)
+static int look_at_level_before(struct conn *conn)
 {
     const struct id_health *health = api_loop(conn)->backend->health;
     BUF_LOCAL(json);
 
     buf_printf(&json, "{\"level\":%u}", atomic_load_explicit(&health->level, memory_order_relaxed));
     put_before(conn->note, &json);
-    return go_on(conn);
+    return audit_go_on(conn);
 }
 
 static int look_at_layout(struct conn *conn)
@@ -433,7 +434,7 @@ static int look_at_layout(struct conn *conn)
         layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
         put_before(conn->note, &json);
     }
-    return go_on(conn);
+    return audit_go_on(conn);
 }
 
 int audited_serve(struct conn *conn)
@@ -453,13 +454,13 @@ int audited_serve(struct conn *conn)
     case CHANGES_CLUSTER:
         return look_at_cluster(conn);
     case CHANGES_LEVEL:
-        return look_at_level(conn);
+        return look_at_level_before(conn);
     case CHANGES_LAYOUT:
         return look_at_layout(conn);
     case CHANGES_OTHER:
         break;
     }
-    return go_on(conn);
+    return audit_go_on(conn);
 }
 
 /* --- what was before: many tags --- */
@@ -552,4 +553,25 @@ int audited_look(struct conn *conn, struct call *change,
     /* Once: it may have 10,000 items. It was made here. */
     ASSERT(command_read(payload->data, payload->len, &command) == 0);
     return look_on(conn, change, (struct call_looking){.submit = submit, .items = command.list});
+}
+
+/* --- GET /api/audit --- */
+
+int handle_audit(struct conn *conn)
+{
+    struct param options[] = {
+        {.name = "after", .max = UINT64_MAX},
+        {.name = "limit", .min = 1, .max = LIMIT_AUDIT_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
+    };
+    struct auth *auth = api_loop(conn)->api->auth;
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    if (auth == NULL) {
+        buf_printf(reply_begin(conn), "{\"entries\":[],\"next\":null}");
+        return 200;
+    }
+    audit_list(&auth->audit, options[0].number, (size_t)options[1].number, reply_begin(conn));
+    return 200;
 }

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/api/json_scan.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/limits.h"
 
 #define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
 #define KNOWN_BYTES 160     /* the names of a table, for a message */
@@ -141,7 +141,7 @@ static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_
 }
 
 /* Line and column, each from 1 on, of a place of the text; a column is a character of UTF-8. */
-static size_t place_of(const char *text, size_t at, size_t *ret_column)
+static size_t place_of_error(const char *text, size_t at, size_t *ret_column)
 {
     const char *newline = at > 0 ? memrchr(text, '\n', at) : NULL;
     size_t column = 1;
@@ -166,14 +166,14 @@ size_t body_line(const char *text, size_t at)
 int body_fail_at(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
 {
     size_t column;
-    size_t line = place_of(text, at, &column);
+    size_t line = place_of_error(text, at, &column);
 
     return body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s", line, column, why);
 }
 
 /* The fault of a value that stands at [from, to) and does not parse. */
-static void bad_json(const char *text, size_t from, size_t to, const json_error_t *error,
-                     struct body_fault *ret_fault)
+static void fault_of_json(const char *text, size_t from, size_t to, const json_error_t *error,
+                          struct body_fault *ret_fault)
 {
     enum json_error_code code = json_error_code(error);
     size_t end = error->position > 0 ? (size_t)error->position : 0;
@@ -183,7 +183,7 @@ static void bad_json(const char *text, size_t from, size_t to, const json_error_
     const char *number;
     size_t number_len;
     size_t column;
-    size_t line = place_of(text, from, &column);
+    size_t line = place_of_error(text, from, &column);
 
     if (code == json_error_numeric_overflow && end <= to - from &&
         find_number(text + from, end, field, &number, &number_len)) {
@@ -197,7 +197,8 @@ static void bad_json(const char *text, size_t from, size_t to, const json_error_
                     (size_t)error->column + (error->line == 1 ? column - 1 : 0), error->text);
 }
 
-static json_t *too_large(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
+static json_t *json_too_large(const char *text, size_t at, const char *why,
+                              struct body_fault *ret_fault)
 {
     char message[BODY_SHOWN_BYTES];
 
@@ -217,14 +218,14 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
         size_t end = json_end(text, to, at, &why);
 
         if (end == 0) {
-            return too_large(text, at, why, ret_fault);
+            return json_too_large(text, at, why, ret_fault);
         }
         end = json_skip_space(text, to, end);
         to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to say what */
     }
     value = json_loadb(text + at, to - at, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (value == NULL) {
-        bad_json(text, at, to, &error, ret_fault);
+        fault_of_json(text, at, to, &error, ret_fault);
     }
     return value;
 }
@@ -326,4 +327,93 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
         }
     }
     return 0;
+}
+
+/* --- how far a JSON value goes --- */
+
+#define TEXT(number) TEXT_(number)
+#define TEXT_(number) #number
+
+static bool is_json_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+size_t json_skip_space(const char *text, size_t len, size_t at)
+{
+    while (at < len && is_json_space(text[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* Behind the string whose first quote is at `at`; len if it has no second one. */
+static size_t string_end(const char *text, size_t len, size_t at)
+{
+    for (at++; at < len && text[at] != '"'; at++) {
+        if (text[at] == '\\') {
+            at++;
+        }
+    }
+    return at < len ? at + 1 : len;
+}
+
+/* Behind a number or a word, or one byte that begins nothing. */
+static size_t json_word_end(const char *text, size_t len, size_t at)
+{
+    do {
+        at++;
+    } while (at < len && !is_json_space(text[at]) && strchr(",:]}[{\"", text[at]) == NULL);
+    return at;
+}
+
+/* Behind the object or array at `at`, in a text that is no longer than it may be. */
+static size_t tree_end(const char *text, size_t len, size_t at, const char **ret_why)
+{
+    unsigned values = 0;
+    unsigned depth = 0;
+
+    while (at < len) {
+        char c = text[at];
+
+        if (c == '"') {
+            at = string_end(text, len, at);
+            continue;
+        }
+        at++;
+        values += c == '[' || c == '{' || c == ',';
+        depth += c == '[' || c == '{';
+        if (depth > LIMIT_JSON_DEPTH) {
+            *ret_why = "is nested in more than " TEXT(LIMIT_JSON_DEPTH) " levels";
+            return 0;
+        }
+        if (values > LIMIT_JSON_VALUES) {
+            *ret_why = "has more than " TEXT(LIMIT_JSON_VALUES) " values";
+            return 0;
+        }
+        if ((c == ']' || c == '}') && --depth == 0) {
+            return at;
+        }
+    }
+    return len;
+}
+
+size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
+{
+    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
+    size_t end;
+
+    ASSERT(at < len && !is_json_space(text[at]));
+    if (text[at] == '[' || text[at] == '{') {
+        end = tree_end(text, bound, at, ret_why);
+    } else if (text[at] == '"') {
+        end = string_end(text, bound, at);
+    } else {
+        end = json_word_end(text, bound, at);
+    }
+    if (end > at + LIMIT_JSON_BYTES) {
+        *ret_why = "is longer than " TEXT(LIMIT_JSON_BYTES) " bytes";
+        return 0;
+    }
+    return end;
 }

@@ -1,5 +1,5 @@
 /*
- * call.c - see call.h. Threads: the loop's, and the raft loop's for done_cb.
+ * call.c - see call.h. Threads: the loop's, and the raft loop's for call_done_cb.
  */
 #include "http/api/call.h"
 
@@ -47,7 +47,7 @@ static struct buf buf_keep(struct buf *buf)
 }
 
 /* On the loop's thread: it is over. */
-static void end(struct call *call)
+static void call_end(struct call *call)
 {
     struct api_loop *loop = call->loop;
 
@@ -61,7 +61,7 @@ static void end(struct call *call)
 }
 
 /* On the loop's thread: the answer is there. */
-static void answered_cb(struct mailbox_item *item)
+static void call_answered_cb(struct mailbox_item *item)
 {
     struct call *call = CONTAINER(item, struct call, item);
 
@@ -73,16 +73,16 @@ static void answered_cb(struct mailbox_item *item)
     } else if (call->gone != NULL) {
         call->gone(call);
     }
-    end(call);
+    call_end(call);
 }
 
 /* On the raft loop's thread. After the post the call may be gone, so the port is held here. */
-static void done_cb(struct id_request *request)
+static void call_done_cb(struct id_request *request)
 {
     struct call *call = CONTAINER(request, struct call, request);
     struct http_port *port = call->port;
 
-    call->item.run = answered_cb;
+    call->item.run = call_answered_cb;
     if (mailbox_post_always(&port->mailbox, &call->item) != 0) {
         /* The loop has stopped; every connection is closed. */
         call_free(call);
@@ -96,11 +96,11 @@ static void cancelled(struct http_wait *wait)
     ASSERT(wait->conn == NULL);
 }
 
-static void begin(struct call *call, enum id_request_kind kind,
-                  int (*finish)(struct conn *conn, struct call *call))
+static void call_begin(struct call *call, enum id_request_kind kind,
+                       int (*finish)(struct conn *conn, struct call *call))
 {
     call->request.kind = kind;
-    call->request.done = done_cb;
+    call->request.done = call_done_cb;
     call->finish = finish;
     call->wait.cancel = cancelled;
 }
@@ -122,7 +122,7 @@ struct call *call_new_strict(struct api_loop *loop,
     memset(call, 0, sizeof *call);
     call->request.payload = payload;
     call->request.reply = reply;
-    begin(call, ID_REQUEST_STRICT, finish);
+    call_begin(call, ID_REQUEST_STRICT, finish);
     return call;
 }
 
@@ -142,7 +142,7 @@ struct call *call_new(enum id_request_kind kind,
 {
     struct call *call = MUST_HAVE(calloc(1, sizeof *call));
 
-    begin(call, kind, finish);
+    call_begin(call, kind, finish);
     if (kind == ID_REQUEST_STATUS) {
         call->cluster = MUST_HAVE(calloc(1, sizeof *call->cluster));
         call->request.out = call->cluster;
@@ -159,7 +159,7 @@ struct call *call_new(enum id_request_kind kind,
     return call;
 }
 
-static void submit(struct api_loop *loop, struct call *call, uint32_t wait_ms)
+static void call_hand_over(struct api_loop *loop, struct call *call, uint32_t wait_ms)
 {
     struct id_backend *backend = loop->backend;
 
@@ -173,13 +173,13 @@ static void submit(struct api_loop *loop, struct call *call, uint32_t wait_ms)
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
 {
     conn_wait(conn, &call->wait, TIMER_NEVER);
-    submit(api_loop(conn), call, wait_ms);
+    call_hand_over(api_loop(conn), call, wait_ms);
     return ANSWERED;
 }
 
 void call_submit_alone(struct api_loop *loop, struct call *call)
 {
-    submit(loop, call, loop->api->settings->default_timeout_ms);
+    call_hand_over(loop, call, loop->api->settings->default_timeout_ms);
 }
 
 int call_submit(struct conn *conn, struct call *call)

@@ -72,27 +72,27 @@ struct api_loop {
     struct prng prng;
     struct entropy entropy;     /* for ids that have random bits */
     struct zones *zones;        /* for dates in shapes */
-    struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (id_text.h) */
-    unsigned doors;             /* bits of enum door: what is served here */
+    struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (ids.h) */
+    unsigned listeners;         /* bits of enum api_listener: what is served here */
     struct token_table *tokens; /* NULL: the api has no auth */
     uint64_t tokens_generation;
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
 };
 
 /* A server of its own, with routes of its own. */
-enum door { DOOR_IDS = 1, DOOR_ADMIN = 2 };
+enum api_listener { LISTENER_IDS = 1, LISTENER_ADMIN = 2 };
 
 /* What a server is given. */
-struct api_door {
+struct api_server {
     struct http_service service;
     struct api *api;
-    unsigned doors;       /* bits of enum door; 0: it was not opened */
+    unsigned listeners;   /* bits of enum api_listener; 0: it was not opened */
     unsigned first_index; /* of its loops, among all */
 };
 
 struct api {
-    struct api_door ids; /* or both doors in one */
-    struct api_door admin;
+    struct api_server ids; /* or both listeners in one */
+    struct api_server admin;
     const char *http_address; /* for a message, where there are two */
     const char *admin_address;
     struct auth *auth; /* NULL: all may do everything */
@@ -102,7 +102,7 @@ struct api {
     const struct http_settings *settings;
     const struct http_build *build;
     struct id_backend *backend;
-    _Atomic unsigned loop_count; /* rises when a door is opened: the others' threads may run */
+    _Atomic unsigned loop_count; /* rises when a listener is opened: the others' threads may run */
     struct api_loop *loops[LIMIT_HTTP_LOOPS + LIMIT_HTTP_ADMIN_LOOPS];
 };
 

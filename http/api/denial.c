@@ -106,7 +106,7 @@ static int refuse_page(struct conn *conn)
 static int refuse_door(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    bool is_admin = (loop->doors & DOOR_ADMIN) != 0;
+    bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
     char message[LIMIT_ADDRESS_BYTES + 96];
 
     (void)snprintf(message, sizeof message, "this route is served at the other door: %s, %s",
@@ -118,7 +118,7 @@ static int refuse_door(struct conn *conn)
 static int refuse_by(struct conn *conn)
 {
     switch ((enum gate)conn->request.gate) {
-    case GATE_OTHER_DOOR:
+    case GATE_OTHER_LISTENER:
         return refuse_door(conn);
     case GATE_MISDIRECTED:
     case GATE_FOREIGN:
@@ -146,7 +146,7 @@ static int refuse_by(struct conn *conn)
 
 int deny(struct conn *conn)
 {
-    if (conn->request.gate != GATE_OTHER_DOOR) {
+    if (conn->request.gate != GATE_OTHER_LISTENER) {
         audited_refuse(conn);
     }
     return refuse_by(conn);

@@ -1,6 +1,6 @@
 /*
  * denial.h - what a client is told whose request the gate (gate.h) does not let through: 404 at the
- * wrong door, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
+ * wrong listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
  * without the role or for another's tag, each with what is missing. All but the first are audited.
  *
  * Also the rules on tags that no path names: a prefix limits what may be listed and put.

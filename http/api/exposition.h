@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/server/exemplar.h"
+#include "http/server/latency.h"
 #include "src/base/buf.h"
 #include "src/base/histogram.h"
 

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "http/api/request.h"
-#include "http/api/caller.h"
 #include "src/base/assert.h"
 
 #define BEARER "Bearer "
@@ -190,24 +189,8 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     UNREACHABLE("a verdict on a page");
 }
 
-void gate_admit(struct conn *conn, const struct route *route)
-{
-    struct api_loop *loop = api_loop(conn);
-    enum gate gate = GATE_OPEN;
-
-    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
-    if ((route->doors & loop->doors) == 0) {
-        gate = GATE_OTHER_DOOR;
-    } else if (loop->api->auth != NULL) {
-        gate = conn->caller == NULL ? judge_page(conn, route) : GATE_OPEN;
-        gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
-    }
-    conn->request.gate = (uint8_t)gate;
-}
-
-void gate_renew(struct conn *conn)
+/* The tokens were read again since this loop looked. */
+COLD static void renew_tokens(struct conn *conn)
 {
     struct api_loop *loop = api_loop(conn);
     struct token_table *old = loop->tokens;
@@ -224,6 +207,33 @@ void gate_renew(struct conn *conn)
     }
 }
 
+HOT bool gate_is_open(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+
+    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
+        renew_tokens(conn);
+    }
+    return conn->request.gate == GATE_OPEN;
+}
+
+void gate_admit(struct conn *conn, const struct route *route)
+{
+    struct api_loop *loop = api_loop(conn);
+    enum gate gate = GATE_OPEN;
+
+    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
+        renew_tokens(conn);
+    }
+    if ((route->listeners & loop->listeners) == 0) {
+        gate = GATE_OTHER_LISTENER;
+    } else if (loop->api->auth != NULL) {
+        gate = conn->caller == NULL ? judge_page(conn, route) : GATE_OPEN;
+        gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
+    }
+    conn->request.gate = (uint8_t)gate;
+}
+
 bool gate_stays_open(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -232,7 +242,7 @@ bool gate_stays_open(struct conn *conn)
         return true;
     }
     if (auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        gate_renew(conn);
+        renew_tokens(conn);
     }
     if (conn->identity == NULL) { /* they were read again: it was judged by others */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
@@ -245,7 +255,7 @@ static const struct {
     const char *reason;
 } verdicts[] = {
     [GATE_OPEN] = {200, "none"},
-    [GATE_OTHER_DOOR] = {404, "the other door's"},
+    [GATE_OTHER_LISTENER] = {404, "the other door's"},
     [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
     [GATE_FOREIGN] = {403, "foreign Origin"},
     [GATE_TYPE] = {415, "Content-Type is not application/json"},

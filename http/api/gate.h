@@ -1,5 +1,5 @@
 /*
- * gate.h - may this request be made: at this door, by this client?
+ * gate.h - may this request be made: at this listener, by this client?
  *
  * The happy path: gate_admit() looks at a head once, when it is read, and keeps its verdict with
  * the request; a head that repeats it has the same. gate_is_open() is all that the path of an id
@@ -17,10 +17,18 @@
 #include "http/api/context.h"
 #include "http/api/route.h"
 
+/* What a connection of a protocol beside HTTP has said of the client that asks, once and for all
+ * its requests. What the protocol itself keeps of a connection begins with it (conn->caller); that
+ * of HTTP is NULL, where each request says it. */
+struct caller {
+    bool has_token;
+    struct token_hash token; /* looked for again when the tokens were read again */
+};
+
 /* conn->request.gate */
 enum gate {
     GATE_OPEN,
-    GATE_OTHER_DOOR,
+    GATE_OTHER_LISTENER,
     GATE_MISDIRECTED,
     GATE_FOREIGN,
     GATE_TYPE,
@@ -39,19 +47,8 @@ void gate_end(struct api_loop *loop);
 /* A head with this route is there: judge it. */
 void gate_admit(struct conn *conn, const struct route *route);
 
-/* The tokens were read again since this loop looked. */
-COLD void gate_renew(struct conn *conn);
-
 /* The request of a route may be served. */
-static inline bool gate_is_open(struct conn *conn)
-{
-    const struct api_loop *loop = api_loop(conn);
-
-    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
-    return conn->request.gate == GATE_OPEN;
-}
+HOT bool gate_is_open(struct conn *conn);
 
 /* May a request that is being answered for long go on, by the tokens in force? */
 bool gate_stays_open(struct conn *conn);

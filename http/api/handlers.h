@@ -8,6 +8,7 @@
 #ifndef LEAFD_HTTP_API_HANDLERS_H
 #define LEAFD_HTTP_API_HANDLERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct api_loop;
@@ -67,7 +68,7 @@ int handle_leader(struct conn *conn);
 int handle_level_see(struct conn *conn);
 int handle_level_raise(struct conn *conn);
 
-/* handlers_watch.c */
+/* watch.c */
 int handle_status(struct conn *conn);
 int handle_events(struct conn *conn);
 
@@ -75,10 +76,16 @@ int handle_events(struct conn *conn);
 int handle_page(struct conn *conn);
 int handle_openapi(struct conn *conn);
 
+/* The description of all routes for machines, an OpenAPI 3.1 document: openapi.json beside this
+ * file, which is put into the binary as it is, without a NUL at its end. tests/test_openapi.c holds
+ * it against the table of routes, cluster-tests/test_openapi.py its options, bounds and schemas
+ * against what a node answers. */
+const char *openapi_text(size_t *ret_len);
+
 /* live.c */
 int handle_live(struct conn *conn);
 
-/* handlers_audit.c */
+/* audited.c */
 int handle_audit(struct conn *conn);
 
 /* handlers_health.c */

@@ -83,7 +83,7 @@ static void send_part(struct conn *conn, const struct call *call)
 
     conn_stream_put(conn, call->request.reply.data, call->request.reply.len);
     if (call->backup.end) {
-        conn_stream_end(conn);
+        conn_stream_end(conn, NULL);
         return;
     }
     stream = MUST_HAVE(calloc(1, sizeof *stream));
@@ -96,7 +96,7 @@ static void send_part(struct conn *conn, const struct call *call)
 static int part_cb(struct conn *conn, struct call *call)
 {
     if (call->request.status != 0) {
-        conn_stream_cut(conn, "the backup was given up");
+        conn_stream_end(conn, "the backup was given up");
     } else {
         send_part(conn, call);
     }

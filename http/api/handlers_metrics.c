@@ -32,7 +32,7 @@ struct totals {
     uint64_t resp_connections;
     uint64_t resp_replies[LATENCY_STATUSES];
     uint64_t waiting; /* requests that wait for ids */
-    uint64_t refused[CONN_REFUSALS];
+    uint64_t refused[METER_REFUSALS];
     uint64_t parts;
     uint64_t body_bytes;
     uint64_t output_bytes;
@@ -54,7 +54,7 @@ static void totals_add_conns(struct totals *totals, const struct conns *conns)
             histogram_add(&totals->took[class][k], &conns->latency.took[class][k]);
         }
     }
-    for (unsigned k = 0; k < CONN_REFUSALS; k++) {
+    for (unsigned k = 0; k < METER_REFUSALS; k++) {
         totals->refused[k] += id_count_of(&counts->refused[k]);
     }
     totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
@@ -63,10 +63,10 @@ static void totals_add_conns(struct totals *totals, const struct conns *conns)
         totals->resp_replies[k] += id_count_of(&counts->resp_replies[k]);
     }
     totals->parts += id_count_of(&counts->parts);
-    totals->body_bytes += id_count_of(&conns->budget.body_bytes);
-    totals->output_bytes += id_count_of(&conns->budget.output_bytes);
-    totals->input_bytes += id_count_of(&conns->budget.input_bytes);
-    totals->waiting_bytes += id_count_of(&conns->budget.waiting_bytes);
+    totals->body_bytes += id_count_of(&conns->meter.body_bytes);
+    totals->output_bytes += id_count_of(&conns->meter.output_bytes);
+    totals->input_bytes += id_count_of(&conns->meter.input_bytes);
+    totals->waiting_bytes += id_count_of(&conns->meter.waiting_bytes);
 }
 
 static void totals_make(const struct api *api, struct totals *totals)
@@ -167,8 +167,8 @@ static void put_counters(struct exposition *to, const struct totals *totals)
     expose_family(
         to, "leafd_http_refused_total", METRIC_COUNTER,
         "Requests, bodies and connections refused or cut off for what a client may take.");
-    for (int refusal = 0; refusal < CONN_REFUSALS; refusal++) {
-        expose_of(to, "why", conn_refusal_name((enum conn_refusal)refusal),
+    for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
+        expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
                   totals->refused[refusal]);
     }
     expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
@@ -215,7 +215,7 @@ static void put_connections(struct exposition *to, const struct totals *totals)
     expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
 }
 
-/* Those of the RESP door, which are among the others, too. */
+/* Those of the RESP listener, which are among the others, too. */
 static void put_resp(struct exposition *to, const struct totals *totals)
 {
     expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
@@ -335,9 +335,9 @@ int handle_metrics(struct conn *conn)
 
     latency_flush(&conn->conns->latency);
     totals_make(loop->api, totals);
-    totals->output_bytes -= conn->output.counted; /* of this reply's connection */
-    totals->input_bytes -= conn->input_counted;
-    totals->waiting_bytes -= conn->waiting_counted;
+    totals->output_bytes -= conn->metered.output; /* of this reply's connection */
+    totals->input_bytes -= conn->metered.input;
+    totals->waiting_bytes -= conn->metered.waiting;
     put_counters(&to, totals);
     put_latency(&to, loop->api, totals);
     put_connections(&to, totals);
@@ -351,8 +351,8 @@ int handle_metrics(struct conn *conn)
     put_busiest(&to, loop);
     put_build(&to, loop->api->build);
     expose_end(&to);
-    conn_reply(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
-               to.text->len);
+    conn_answer(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
+                to.text->len);
     free(totals);
     return ANSWERED;
 }

@@ -66,14 +66,10 @@ static int ids_open(struct conn *conn, const struct id_claim *claim);
 
 /* The ids of a tag with a shape are texts, unless numbers were asked for. False: answered, since
  * the request wants what a text is not, or the number that a secret shape hides. */
-static bool shape_ok(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+static bool take_shape(struct conn *conn, struct id_claim *claim, const struct shape *shape)
 {
-    const struct shape *shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
     char shown[SHOWN_BYTES];
 
-    if (shape == NULL) {
-        return true;
-    }
     if (claim->number) {
         return !shape->secret || gate_may(conn, ROLE_READ) ||
                reply_error(conn, 403, "forbidden",
@@ -91,7 +87,7 @@ static bool shape_ok(struct conn *conn, struct id_claim *claim, struct id_tag *t
 
 /* --- from the log --- */
 
-static const char *key_of(const struct conn *conn)
+static const char *key_text(const struct conn *conn)
 {
     return conn_at(conn, conn_head(conn)->key_at);
 }
@@ -100,7 +96,7 @@ static const char *key_of(const struct conn *conn)
 static bool key_ok(struct conn *conn)
 {
     const struct parser_head *head = conn_head(conn);
-    const char *key = key_of(conn);
+    const char *key = key_text(conn);
     char shown[SHOWN_BYTES];
 
     if (head->key_count == 0) {
@@ -157,12 +153,12 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
             conn, 409, err_code(ERR_KEY_CONFLICT),
             "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
             "token or certificate; use keys that no other client makes, as UUIDs are",
-            text_show(key_of(conn), conn_head(conn)->key_len, key, sizeof key), shown);
+            text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown);
     }
     return reply_error(
         conn, 409, err_code(ERR_KEY_CONFLICT),
         "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
-        text_show(key_of(conn), conn_head(conn)->key_len, key, sizeof key), shown,
+        text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown,
         ull(result->detail), claim->count);
 }
 
@@ -270,7 +266,7 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
 {
     struct strict_item item = {.name = claim->name,
                                .name_len = claim->name_len,
-                               .key = key_of(conn),
+                               .key = key_text(conn),
                                .key_len = (uint16_t)conn_head(conn)->key_len,
                                .count = claim->count};
     uint64_t now_ms = conns_now_ms(conn->conns);
@@ -401,8 +397,8 @@ claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
 }
 
 /* Claim what is still wanted, as far as the tag has it. */
-HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *tag,
-                                        struct id_claim *claim)
+HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag *tag,
+                                            struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
@@ -453,7 +449,7 @@ static void claim_burn(struct api_loop *loop, struct id_claim *claim)
     claim->range_count = 0;
 }
 
-static int answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int answer_too_late(struct conn *conn, const struct id_claim *claim)
 {
     if (!atomic_load(&api_loop(conn)->backend->health->leader_known)) {
         return reply_error(conn, 503, "no_leader",
@@ -505,7 +501,7 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
     case CLAIM_DONE:
         return ids_answer(conn, claim, NULL);
     case CLAIM_EMPTY:
-        (void)answer_timeout(conn, claim);
+        (void)answer_too_late(conn, claim);
         claim_burn(loop, claim);
         return ANSWERED;
     case CLAIM_STRICT:
@@ -561,7 +557,7 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
 
     /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
      * the ids, so none are claimed for it. */
-    if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
         return answer_claim(conn, claim, tag, CLAIM_EMPTY);
     }
     if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
@@ -600,7 +596,7 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
     YIELD("set the waiting bit");
     for (; waiter != NULL; waiter = next) {
         struct parked *parked = CONTAINER(waiter, struct parked, waiter);
-        enum claim_result result = claim_take(loop, tag, &parked->claim);
+        enum claim_result result = claim_segments(loop, tag, &parked->claim);
 
         ASSERT(parked->loop == loop && parked->waiter.tag == tag);
         ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
@@ -663,19 +659,20 @@ static int ids_open(struct conn *conn, const struct id_claim *claim)
 /* tag: of the claim's name, NULL: the table does not have it. */
 HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
-    struct api_loop *loop = api_loop(conn);
-    bool unknown =
-        tag == NULL || atomic_load_explicit(&tag->state, memory_order_acquire) == ID_TAG_UNKNOWN;
+    struct api_loop *loop = conn->conns->data;
+    const struct shape *shape;
     enum claim_result result;
 
-    if (unknown && !claim->opened) {
+    if (!claim->opened && (tag == NULL || atomic_load_explicit(&tag->state, memory_order_acquire) ==
+                                              ID_TAG_UNKNOWN)) {
         return ids_open(conn, claim);
     }
     if (tag == NULL) {
         /* It exists, but the table has no room for it. */
         return ERR_OVERLOADED;
     }
-    if (!shape_ok(conn, claim, tag)) {
+    shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
+    if (shape != NULL && !take_shape(conn, claim, shape)) {
         return ANSWERED;
     }
     if (claim->keyed) {
@@ -683,11 +680,13 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
         return strict_start(conn, claim, tag);
     }
     /* Those that wait already come first. */
-    result = parked_first(&loop->waiters, tag) != NULL ? CLAIM_EMPTY : claim_take(loop, tag, claim);
-    if (result == CLAIM_EMPTY) {
-        return ids_park(conn, claim, tag);
+    result = loop->waiters.count > 0 && waiters_first(&loop->waiters, tag) != NULL
+                 ? CLAIM_EMPTY
+                 : claim_segments(loop, tag, claim);
+    if (result == CLAIM_DONE) {
+        return ids_answer(conn, claim, NULL);
     }
-    return claim_end(conn, claim, tag, result);
+    return result == CLAIM_EMPTY ? ids_park(conn, claim, tag) : claim_end(conn, claim, tag, result);
 }
 
 HOT int handle_segment_get(struct conn *conn)

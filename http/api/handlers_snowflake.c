@@ -252,7 +252,7 @@ static int park(struct conn *conn, const struct id_claim *claim)
     struct api_loop *loop = api_loop(conn);
 
     /* As for segments: a client that closed its side may have gone. */
-    if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
         return answer_timeout(conn, claim);
     }
     if (parked_begin(conn, claim, NULL, cancel, expire)) {

@@ -20,6 +20,100 @@
 #define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
 _Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
+/* --- ids as text --- */
+
+static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    struct snowflake_parts parts;
+
+    if (text->shape != NULL) {
+        return shape_put(text->shape, loop->ff1, id, at);
+    }
+    if (text->layout != NULL) {
+        return text_decimal(named_layout_id(text->layout, id), at);
+    }
+    ASSERT(text->form != ID_FORM_NUMBER);
+    parts = snowflake_decode(&loop->backend->snowflake->layout, id);
+    long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
+    return long_id_bytes(text->form);
+}
+
+/* Another reply may have used the loop's permutation since. */
+static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
+{
+    if (text->shape != NULL) {
+        shape_prepare(text->shape, id, loop->ff1);
+    }
+}
+
+/* Is the id the first by its key? */
+static bool begins_key(const struct id_text *text, uint64_t id)
+{
+    return text->shape != NULL && text->shape->has_key && id > 0 &&
+           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
+}
+
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    prepare_shape(loop, text, id);
+    return put_id(loop, text, id, at);
+}
+
+uint32_t id_text_lines(const struct id_text *text)
+{
+    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
+                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
+                                        : long_id_bytes(text->form);
+
+    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+}
+
+uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
+{
+    uint64_t bytes = 0;
+
+    if (text->layout != NULL) {
+        char digits[TEXT_DECIMAL_BYTES];
+
+        for (uint32_t i = 0; i < range->count; i++) {
+            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
+        }
+        return bytes;
+    }
+    if (text->shape == NULL) {
+        return range->count * (long_id_bytes(text->form) + 1);
+    }
+    for (uint64_t done = 0; done < range->count;) {
+        uint64_t id = range->first + done;
+        uint64_t alike = shape_alike(text->shape, id);
+
+        alike = alike < range->count - done ? alike : range->count - done;
+        bytes += alike * (shape_bytes(text->shape, id) + 1);
+        done += alike;
+    }
+    return bytes;
+}
+
+void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
+                       const struct segment_range *range, struct buf *buf)
+{
+    char line[ID_TEXT_BYTES_MAX + 1];
+
+    for (uint32_t i = 0; i < range->count; i++) {
+        uint64_t id = range->first + i;
+        size_t len;
+
+        if (i == 0 || begins_key(text, id)) {
+            prepare_shape(loop, text, id);
+        }
+        len = put_id(loop, text, id, line);
+        line[len] = '\n';
+        buf_put(buf, line, len + 1);
+    }
+}
+
+/* --- claims --- */
+
 HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
 {
     struct segment_range *last =
@@ -37,7 +131,7 @@ HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
     return true;
 }
 
-static bool goes_on(const struct segment_range *range, const struct segment_range *next)
+static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
 {
     return range->first + range->count == next->first;
 }
@@ -56,15 +150,15 @@ static bool join_range(struct id_claim *claim, uint32_t at, const struct segment
     struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
     struct segment_range *behind = at < claim->range_count ? &claim->ranges[at] : NULL;
 
-    if (before != NULL && goes_on(before, range)) {
+    if (before != NULL && range_goes_on(before, range)) {
         before->count += range->count;
-        if (behind != NULL && goes_on(before, behind)) {
+        if (behind != NULL && range_goes_on(before, behind)) {
             before->count += behind->count;
             remove_range(claim, at);
         }
         return true;
     }
-    if (behind != NULL && goes_on(range, behind)) {
+    if (behind != NULL && range_goes_on(range, behind)) {
         behind->first = range->first;
         behind->count += range->count;
         return true;
@@ -152,7 +246,7 @@ static uint64_t lines_bytes(const struct segment_range *range)
 /* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
  * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
  * since to copy a length that the compiler knows takes a move or two. */
-static void put_lines(const struct segment_range *range, struct buf *buf)
+static void put_number_lines(const struct segment_range *range, struct buf *buf)
 {
     char line[LINE_COPY_BYTES] = {0};
     size_t len = text_decimal(range->first, line);
@@ -178,7 +272,7 @@ static void put_lines(const struct segment_range *range, struct buf *buf)
     ASSERT(buf->len <= buf->capacity);
 }
 
-static void put_range(const struct segment_range *range, struct buf *buf)
+static void put_number_range(const struct segment_range *range, struct buf *buf)
 {
     char *at;
 
@@ -217,18 +311,18 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
         const struct segment_range *range = &claim->ranges[i];
 
         if (claim->format == ID_FORMAT_TEXT) {
-            put_lines(range, buf);
+            put_number_lines(range, buf);
         } else {
-            put_range(range, buf);
+            put_number_range(range, buf);
         }
     }
 }
 
 /* --- many lines, part by part --- */
 
-/* A reply of more lines than are made at once. */
+/* An answer of more lines than are made at once. */
 struct lines {
-    struct http_wait wait;
+    struct answer_parts parts;
     struct id_text text;
     uint64_t left_bytes;
     uint32_t range_count;
@@ -236,9 +330,9 @@ struct lines {
     struct segment_range ranges[];
 };
 
-static void lines_cancel(struct http_wait *wait)
+static void lines_free(struct answer_parts *parts)
 {
-    free(CONTAINER(wait, struct lines, wait));
+    free(CONTAINER(parts, struct lines, parts));
 }
 
 /* So many lines are made at once. */
@@ -247,44 +341,30 @@ static uint32_t lines_per_part(const struct id_text *text)
     return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
 }
 
-/* Append the next part. */
-static void lines_put(struct api_loop *loop, struct lines *lines, struct buf *buf)
+static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
+    struct lines *lines = CONTAINER(parts, struct lines, parts);
     uint32_t room = lines_per_part(&lines->text);
-    size_t before = buf->len;
+    size_t before = out->len;
 
     while (room > 0 && lines->at < lines->range_count) {
         struct segment_range *range = &lines->ranges[lines->at];
         struct segment_range part = {range->first, range->count < room ? range->count : room};
 
         if (id_text_is_number(&lines->text)) {
-            put_lines(&part, buf);
+            put_number_lines(&part, out);
         } else {
-            id_text_put_lines(loop, &lines->text, &part, buf);
+            id_text_put_lines(api_loop(conn), &lines->text, &part, out);
         }
         room -= part.count;
         range->first += part.count;
         range->count -= part.count;
         lines->at += range->count == 0;
     }
-    ASSERT(lines->left_bytes >= buf->len - before);
-    lines->left_bytes -= buf->len - before;
-}
-
-static void lines_sent(struct http_wait *wait)
-{
-    struct lines *lines = CONTAINER(wait, struct lines, wait);
-    struct conn *conn = conn_resume(wait);
-
-    lines_put(api_loop(conn), lines, conn_reply_part(conn));
-    conn_reply_made(conn);
-    if (lines->at < lines->range_count) {
-        conn_wait(conn, wait, TIMER_NEVER);
-        return;
-    }
-    ASSERT(lines->left_bytes == 0);
-    free(lines);
-    conn_reply_end(conn);
+    ASSERT(lines->left_bytes >= out->len - before);
+    lines->left_bytes -= out->len - before;
+    ASSERT_IMPLIES(lines->at == lines->range_count, lines->left_bytes == 0);
+    return lines->at == lines->range_count;
 }
 
 static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
@@ -292,7 +372,7 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
     struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
 
-    *lines = (struct lines){.wait = {.cancel = lines_cancel, .sent = lines_sent},
+    *lines = (struct lines){.parts = {.put = lines_put, .free = lines_free},
                             .text = claim->text,
                             .range_count = claim->range_count};
     memcpy(lines->ranges, claim->ranges, ranges_bytes);
@@ -301,8 +381,7 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
                                  ? lines_bytes(&claim->ranges[i])
                                  : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
     }
-    conn_reply_begin(conn, RESPONSE_TEXT, extra, lines->left_bytes);
-    conn_wait(conn, &lines->wait, TIMER_NEVER);
+    conn_answer_parts(conn, ANSWER_TEXT, extra, lines->left_bytes, &lines->parts);
     return ANSWERED;
 }
 
@@ -315,8 +394,8 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
 
     ASSERT(claim->format == ID_FORMAT_TEXT);
     if (!claim->counted) {
-        conn_reply(conn, 200, RESPONSE_TEXT, extra, text,
-                   id_text_put(loop, &claim->text, claim->ranges[0].first, text));
+        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
+                    id_text_put(loop, &claim->text, claim->ranges[0].first, text));
         return ANSWERED;
     }
     if (claim->count > lines_per_part(&claim->text)) {
@@ -326,7 +405,7 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     for (uint32_t i = 0; i < claim->range_count; i++) {
         id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
     }
-    conn_reply(conn, 200, RESPONSE_TEXT, extra, body->data, body->len);
+    conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
     return ANSWERED;
 }
 
@@ -349,8 +428,8 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_reply(conn, 200, conn->request.wants_json ? RESPONSE_JSON : RESPONSE_TEXT, extra,
-                   digits, text_decimal(claim->ranges[0].first, digits));
+        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
+                    text_decimal(claim->ranges[0].first, digits));
         return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
@@ -358,8 +437,8 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     body = reply_begin(conn);
     id_claim_put(claim, body);
-    conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, extra,
-               body->data, body->len);
+    conn_answer(conn, 200, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra,
+                body->data, body->len);
     return ANSWERED;
 }
 
@@ -431,12 +510,17 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     claim->counted = options[0].present;
     claim->format = (enum id_format)options[1].number;
     claim->contiguous = options[2].number == 1;
-    id_claim_want(conn, claim, (uint32_t)options[0].number, (uint32_t)options[3].number);
+    claim->count = (uint32_t)options[0].number;
+    claim->left = claim->count;
+    claim->timeout_ms = (uint32_t)options[3].number;
+    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     return !options[5].present || id_claim_layout(conn, claim, options[5].text, options[5].len);
 }
 
-HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
+HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count)
 {
+    claim->count = count;
+    claim->left = count;
     claim->counted = false;
     claim->contiguous = false;
     claim->snowflake = false;
@@ -451,25 +535,17 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim)
     claim->text = (struct id_text){0};
     claim->number = false;
     claim->layout = NULL;
+    claim->timeout_ms = api_loop(conn)->api->settings->default_timeout_ms;
+    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     claim->name_len = 0;
     claim->range_count = 0;
-    id_claim_want(conn, claim, 1, api_loop(conn)->api->settings->default_timeout_ms);
-}
-
-HOT void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count,
-                       uint32_t timeout_ms)
-{
-    claim->count = count;
-    claim->left = count;
-    claim->timeout_ms = timeout_ms;
-    claim->deadline_ms = conns_now_ms(conn->conns) + timeout_ms;
 }
 
 HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
 {
     size_t name_len;
 
-    id_claim_init(conn, claim);
+    id_claim_init(conn, claim, 1);
     if (conn->request.known != NULL) {
         /* The head repeats one whose name was found to be plain. */
         name_len = conn->request.name_len;
@@ -512,13 +588,6 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
     parked->wait.needs_client = true;
     conn_wait(conn, &parked->wait, claim->deadline_ms);
     return true;
-}
-
-struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag)
-{
-    struct waiter *waiter = waiters->count > 0 ? waiters_first(waiters, tag) : NULL;
-
-    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
 }
 
 struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout)

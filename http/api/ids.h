@@ -16,15 +16,46 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/api/id_text.h"
 #include "http/api/waiters.h"
 #include "http/server/conn.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
 #include "src/id/alloc/segment.h"
+#include "src/id/codec/long_id.h"
+#include "src/id/codec/named_layout.h"
+#include "src/id/codec/shape.h"
 
 struct api_loop;
 struct layout_words;
+
+#define ID_TEXT_BYTES_MAX SHAPE_ID_BYTES_MAX
+_Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
+
+/* How ids are written that are no decimal numbers that follow each other: those of a tag with a
+ * shape (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/long_id.h), or those of a
+ * layout whose worker id is last (src/id/codec/named_layout.h). All zero: decimal numbers. */
+struct id_text {
+    enum id_form form;
+    const struct shape *shape; /* of the tag, which the table keeps; NULL: it has none */
+    /* Of which ranges have the plain forms, which stays as long as the backend; NULL: none. */
+    const struct named_layout *layout;
+};
+
+static inline bool id_text_is_number(const struct id_text *text)
+{
+    return text->form == ID_FORM_NUMBER && text->shape == NULL && text->layout == NULL;
+}
+
+/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
+
+/* So many lines are made at once. */
+uint32_t id_text_lines(const struct id_text *text);
+
+/* The bytes that the lines of a range take, and the lines. */
+uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range);
+void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
+                       const struct segment_range *range, struct buf *buf);
 
 /* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
@@ -69,12 +100,9 @@ void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);
 
-/* A claim of one id of a tag, with nothing claimed yet and the waiting time of the settings. The
- * caller sets the name, and answer where the format is ID_FORMAT_OTHER. */
-void id_claim_init(struct conn *conn, struct id_claim *claim);
-
-/* So many ids, and no longer to wait than that from now on. */
-void id_claim_want(struct conn *conn, struct id_claim *claim, uint32_t count, uint32_t timeout_ms);
+/* A claim of so many ids of a tag, with nothing claimed yet and the waiting time of the settings.
+ * The caller sets the name, and answer where the format is ID_FORMAT_OTHER. */
+void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count);
 
 /* Ids of a claim, whose other options were read, are to be of this layout. False: it cannot give
  * them, or there is none; answered. */
@@ -107,9 +135,6 @@ struct parked {
 /* Park a copy of the claim until its deadline. False if too many wait; answered. */
 bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
-
-/* The oldest that waits for the tag; NULL: none does. */
-struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag);
 
 /* The oldest that waits for the clock, for ids of the layout; and the oldest of the first layout
  * behind it, in the order of waiters.h. NULL: none does. */

@@ -72,7 +72,7 @@ static void end(struct http_wait *wait)
 {
     struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
 
-    conn_stream_end(conn_resume(wait));
+    conn_stream_end(conn_resume(wait), NULL);
     viewer_free(viewer);
 }
 
@@ -151,7 +151,7 @@ static void bound_socket(const struct conn *conn)
 {
     int bytes = LIMIT_LIVE_SOCKET_BYTES;
 
-    (void)setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
 /* While few places are left no client takes more than its share. This machine's own address does,

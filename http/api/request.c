@@ -34,9 +34,9 @@ void reply_finish(struct conn *conn, int result)
     if (result < 0) {
         reply_err(conn, result);
     } else if (result == 204) {
-        conn_reply(conn, 204, NULL, NULL, NULL, 0);
+        conn_answer(conn, 204, NULL, NULL, NULL, 0);
     } else if (result != ANSWERED) {
-        conn_reply(conn, result, RESPONSE_JSON, NULL, body->data, body->len);
+        conn_answer(conn, result, ANSWER_JSON, NULL, body->data, body->len);
     }
 }
 

@@ -13,7 +13,7 @@
 
 #include "http/api/body.h"
 #include "http/proto/target.h"
-#include "http/server/conn.h"
+#include "http/server/talk.h"
 
 #define ANSWERED 0
 

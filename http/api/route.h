@@ -1,5 +1,5 @@
 /*
- * route.h - a route: what may be said to it, by whom, at which door, and what serves it.
+ * route.h - a route: what may be said to it, by whom, at which listener, and what serves it.
  *
  * The table of routes is router.c's.
  *
@@ -37,7 +37,7 @@ struct route {
     bool audited;       /* it changes something, or shows everything */
     enum route_changes changes; /* of an audited one that does not name a tag */
     bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
-    unsigned doors;             /* bits of enum door: where it is served */
+    unsigned listeners;         /* bits of enum api_listener: where it is served */
     enum role role;             /* who may ask it */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
     bool is_long;               /* its reply is long in the making: one a turn of the loop */

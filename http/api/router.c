@@ -32,15 +32,15 @@
 #define LEAF .is_leaf = true
 #define AUDITED .audited = true
 #define AUDITED_AS(what) .audited = true, .changes = (what)
-#define FOR(role_, doors_) .role = (role_), .doors = (doors_)
-#define FOR_IDS FOR(ROLE_IDS, DOOR_IDS)
-#define FOR_READ FOR(ROLE_READ, DOOR_ADMIN)
-#define FOR_TAGS FOR(ROLE_TAGS, DOOR_ADMIN), AUDITED
-#define FOR_WORKERS FOR(ROLE_WORKERS, DOOR_ADMIN)
-#define FOR_ADMIN FOR(ROLE_ADMIN, DOOR_ADMIN)
-#define FOR_ALL FOR(ROLE_NONE, DOOR_ADMIN)
-#define FOR_METRICS FOR(ROLE_METRICS, DOOR_IDS | DOOR_ADMIN)
-#define FOR_HEALTH FOR(ROLE_HEALTH, DOOR_IDS | DOOR_ADMIN)
+#define FOR(role_, listeners_) .role = (role_), .listeners = (listeners_)
+#define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS)
+#define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN)
+#define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN), AUDITED
+#define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_ADMIN)
+#define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN)
+#define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN)
+#define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
+#define FOR_HEALTH FOR(ROLE_HEALTH, LISTENER_IDS | LISTENER_ADMIN)
 #define SERVED_BY(function) .handle = (function)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */

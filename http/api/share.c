@@ -14,14 +14,14 @@
 #define MESSAGE_BYTES 400
 
 static const struct {
-    enum conn_refusal refusal;
+    enum meter_refusal refusal;
     const char *things;
     const char *quota; /* of a token, and of all others */
     const char *until;
 } kinds[] = {
-    [SHARE_KEYS] = {CONN_REFUSED_KEYS, "idempotency keys", "keys",
+    [SHARE_KEYS] = {REFUSED_KEYS, "idempotency keys", "keys",
                     "each is forgotten a day after its first use"},
-    [SHARE_WORKERS] = {CONN_REFUSED_WORKERS, "worker ids", "workers",
+    [SHARE_WORKERS] = {REFUSED_WORKERS, "worker ids", "workers",
                        "each counts until its window is over, also once released"},
 };
 

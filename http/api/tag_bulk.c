@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/api/json_scan.h"
+#include "http/api/body.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 

@@ -8,8 +8,11 @@
 
 #include "http/api/call.h"
 #include "http/api/cluster_json.h"
+#include "http/api/gate.h"
+#include "http/api/handlers.h"
 #include "http/api/live.h"
 #include "http/api/refusal.h"
+#include "http/api/request.h"
 #include "http/watch/quorum.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -142,7 +145,7 @@ static void count_requests(const struct api *api, struct alarm_facts *facts)
     }
 }
 
-static void judge(struct watch *watch, const struct id_cluster_status *status)
+static void watch_judge(struct watch *watch, const struct id_cluster_status *status)
 {
     struct api *api = watch->loop->api;
     const struct id_backend *backend = api->backend;
@@ -188,7 +191,7 @@ static void judge(struct watch *watch, const struct id_cluster_status *status)
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-static void show(struct watch *watch, const struct id_cluster_status *status)
+static void watch_show(struct watch *watch, const struct id_cluster_status *status)
 {
     struct api *api = watch->loop->api;
     struct buf frame = BUF_INIT;
@@ -214,8 +217,8 @@ static void looked_cb(struct call *call)
 
     watch->asking = false;
     if (call->request.status == 0) {
-        judge(watch, call->cluster);
-        show(watch, call->cluster);
+        watch_judge(watch, call->cluster);
+        watch_show(watch, call->cluster);
     }
 }
 
@@ -250,7 +253,7 @@ void watch_begin(struct api *api)
     struct api_loop *loop = NULL;
 
     for (unsigned i = 0; i < api->loop_count && loop == NULL; i++) {
-        if ((api->loops[i]->doors & DOOR_ADMIN) != 0) {
+        if ((api->loops[i]->listeners & LISTENER_ADMIN) != 0) {
             loop = api->loops[i];
         }
     }
@@ -287,4 +290,64 @@ void watch_free(struct watch *watch)
     events_free(&watch->events);
     ASSERT(pthread_mutex_destroy(&watch->lock) == 0);
     free(watch);
+}
+
+/* --- GET /api/status and /api/events --- */
+
+/* Who asks, and what it may do: so that the page offers nothing else. */
+static void put_you(struct conn *conn, struct buf *json)
+{
+    const struct identity *identity = NULL;
+    unsigned roles = ROLES_ALL;
+    const char *comma = "";
+
+    if (api_loop(conn)->api->auth != NULL) {
+        identity = gate_identity(conn);
+        roles = identity->roles;
+    }
+    text_put_field(json, ",\"you\":{\"name\":", identity != NULL ? identity->name : "anybody");
+    buf_printf(json, ",\"roles\":[");
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((roles & 1U << i) != 0) {
+            text_put_field(json, comma, role_name((enum role)(1U << i)));
+            comma = ",";
+        }
+    }
+    buf_printf(json, "],\"prefixes\":[");
+    for (size_t i = 0; identity != NULL && i < identity->prefix_count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        text_put_json(json, identity->prefixes[i].text, identity->prefixes[i].len);
+    }
+    buf_printf(json, "]}");
+}
+
+static int status_cb(struct conn *conn, struct call *call)
+{
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{");
+    status_json_put(api_loop(conn)->api, call->cluster, json);
+    put_you(conn, json);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_status(struct conn *conn)
+{
+    return call_submit(conn, call_new(ID_REQUEST_STATUS, status_cb));
+}
+
+int handle_events(struct conn *conn)
+{
+    struct param options[] = {
+        {.name = "after", .max = UINT64_MAX},
+        {.name = "limit", .min = 1, .max = LIMIT_EVENTS_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
+    };
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    events_list(&api_loop(conn)->api->watch->events, options[0].number, (size_t)options[1].number,
+                reply_begin(conn));
+    return 200;
 }

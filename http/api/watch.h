@@ -2,7 +2,7 @@
  * watch.h - looks at this node once a second: alarms, events, and the picture that all who watch
  * share.
  *
- * The happy path: watch_begin() starts it, on the loop of the door for operators. Each look asks
+ * The happy path: watch_begin() starts it, on the loop of the operators' listener. Each look asks
  * the raft loop for the cluster's status; what it says, with the counters of HTTP and the health,
  * is judged (http/watch), and if anybody watches (live.h), made into one picture for all of them.
  * status_json_put() makes the same picture of a fresh status, for GET /api/status.

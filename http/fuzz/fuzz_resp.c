@@ -1,6 +1,6 @@
 /*
- * fuzz_resp.c - whole connections into the RESP door: any requests behind any others, read in any
- * pieces.
+ * fuzz_resp.c - whole connections into the RESP listener: any requests behind any others, read in
+ * any pieces.
  *
  * The input is made of tokens: a byte of ASCII stands for itself, the others for pieces of
  * requests, and for places where a read ends, so many bytes back. The bytes so made are given to a

@@ -15,27 +15,22 @@
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
 
-/* How many digits a value has. */
-HOT static size_t decimal_len(uint64_t value)
-{
-    size_t len = 1;
-
-    while (value >= 10000) {
-        value /= 10000;
-        len += 4;
-    }
-    return len + (value >= 10) + (value >= 100) + (value >= 1000);
-}
-
 HOT size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES])
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                                 "25262728293031323334353637383940414243444546474849"
                                 "50515253545556575859606162636465666768697071727374"
                                 "75767778798081828384858687888990919293949596979899";
-    size_t len = decimal_len(value);
-    size_t at = len;
+    size_t len = 1;
+    size_t at;
+    uint64_t left = value;
 
+    while (left >= 10000) {
+        left /= 10000;
+        len += 4;
+    }
+    len = len + (left >= 10) + (left >= 100) + (left >= 1000);
+    at = len;
     ASSERT(len <= TEXT_DECIMAL_BYTES);
     while (value >= 10) {
         at -= 2;

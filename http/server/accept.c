@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/server/conn.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -89,17 +88,15 @@ static void accept_pause(struct acceptor *acceptor)
 {
     struct conns *conns = acceptor->conns;
 
-    uv_poll_stop(&acceptor->listener);
+    uv_poll_stop(&acceptor->poll);
     timer_arm(&conns->timers, &acceptor->again, conns_now_ms(conns) + LIMIT_HTTP_ACCEPT_PAUSE_MS);
 }
 
 /* Out of descriptors: with the reserve's, tell one who waits, then pause. */
 static void accept_starved(struct acceptor *acceptor, int err)
 {
-    static const char http[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                               "Connection: close\r\nContent-Length: 0\r\n\r\n";
-    const struct conn_door *door = &acceptor->door;
-    const char *reply = door->protocol != NULL ? door->protocol->starved : http;
+    const struct listener *listener = &acceptor->listener;
+    const char *reply = listener->talker->starved;
     struct sockaddr_storage peer;
     int fd;
 
@@ -111,7 +108,7 @@ static void accept_starved(struct acceptor *acceptor, int err)
     fd_close(&acceptor->reserve_fd);
     fd = accept_one(acceptor, &peer);
     if (fd >= 0) {
-        if (!door->tls) {
+        if (!listener->tls) {
             (void)send(fd, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
         (void)shutdown(fd, SHUT_WR);
@@ -121,18 +118,18 @@ static void accept_starved(struct acceptor *acceptor, int err)
     accept_pause(acceptor);
 }
 
-static void take(struct acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
+static void take_socket(struct acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
     if (acceptor->warned) {
         acceptor->warned = false;
         log_info("http", "accepting connections again", "loop=%u", acceptor->index);
     }
-    conns_take(acceptor->conns, &acceptor->door, fd, (const struct sockaddr *)peer);
+    conns_take(acceptor->conns, &acceptor->listener, fd, (const struct sockaddr *)peer);
 }
 
-static void accept_cb(uv_poll_t *listener, int status, int events)
+static void accept_cb(uv_poll_t *poll, int status, int events)
 {
-    struct acceptor *acceptor = listener->data;
+    struct acceptor *acceptor = poll->data;
     struct sockaddr_storage peer;
 
     (void)events;
@@ -147,7 +144,7 @@ static void accept_cb(uv_poll_t *listener, int status, int events)
         int fd = accept_one(acceptor, &peer);
 
         if (fd >= 0) {
-            take(acceptor, fd, &peer);
+            take_socket(acceptor, fd, &peer);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             accept_starved(acceptor, errno);
             break;
@@ -162,22 +159,25 @@ static void again_fire(struct timer *timer, uint64_t now_ms)
     struct acceptor *acceptor = CONTAINER(timer, struct acceptor, again);
 
     (void)now_ms;
-    ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
+    ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
 }
 
-int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct conn_door *door,
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct listener *listener,
                   unsigned index, int listen_fd)
 {
-    *acceptor = (struct acceptor){
-        .conns = conns, .door = *door, .index = index, .listen_fd = listen_fd, .reserve_fd = -1};
+    *acceptor = (struct acceptor){.conns = conns,
+                                  .listener = *listener,
+                                  .index = index,
+                                  .listen_fd = listen_fd,
+                                  .reserve_fd = -1};
     timer_init(&acceptor->again, again_fire);
-    if (uv_poll_init(conns->uv, &acceptor->listener, listen_fd) != 0) {
+    if (uv_poll_init(conns->uv, &acceptor->poll, listen_fd) != 0) {
         fd_close(&acceptor->listen_fd);
         return ERR_IO;
     }
-    acceptor->listener.data = acceptor;
+    acceptor->poll.data = acceptor;
     reserve_open(acceptor);
-    ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
+    ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
     return 0;
 }
 
@@ -194,7 +194,7 @@ void acceptor_fade(struct acceptor *acceptor)
     const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
 
     if (acceptor->conns == NULL) {
-        return; /* there is no such door */
+        return; /* there is no such listener */
     }
     /* Without it those who come at the last moment are reset. */
     (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
@@ -207,7 +207,7 @@ static void take_all(struct acceptor *acceptor)
     int fd;
 
     for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
-        take(acceptor, fd, &peer);
+        take_socket(acceptor, fd, &peer);
     }
 }
 
@@ -222,11 +222,11 @@ static void listener_closed_cb(uv_handle_t *handle)
 void acceptor_close(struct acceptor *acceptor)
 {
     if (acceptor->conns == NULL) {
-        return; /* there is no such door */
+        return; /* there is no such listener */
     }
     timer_cancel(&acceptor->conns->timers, &acceptor->again);
-    if (!uv_is_closing((uv_handle_t *)&acceptor->listener)) {
+    if (!uv_is_closing((uv_handle_t *)&acceptor->poll)) {
         take_all(acceptor);
-        uv_close((uv_handle_t *)&acceptor->listener, listener_closed_cb);
+        uv_close((uv_handle_t *)&acceptor->poll, listener_closed_cb);
     }
 }

@@ -19,18 +19,18 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "http/server/conn.h"
+#include "http/server/conns.h"
 #include "src/base/err.h"
 #include "src/base/timers.h"
 
 struct acceptor {
-    uv_poll_t listener;
-    struct conns *conns;   /* that take what is accepted */
-    struct conn_door door; /* and as what */
-    unsigned index;        /* of the loop, for the log */
-    int listen_fd;         /* owned; -1: closed */
-    int reserve_fd;        /* -1 while it is in use */
-    struct timer again;    /* while it pauses */
+    uv_poll_t poll;
+    struct conns *conns;      /* that take what is accepted */
+    struct listener listener; /* and as what */
+    unsigned index;           /* of the loop, for the log */
+    int listen_fd;            /* owned; -1: closed */
+    int reserve_fd;           /* -1 while it is in use */
+    struct timer again;       /* while it pauses */
     bool warned;
 };
 
@@ -39,7 +39,7 @@ struct acceptor {
 int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port) MUST_CHECK;
 
 /* Take over listen_fd, also on failure, and begin to accept. 0 or ERR_IO. */
-int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct conn_door *door,
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, const struct listener *listener,
                   unsigned index, int listen_fd) MUST_CHECK;
 
 /* From now on the kernel lets nobody begin a connection; who has begun still gets in. To be called

@@ -36,7 +36,7 @@ struct client_kind {
     bool is_local;
 };
 
-static uint32_t hash_of(const struct hash_link *link)
+static uint32_t client_row_hash(const struct hash_link *link)
 {
     return CONTAINER(link, struct http_client, link)->hash;
 }
@@ -57,7 +57,7 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max)
     ASSERT(pthread_mutex_init(&clients->mutex, NULL) == 0);
     clients->quotas = *quotas;
     clients->max = max;
-    hash_table_init(&clients->table, hash_of);
+    hash_table_init(&clients->table, client_row_hash);
     TAILQ_INIT(&clients->idle);
     (void)snprintf(clients->others.name, sizeof clients->others.name, "others");
     clients->others.name_len = (uint16_t)strlen(clients->others.name);
@@ -94,8 +94,8 @@ static uint32_t id_hash(const struct clients *clients, uint64_t id)
     return (uint32_t)hash_bytes(&id, sizeof id, clients->table.seed);
 }
 
-static struct http_client *find(struct clients *clients, uint64_t id, const char *name, size_t len,
-                                bool is_named)
+static struct http_client *client_find(struct clients *clients, uint64_t id, const char *name,
+                                       size_t len, bool is_named)
 {
     struct hash_link *link = hash_table_chain(&clients->table, id_hash(clients, id));
 
@@ -111,8 +111,8 @@ static struct http_client *find(struct clients *clients, uint64_t id, const char
 }
 
 /* A new record; NULL: all are in use. */
-static struct http_client *add(struct clients *clients, uint64_t id, const char *name, size_t len,
-                               const struct client_kind *kind)
+static struct http_client *client_add(struct clients *clients, uint64_t id, const char *name,
+                                      size_t len, const struct client_kind *kind)
 {
     struct http_client *client = TAILQ_FIRST(&clients->idle);
 
@@ -145,9 +145,9 @@ static struct http_client *get(struct clients *clients, const char *name, size_t
 
     ASSERT(len >= 1 && len <= LIMIT_CLIENT_NAME_BYTES);
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
-    client = find(clients, id, name, len, kind->is_named);
+    client = client_find(clients, id, name, len, kind->is_named);
     if (client == NULL) {
-        client = add(clients, id, name, len, kind);
+        client = client_add(clients, id, name, len, kind);
     }
     if (client == NULL) {
         client = &clients->others;
@@ -178,7 +178,7 @@ struct http_client *clients_of_name(struct clients *clients, const char *name, s
 }
 
 /* "10.0.0.1", "2001:db8:1:2::/64". True if it is this machine's own. */
-static bool name_of(const struct sockaddr *address, char out[LIMIT_CLIENT_NAME_BYTES + 1])
+static bool address_name(const struct sockaddr *address, char out[LIMIT_CLIENT_NAME_BYTES + 1])
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
     struct in6_addr prefix;
@@ -209,7 +209,7 @@ static bool name_of(const struct sockaddr *address, char out[LIMIT_CLIENT_NAME_B
 struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
 {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
-    const struct client_kind kind = {.is_local = name_of(address, name)};
+    const struct client_kind kind = {.is_local = address_name(address, name)};
 
     return get(clients, name, strlen(name), &kind, &clients->quotas);
 }

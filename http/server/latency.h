@@ -10,18 +10,44 @@
  * only counted, and noted with the time that the turn took, at its end, where the loop reads the
  * clock anyway. So a busy loop reads the clock twice a turn, however many requests there are in it.
  *
+ * Exemplars: of each bucket of a histogram the last request in it that waited for something and
+ * named its trace (`traceparent`). OpenMetrics shows it, so that a slow request in a graph can be
+ * found. One that is being written just now is not seen.
+ *
  * Failure modes: none. A connection that ends before its request is answered is not counted.
  *
- * Thread: the loop's; the histograms: any may look.
+ * Thread: the loop's; the histograms and exemplars: any may look.
  */
 #ifndef LEAFD_HTTP_SERVER_LATENCY_H
 #define LEAFD_HTTP_SERVER_LATENCY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/server/exemplar.h"
+#include "http/proto/header.h"
 #include "src/base/histogram.h"
+
+/* All zeros: none yet. No lock: the count is odd while it is written. */
+struct exemplar {
+    _Atomic uint64_t writes;
+    _Atomic uint64_t trace[2]; /* the 32 digits as a number, the higher half first */
+    _Atomic uint64_t took_us;
+    _Atomic uint64_t wall_ms;
+};
+
+struct exemplar_view {
+    char trace[HEADER_TRACE_BYTES];
+    uint64_t took_us;
+    uint64_t wall_ms; /* when it was answered; 0: there is none */
+};
+
+/* trace: as header_trace() gives it. */
+void exemplar_put(struct exemplar *exemplar, const char trace[HEADER_TRACE_BYTES], uint64_t took_us,
+                  uint64_t wall_ms);
+
+/* Look at it, and take it if it is newer than what the view has. */
+void exemplar_newer(struct exemplar_view *view, const struct exemplar *exemplar);
 
 #define LATENCY_CLASSES 11
 #define LATENCY_STATUSES 4 /* "2xx" to "5xx" */

@@ -6,34 +6,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "http/server/http.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
 
-static void timer_cb(uv_timer_t *timer);
-
-/* Set the timer to the earliest deadline. */
-HOT static void arm(struct http_loop *loop)
-{
-    uint64_t due_ms = timers_next_ms(&loop->conns.timers);
-    uint64_t now_ms = uv_now(&loop->uv);
-
-    if (due_ms < loop->timer_due_ms && !loop->stopping) {
-        loop->timer_due_ms = due_ms;
-        ASSERT(uv_timer_start(&loop->timer, timer_cb, due_ms > now_ms ? due_ms - now_ms : 0, 0) ==
-               0);
-    }
-}
-
-/* libuv reads the clock when its wait is over: what was done since then is the turn. */
-HOT static void note_turn(struct http_loop *loop)
-{
-    uint64_t now_us = uv_hrtime() / 1000;
-
-    latency_turn_end(&loop->conns.latency, now_us);
-    stall_begin(&loop->conns.stall, uv_now(&loop->uv), "requests");
-    stall_end(&loop->conns.stall, now_us / 1000, loop->name);
-}
+static void loop_timer_cb(uv_timer_t *timer);
 
 /* That it is active is all: the loop then does not sleep. */
 static void no_rest_cb(uv_idle_t *idle)
@@ -41,22 +19,22 @@ static void no_rest_cb(uv_idle_t *idle)
     (void)idle;
 }
 
-/* Let the next turn come at once, or not. */
-HOT static void set_rest(struct http_loop *loop, bool more)
+/* Whatever a turn was, it ends here: what is to be sent is sent, the timer is set to the earliest
+ * deadline, and what the turn took is noted. libuv reads the clock when its wait is over: what was
+ * done since then is the turn. */
+HOT static void turn_end(struct http_loop *loop)
 {
-    if (more && !loop->stopping) {
+    struct conns *conns = &loop->conns;
+    bool more = conns_turn_end(conns);
+    uint64_t now_ms = uv_now(&loop->uv);
+    uint64_t due_ms;
+    uint64_t end_us;
+
+    if (more && !loop->stopping) { /* let the next turn come at once */
         (void)uv_idle_start(&loop->no_rest, no_rest_cb);
     } else {
         (void)uv_idle_stop(&loop->no_rest);
     }
-}
-
-/* Whatever a turn was, it ends here. */
-HOT static void turn_end(struct http_loop *loop)
-{
-    struct conns *conns = &loop->conns;
-
-    set_rest(loop, conns_turn_end(conns));
     mailbox_release();
     if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0 &&
         loop->drained != NULL) {
@@ -64,8 +42,16 @@ HOT static void turn_end(struct http_loop *loop)
         loop->drained(loop->drained_data);
         loop->drained = NULL;
     }
-    arm(loop);
-    note_turn(loop);
+    due_ms = timers_next_ms(&conns->timers);
+    if (due_ms < loop->timer_due_ms && !loop->stopping) {
+        loop->timer_due_ms = due_ms;
+        ASSERT(uv_timer_start(&loop->timer, loop_timer_cb, due_ms > now_ms ? due_ms - now_ms : 0,
+                              0) == 0);
+    }
+    end_us = uv_hrtime() / 1000;
+    latency_turn_end(&conns->latency, end_us);
+    stall_begin(&conns->stall, now_ms, "requests");
+    stall_end(&conns->stall, end_us / 1000, loop->name);
 }
 
 HOT static void turn_end_cb(uv_check_t *check)
@@ -80,7 +66,7 @@ HOT static void turn_begin_cb(uv_prepare_t *prepare)
     mailbox_hold();
 }
 
-static void timer_cb(uv_timer_t *timer)
+static void loop_timer_cb(uv_timer_t *timer)
 {
     struct http_loop *loop = timer->data;
 
@@ -91,7 +77,7 @@ static void timer_cb(uv_timer_t *timer)
 
 /* --- drain and stop --- */
 
-static void close_doors(struct http_loop *loop)
+static void close_listeners(struct http_loop *loop)
 {
     acceptor_close(&loop->acceptor);
     acceptor_close(&loop->resp);
@@ -102,7 +88,7 @@ static void last_fire(struct timer *timer, uint64_t now_ms)
     struct http_loop *loop = CONTAINER(timer, struct http_loop, last);
 
     (void)now_ms;
-    close_doors(loop);
+    close_listeners(loop);
 }
 
 static void grace_fire(struct timer *timer, uint64_t now_ms)
@@ -111,7 +97,7 @@ static void grace_fire(struct timer *timer, uint64_t now_ms)
 
     (void)now_ms;
     timer_cancel(&loop->conns.timers, &loop->last);
-    close_doors(loop);
+    close_listeners(loop);
     conns_close(&loop->conns, "drained");
 }
 
@@ -139,14 +125,14 @@ static void drain_cb(struct mailbox_item *item)
     timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->grace_ms);
 }
 
-static void stop_cb(struct mailbox_item *item)
+static void loop_stop_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, stop_item);
 
     ASSERT(!loop->stopping);
     loop->stopping = true;
     timer_cancel(&loop->conns.timers, &loop->last);
-    close_doors(loop);
+    close_listeners(loop);
     conns_flush(&loop->conns);
     conns_close(&loop->conns, "stopping");
     if (loop->conns.draining && loop->drained != NULL) {
@@ -195,7 +181,7 @@ void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(
 
 void loop_post_stop(struct http_loop *loop)
 {
-    loop->stop_item.run = stop_cb;
+    loop->stop_item.run = loop_stop_cb;
     ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->stop_item) == 0);
 }
 
@@ -209,14 +195,15 @@ void loop_listeners_close(const struct loop_listeners *listeners)
     }
 }
 
-/* Begin to accept at each door. */
-static int open_doors(struct http_loop *loop, const struct loop_listeners *listeners)
+/* Begin to accept at each listener. */
+static int open_listeners(struct http_loop *loop, const struct loop_listeners *listeners)
 {
     const struct http_settings *settings = loop->conns.settings;
-    const struct conn_door http = {.idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
-    const struct conn_door resp = {.protocol = loop->conns.service->resp,
-                                   .idle_ms = settings->resp_idle_ms,
-                                   .tls = settings->resp_tls};
+    const struct listener http = {
+        .talker = http_talker(), .idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
+    const struct listener resp = {.talker = loop->conns.service->resp,
+                                  .idle_ms = settings->resp_idle_ms,
+                                  .tls = settings->resp_tls};
     int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index, listeners->http);
 
     if (listeners->resp < 0) {
@@ -226,7 +213,7 @@ static int open_doors(struct http_loop *loop, const struct loop_listeners *liste
         close(listeners->resp);
         return rv;
     }
-    ASSERT(resp.protocol != NULL && (settings->tls != NULL || !resp.tls));
+    ASSERT(resp.talker != NULL && (settings->tls != NULL || !resp.tls));
     rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, listeners->resp);
     if (rv != 0) {
         acceptor_close(&loop->acceptor);
@@ -253,7 +240,7 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
     }
-    if (open_doors(loop, listeners) != 0) {
+    if (open_listeners(loop, listeners) != 0) {
         mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);
@@ -285,7 +272,7 @@ void loop_release(struct http_loop *loop)
 {
     if (!loop->stopping) {
         /* The thread was never started. */
-        stop_cb(&loop->stop_item);
+        loop_stop_cb(&loop->stop_item);
     }
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     ASSERT(uv_loop_close(&loop->uv) == 0);

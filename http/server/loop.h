@@ -15,7 +15,7 @@
 #include <uv.h>
 
 #include "http/server/accept.h"
-#include "http/server/conn.h"
+#include "http/server/conns.h"
 #include "http/server/port.h"
 #include "http/server/service.h"
 
@@ -31,7 +31,7 @@ struct http_loop {
     bool stopping;
     struct conns conns;
     struct acceptor acceptor;
-    struct acceptor resp;   /* of service->resp; all zeros: there is no such door */
+    struct acceptor resp;   /* of service->resp; all zeros: there is no such listener */
     struct http_port *port; /* outlives the loop while answers are to come */
     pthread_t thread;
     /* does it take turns? */

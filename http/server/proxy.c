@@ -28,7 +28,7 @@
 /* --- version 1 --- */
 
 /* The next word of the line, up to a blank or the end. False: it is empty, or too long. */
-static bool next_word(const char **at, char *out, size_t size)
+static bool next_proxy_word(const char **at, char *out, size_t size)
 {
     size_t len = strcspn(*at, " ");
 
@@ -46,7 +46,7 @@ static bool read_port(const char **at, in_port_t *ret_port)
     char word[6];
     unsigned port = 0;
 
-    if (!next_word(at, word, sizeof word) || word[strspn(word, "0123456789")] != '\0') {
+    if (!next_proxy_word(at, word, sizeof word) || word[strspn(word, "0123456789")] != '\0') {
         return false;
     }
     for (const char *digit = word; *digit != '\0'; digit++) {
@@ -57,7 +57,7 @@ static bool read_port(const char **at, in_port_t *ret_port)
 }
 
 /* The line without its CRLF, and with a NUL behind it. */
-static enum proxy_step read_line(struct proxy_header *header, const char *at)
+static enum proxy_step read_proxy_line(struct proxy_header *header, const char *at)
 {
     char family[8];
     char word[INET6_ADDRSTRLEN];
@@ -69,7 +69,7 @@ static enum proxy_step read_line(struct proxy_header *header, const char *at)
     void *from;
 
     at += strlen(LINE_BEGIN);
-    if (!next_word(&at, family, sizeof family)) {
+    if (!next_proxy_word(&at, family, sizeof family)) {
         return PROXY_BAD;
     }
     if (strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
@@ -77,9 +77,9 @@ static enum proxy_step read_line(struct proxy_header *header, const char *at)
     }
     is_v4 = strcmp(family, "TCP4") == 0;
     from = is_v4 ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr;
-    if ((!is_v4 && strcmp(family, "TCP6") != 0) || !next_word(&at, word, sizeof word) ||
+    if ((!is_v4 && strcmp(family, "TCP6") != 0) || !next_proxy_word(&at, word, sizeof word) ||
         inet_pton(is_v4 ? AF_INET : AF_INET6, word, from) != 1 ||
-        !next_word(&at, word, sizeof word) ||
+        !next_proxy_word(&at, word, sizeof word) ||
         inet_pton(is_v4 ? AF_INET : AF_INET6, word, &to) != 1 ||
         !read_port(&at, is_v4 ? &v4.sin_port : &v6.sin6_port) || !read_port(&at, &to_port) ||
         at[0] != '\0' || at[-1] == ' ') {
@@ -106,7 +106,7 @@ static enum proxy_step line_step(struct proxy_header *header)
             return PROXY_BAD;
         }
         line[header->len - 2] = '\0';
-        return strlen(line) == header->len - 2 ? read_line(header, line) : PROXY_BAD;
+        return strlen(line) == header->len - 2 ? read_proxy_line(header, line) : PROXY_BAD;
     }
     return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
 }

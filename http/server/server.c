@@ -24,7 +24,7 @@ struct http_server {
     const struct http_settings *settings;
     const struct http_service *service;
     uint16_t port;
-    uint16_t resp_port; /* 0: there is no such door */
+    uint16_t resp_port; /* 0: there is no such listener */
     unsigned loop_count;
     unsigned running;        /* the first so many loops have a thread */
     struct http_loop *loops; /* loop_count */
@@ -43,7 +43,7 @@ static void server_free(struct http_server *server)
     free(server);
 }
 
-/* The sockets of all loops: of HTTP, and of the RESP door, -1 each where there is none. */
+/* The sockets of all loops: of HTTP, and of the RESP listener, -1 each where there is none. */
 struct listeners {
     int http[LIMIT_HTTP_LOOPS];
     int resp[LIMIT_HTTP_LOOPS];

@@ -31,7 +31,7 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
 uint16_t http_server_port(const struct http_server *server);
 
-/* Of the RESP door; 0: there is none. */
+/* Of the RESP listener; 0: there is none. */
 uint16_t http_server_resp_port(const struct http_server *server);
 
 /* Has each loop taken a turn since the last call (true also at the first call)? A loop that has not

@@ -39,33 +39,58 @@ enum http_admission {
     HTTP_KEEP_BODY
 };
 
-/* What came of reading a request. */
-enum conn_read {
-    CONN_READ_MORE,    /* it needs more input */
-    CONN_READ_NOTHING, /* the first conn->parser.head.len bytes are no request: go on behind them */
-    CONN_READ_REQUEST, /* it is complete, and has so many */
-    CONN_READ_REJECT   /* the input cannot be trusted to be in step: see conn->parser.reject */
+/* How an answer comes (talk.h). */
+enum answer_way {
+    ANSWER_WHOLE,
+    ANSWER_PARTS, /* its length is known, its body comes later */
+    ANSWER_STREAM /* neither is known */
 };
 
-/* A protocol beside HTTP, for connections of a listener of their own. They have everything else of
- * HTTP's: deadlines, budgets, quotas, waiting, order. All on the loop's thread. */
-struct conn_protocol {
-    /* A connection begins, and ends: make and free conn->caller. */
+struct answer {
+    enum answer_way way;
+    bool is_last; /* of its connection */
+    int status;
+    const char *type;  /* NULL: there is no body */
+    const char *extra; /* header lines with their CRLF; NULL: none */
+    const void *body;  /* of a whole one */
+    size_t len;
+};
+
+struct answer_error {
+    int status;
+    const char *code;
+    const char *message;
+    const char *more; /* further members of the error's JSON, each with a comma before it, or "" */
+};
+
+/* What a listener's connections speak: HTTP/1.1 (http.h), or RESP (http/resp/api). It reads the
+ * requests and frames the answers; deadlines, memory, quotas, waiting and order are the same for
+ * all. All on the loop's thread. */
+struct talker {
+    /* A connection begins, and ends: make and free conn->caller. NULL: there is nothing to make. */
     void (*begin)(struct conn *conn);
     void (*end)(struct conn *conn);
 
-    /* Read the request that begins at conn_at(conn, 0): set conn->request, and of conn->parser.head
-     * the length and what else the service looks at. */
-    enum conn_read (*read)(struct conn *conn);
+    /* Look at what there is of the request that begins at conn_at(conn, 0): go on with it, serve it
+     * by conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more
+     * input. Before a head that is not a repetition conn->request is all zeros. */
+    bool (*step)(struct conn *conn);
 
-    /* As http_service.handle; conn_put() and conn_put_done() answer it. */
+    /* As http_service.handle, which is called if this is NULL. */
     void (*handle)(struct conn *conn);
 
-    /* What those are told for whom there is no descriptor. */
-    const char *starved;
+    /* Append a whole answer, or the head of another. */
+    void (*put)(struct conn *conn, struct buf *out, const struct answer *answer);
 
-    /* Append an error to the output. */
-    void (*put_error)(struct buf *out, int status, const char *code, const char *message);
+    /* Append a piece of a stream; len 0: its end. NULL: there are no streams. */
+    void (*put_piece)(struct conn *conn, struct buf *out, const void *data, size_t len);
+
+    /* Append the body of an answer that is an error. */
+    void (*put_error)(struct conn *conn, struct buf *out, const struct answer_error *error);
+
+    bool has_headers;         /* a request may name its trace */
+    const char *starved;      /* what a client is answered when there is no descriptor for it */
+    const char *tls_required; /* and one that speaks without TLS where there is TLS */
 } BY_NAME;
 
 struct http_service {
@@ -81,16 +106,16 @@ struct http_service {
      * before. On the loop's thread. */
     enum http_admission (*admit)(struct conn *conn);
 
-    /* A request is complete: conn_reply() answers it, now, or later after conn_wait(). On the
-     * loop's thread. */
+    /* A request is complete: it is answered (talk.h) now, or later after conn_wait(). On the loop's
+     * thread. */
     void (*handle)(struct conn *conn);
 
     /* The request for which conn->note was set is answered, or its connection has closed (status
      * 0); it sets conn->note to NULL. */
     void (*answered)(struct conn *conn, int status, const void *body, size_t len);
 
-    /* What is spoken at http_settings.resp_address; NULL: there is no such door. */
-    const struct conn_protocol *resp;
+    /* What is spoken at http_settings.resp_address; NULL: there is no such listener. */
+    const struct talker *resp;
 } BY_NAME;
 
 /* What an operator sets (docs/configuration.md). */
@@ -107,7 +132,7 @@ struct http_settings {
     uint64_t client_bodies_bytes; /* of one client's large ones */
     uint64_t output_bytes;        /* of all replies that were not taken, on a node */
     uint64_t input_bytes;         /* of all requests that are not whole yet, on a node */
-    uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see rate.h */
+    uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see meter.h */
     struct client_quotas quotas;  /* of addresses */
     const char *proxies;          /* a list for proxy.h; "" or NULL: there are none */
     uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "http/api/api.h"
-#include "http/resp/api/door.h"
+#include "http/resp/api/resp_talker.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"
 #include "src/id/codec/command.h"
@@ -183,9 +183,9 @@ static uint64_t progress(struct conn_world *world)
     if (conn == NULL || conn->state == CONN_CLOSED) {
         return world->loop->conns.counts.conns;
     }
-    (void)ioctl(conn->fd, FIONREAD, &unread);
-    return world->loop->conns.work_bytes * 1000003 +
-           (((uint64_t)unread * 31 + conn->input.start) * 31 + conn->input.end) * 31 + conn->state +
+    (void)ioctl(conn->wire.fd, FIONREAD, &unread);
+    return world->loop->conns.meter.work_bytes * 1000003 +
+           (((uint64_t)unread * 31 + conn->wire.start) * 31 + conn->wire.end) * 31 + conn->state +
            2;
 }
 
@@ -327,14 +327,14 @@ void conn_world_reset(struct conn_world *world)
 void conn_world_connect(struct conn_world *world)
 {
     static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    const struct conn_door resp = {.protocol = resp_protocol(),
-                                   .idle_ms = LIMIT_RESP_IDLE_MS,
-                                   .tls = world->loop->conns.tls != NULL};
+    const struct listener resp = {.talker = resp_talker(),
+                                  .idle_ms = LIMIT_RESP_IDLE_MS,
+                                  .tls = world->loop->conns.tls != NULL};
     int fds[2];
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-    conns_take(&world->loop->conns, world->resp ? &resp : &world->loop->acceptor.door, fds[0],
+    conns_take(&world->loop->conns, world->resp ? &resp : &world->loop->acceptor.listener, fds[0],
                world->peer != NULL ? world->peer : &nobody);
     world->fd = fds[1];
     world->ended = false;
@@ -371,7 +371,7 @@ void conn_world_disconnect(struct conn_world *world)
     world->fd = -1;
     conn_world_rest(world);
     ASSERT(loop->conns.counts.conns == 0);
-    ASSERT(loop->conns.budget.body_bytes == 0);
+    ASSERT(loop->conns.meter.body_bytes == 0);
     ASSERT(world->api->loops[0]->waiters.count == 0);
     ASSERT(loop->conns.queue_len == 0 && TAILQ_EMPTY(&loop->conns.queue));
     /* One more try for nobody may be left. */

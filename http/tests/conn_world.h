@@ -34,7 +34,7 @@ struct conn_world {
     int fd;                      /* the client's end, -1: not connected */
     bool ended;                  /* the server has closed its end */
     bool deaf;                   /* the client reads nothing */
-    bool resp;                   /* connections are those of the RESP door */
+    bool resp;                   /* connections are those of the RESP listener */
     const struct sockaddr *peer; /* whose they are; NULL: nobody's */
     bool late;                   /* the backend is not told to work, and no time passes by itself */
     struct buf replies;          /* all that was sent to clients since the reset */

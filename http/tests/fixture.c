@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "http/resp/api/door.h"
+#include "http/resp/api/resp_talker.h"
 #include "src/base/assert.h"
 
 void fixture_start(struct fixture *f, const struct http_settings *limits)
@@ -40,7 +40,7 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
         api_set_auth(f->api, f->auth);
     }
     if (f->settings.resp_address != NULL) {
-        api_set_resp(f->api, resp_protocol());
+        api_set_resp(f->api, resp_talker());
     }
     if (f->two_doors) {
         const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");

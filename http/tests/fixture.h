@@ -14,9 +14,9 @@ struct fixture {
     struct http_settings settings;
     struct api *api;
     struct auth *auth; /* that prepare set, or NULL: all may do everything */
-    bool two_doors;    /* that prepare set: the admin door is a server of its own */
+    bool two_doors;    /* that prepare set: the admin listener is a server of its own */
     struct http_server *server;
-    struct http_server *admin; /* NULL: both doors are one */
+    struct http_server *admin; /* NULL: both listeners are one */
     struct client *client;
 };
 
@@ -36,7 +36,7 @@ void fixture_await_waiting(struct fixture *f, unsigned count);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
-/* Another connection; of the RESP door, which there is where the limits have resp_address. */
+/* Another connection; of the RESP listener, which there is where the limits have resp_address. */
 struct client *fixture_connect(struct fixture *f);
 struct client *fixture_connect_resp(struct fixture *f);
 

@@ -463,9 +463,9 @@ static void test_a_body_that_nobody_reads_is_not_kept(void **state)
         send_text(world, "Content-Length: 9\r\n\r\n{    ");
         assert_non_null(world->conn);
         assert_int_equal(world->conn->body.len, cases[i].kept);
-        assert_int_equal(world->loop->conns.budget.body_bytes, cases[i].kept);
+        assert_int_equal(world->loop->conns.meter.body_bytes, cases[i].kept);
         send_text(world, "   }");
-        assert_int_equal(world->loop->conns.budget.body_bytes, 0);
+        assert_int_equal(world->loop->conns.meter.body_bytes, 0);
         conn_world_disconnect(world);
     }
 }

@@ -172,11 +172,11 @@ static void test_slow_reader(void **state)
     write_records(&client, ASK, ASK_LEN, ASK_LEN);
     tls_user_wire(&client, &wire);
     conn_world_send(&world, wire.data, wire.len);
-    assert_true(output_is_waiting(&world.conn->output));
+    assert_true(wire_is_waiting(&world.conn->wire));
     world.deaf = false;
     world.late = false;
     conn_world_rest(&world);
-    assert_false(output_is_waiting(&world.conn->output));
+    assert_false(wire_is_waiting(&world.conn->wire));
     tls_user_take(&client);
     assert_int_equal(answers(&client.plain), 1);
     assert_true(client.plain.len > 1000000);

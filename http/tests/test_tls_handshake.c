@@ -470,7 +470,7 @@ static int connect_one(void)
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, &world.loop->acceptor.door, fds[0], &nobody);
+    conns_take(&world.loop->conns, &world.loop->acceptor.listener, fds[0], &nobody);
     return fds[1];
 }
 
@@ -531,9 +531,9 @@ static void test_half_hellos(void **state)
     }
     assert_int_equal(world.loop->conns.counts.conns, HALVES);
     assert_true(mallinfo2().uordblks - before < HALVES * (4096 + wire.len));
-    assert_int_equal(budget_input_bytes(&world.loop->conns.budget), HALVES * (wire.len / 2));
+    assert_int_equal(world.loop->conns.meter.input_bytes, HALVES * (wire.len / 2));
     close_all(fds, HALVES);
-    assert_int_equal(budget_input_bytes(&world.loop->conns.budget), 0);
+    assert_int_equal(world.loop->conns.meter.input_bytes, 0);
     buf_free(&wire);
     tls_user_free(&client);
 }
@@ -543,25 +543,25 @@ static void test_long_halves(void **state)
 {
     static uint8_t record[5 + 16384 - 1] = {0x16, 3, 1, 0x40, 0};
     static int fds[FIT + 1];
-    const struct budget *budget = &world.loop->conns.budget;
-    const struct budget usual = *budget;
+    const struct conn_meter *meter = &world.loop->conns.meter;
+    const uint64_t usual_max = meter->input_max;
 
     (void)state;
-    world.loop->conns.budget.input_max = FIT * sizeof record;
+    world.loop->conns.meter.input_max = FIT * sizeof record;
     for (unsigned i = 0; i < FIT; i++) {
         connect_and_send(&fds[i], record, sizeof record);
         turn();
     }
     assert_int_equal(world.loop->conns.counts.conns, FIT);
-    assert_int_equal(budget_input_bytes(budget), FIT * sizeof record);
+    assert_int_equal(meter->input_bytes, FIT * sizeof record);
     connect_and_send(&fds[FIT], record, sizeof record);
     turn();
     assert_int_equal(world.loop->conns.counts.conns, FIT);
-    assert_int_equal(budget_input_bytes(budget), FIT * sizeof record);
+    assert_int_equal(meter->input_bytes, FIT * sizeof record);
     assert_true(recv(fds[0], record, 1, 0) <= 0); /* the first of them */
     assert_true(recv(fds[1], record, 1, 0) < 0 && errno == EAGAIN);
     close_all(fds, FIT + 1);
-    world.loop->conns.budget.input_max = usual.input_max;
+    world.loop->conns.meter.input_max = usual_max;
 }
 
 /* Of those that send a whole one and then nothing so many are kept, the newest, and somebody who

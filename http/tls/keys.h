@@ -1,6 +1,6 @@
 /*
- * keys.h - the keys under which session tickets are sealed: a small ring that all loops, doors and
- * certificates share, so that a client may come back to another loop, and after a reload.
+ * keys.h - the keys under which session tickets are sealed: a small ring that all loops, listeners
+ * and certificates share, so that a client may come back to another loop, and after a reload.
  *
  * The newest key seals; each of the ring opens. A key is replaced when it is TLS_KEY_MS old, by
  * whoever is about to seal, and opens tickets until TLS_KEYS newer ones were made: longer than a

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "http/resp/api/door.h"
+#include "http/resp/api/resp_talker.h"
 #include "src/app/config/file.h"
 #include "src/app/report.h"
 #include "src/base/address.h"
@@ -179,7 +179,7 @@ int doors_open(struct doors *doors, const struct config *config, struct tls *tls
         admin = api_admin_service(doors->api, config->http.listen_address, config->admin.listen);
     }
     if (has_resp(config)) {
-        api_set_resp(doors->api, resp_protocol());
+        api_set_resp(doors->api, resp_talker());
     }
     rv = open_door(doors, api_service(doors->api), "http.listen");
     if (rv == 0 && admin != NULL) {

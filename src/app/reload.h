@@ -19,7 +19,7 @@
 #ifndef LEAFD_APP_RELOAD_H
 #define LEAFD_APP_RELOAD_H
 
-#include "http/api/reloads.h"
+#include "http/api/build.h"
 #include "src/app/config/config.h"
 #include "src/base/buf.h"
 

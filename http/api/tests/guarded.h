@@ -21,7 +21,7 @@ struct guarded_settings {
     const struct guarded_line *lines; /* of the tokens file; up to one without a name */
     unsigned anonymous_roles;
     bool two_doors;
-    bool resp; /* there is a RESP door, too; not with two_doors */
+    bool resp; /* there is a RESP listener, too; not with two_doors */
 };
 
 /* Serve with these; all of the fixture is made. Strict tag "s", tags "a/1", "b/1", "c", 64 worker

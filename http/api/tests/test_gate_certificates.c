@@ -232,7 +232,8 @@ static void test_a_certificate_by_its_key(void **state)
     made_make(&own, "a client", NULL, 90, &ca);
     assert_true(tls_user_open(&client, &world, &ca, &options));
     expect(TAGS, "", 403, "the certificate \\\"sha256:");
-    (void)snprintf(line, sizeof line, "pinned cert:%s roles=read\n", world.conn->tls->certificate);
+    (void)snprintf(line, sizeof line, "pinned cert:%s roles=read\n",
+                   world.conn->wire.tls->certificate);
     go();
     reload(line);
     assert_true(tls_user_open(&client, &world, &ca, &options));

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "http/api/context.h"
-#include "http/server/output.h"
+#include "http/server/wire.h"
 #include "http/tests/fixture.h"
 
 #define GET "/api/segment/get/"
@@ -69,7 +69,7 @@ static void test_parked_requests_are_served_in_order(void **state)
  * with what it pipelined behind. */
 static void test_many_are_woken_at_once(void **state)
 {
-    enum { COUNT = 3 * OUTPUT_BATCH };
+    enum { COUNT = 3 * WIRE_BATCH };
     struct fixture *f = *state;
     struct id_tag *tag = fake_open(&f->fake, "t", 0, 0);
     struct client *clients[COUNT];

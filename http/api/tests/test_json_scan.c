@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/json_scan.h"
+#include "http/api/body.h"
 #include "http/api/tag_bulk.h"
 
 #define BODY_BYTES LIMIT_HTTP_BODY_BYTES

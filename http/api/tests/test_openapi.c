@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "http/api/context.h"
-#include "http/api/openapi.h"
+#include "http/api/handlers.h"
 #include "http/api/router.h"
 
 #define PATH_BYTES 64
@@ -94,7 +94,7 @@ static unsigned doors_of(json_t *operation)
 
     json_array_foreach(json_object_get(operation, "x-doors"), i, door)
     {
-        doors |= strcmp(json_string_value(door), "ids") == 0 ? DOOR_IDS : DOOR_ADMIN;
+        doors |= strcmp(json_string_value(door), "ids") == 0 ? LISTENER_IDS : LISTENER_ADMIN;
     }
     return doors;
 }
@@ -104,7 +104,7 @@ static void check_operation(json_t *document, json_t *operation, const struct ro
     const char *role = json_string_value(json_object_get(operation, "x-role"));
 
     assert_string_equal(role, route->role == ROLE_NONE ? "none" : role_name(route->role));
-    assert_int_equal(doors_of(operation), route->doors);
+    assert_int_equal(doors_of(operation), route->listeners);
     assert_int_equal(has_parameter(document, operation, "path"), route->takes_name);
     /* Which ones, a node is asked by cluster-tests/test_openapi.py. */
     assert_true(route->takes_options || !has_parameter(document, operation, "query"));

@@ -9,7 +9,7 @@
  *
  * Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include <string.h>
 
@@ -17,8 +17,6 @@
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 
 #define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
@@ -31,7 +29,7 @@ static bool fail_token(struct conn *conn, const char *reason, const char *messag
 
 /* The token in one word, with the user in another; 0: none is named. False: it is not taken;
  * answered. */
-static bool take_token(struct conn *conn, uint32_t user, uint32_t token)
+static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
 {
     struct api_loop *loop = api_loop(conn);
     struct resp_caller *caller = resp_caller(conn);
@@ -70,11 +68,11 @@ int handle_auth(struct conn *conn)
 {
     uint32_t count = resp_caller(conn)->words.count;
 
-    if (take_token(conn, count == 3 ? 1 : 0, count - 1)) {
-        reply_simple(conn_put(conn), "OK");
-        conn_put_done(conn, 200);
+    if (!take_word_token(conn, count == 3 ? 1 : 0, count - 1)) {
+        return ANSWERED;
     }
-    return ANSWERED;
+    reply_simple(reply_begin(conn), "OK");
+    return 200;
 }
 
 /* --- HELLO --- */
@@ -108,7 +106,7 @@ static void put_hello(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
     const struct resp_caller *caller = resp_caller(conn);
-    struct buf *out = conn_put(conn);
+    struct buf *out = reply_begin(conn);
 
     reply_map(out, caller->version, 7);
     reply_pair(out, "server", "leafd");
@@ -119,7 +117,6 @@ static void put_hello(struct conn *conn)
     reply_pair(out, "role", "master");
     reply_text(out, "modules");
     reply_array(out, 0);
-    conn_put_done(conn, 200);
 }
 
 int handle_hello(struct conn *conn)
@@ -136,11 +133,11 @@ int handle_hello(struct conn *conn)
                            "unsupported protocol version; there are 2 and 3");
     }
     if (!read_hello(conn, &hello) ||
-        (hello.user != 0 && !take_token(conn, hello.user, hello.user + 1)) ||
+        (hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
         (hello.name != 0 && !caller_name(conn, hello.name))) {
         return ANSWERED;
     }
     caller->version = version;
     put_hello(conn);
-    return ANSWERED;
+    return 200;
 }

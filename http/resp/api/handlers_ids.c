@@ -12,7 +12,7 @@
  *
  * Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,6 @@
 #include "http/api/context.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -34,8 +32,8 @@
 /* --- answers --- */
 
 /* So many ids in a row, of a tag with a shape as texts. */
-static void put_ids(struct conn *conn, const struct id_text *text, uint64_t first, uint32_t count,
-                    struct buf *out)
+static void put_resp_ids(struct conn *conn, const struct id_text *text, uint64_t first,
+                         uint32_t count, struct buf *out)
 {
     char id[ID_TEXT_BYTES_MAX];
 
@@ -57,80 +55,76 @@ static uint32_t ids_per_part(const struct id_text *text)
     return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
 }
 
+static int answer_made(struct conn *conn, const struct buf *out)
+{
+    conn_answer(conn, 200, NULL, NULL, out->data, out->len);
+    return ANSWERED;
+}
+
 /* One id, or the last of some. */
 HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
 {
     const struct segment_range *last = &claim->ranges[claim->range_count - 1];
     uint64_t id = last->first + last->count - 1;
+    struct buf *out = reply_begin(conn);
 
     ASSERT(claim->range_count == 1);
     if (id_text_is_number(&claim->text)) {
-        reply_integer(conn_put(conn), id);
+        reply_integer(out, id);
     } else {
-        put_ids(conn, &claim->text, id, 1, conn_put(conn));
+        put_resp_ids(conn, &claim->text, id, 1, out);
     }
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    return answer_made(conn, out);
 }
 
 /* An array that is made part by part. */
-struct parts {
-    struct http_wait wait;
+struct array {
+    struct answer_parts parts;
     struct id_text text;
+    uint32_t count; /* 0: it was said */
     uint32_t range_count;
     uint32_t at; /* the range that goes on */
     struct segment_range ranges[];
 };
 
-static void parts_cancel(struct http_wait *wait)
+static void array_free(struct answer_parts *parts)
 {
-    free(CONTAINER(wait, struct parts, wait));
+    free(CONTAINER(parts, struct array, parts));
 }
 
-/* Append the next part. */
-static void parts_put(struct conn *conn, struct parts *parts, struct buf *out)
+static bool array_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
-    uint32_t room = ids_per_part(&parts->text);
+    struct array *array = CONTAINER(parts, struct array, parts);
+    uint32_t room = ids_per_part(&array->text);
 
-    while (room > 0 && parts->at < parts->range_count) {
-        struct segment_range *range = &parts->ranges[parts->at];
+    if (array->count > 0) {
+        reply_array(out, array->count);
+        array->count = 0;
+    }
+    while (room > 0 && array->at < array->range_count) {
+        struct segment_range *range = &array->ranges[array->at];
         uint32_t count = range->count < room ? range->count : room;
 
-        put_ids(conn, &parts->text, range->first, count, out);
+        put_resp_ids(conn, &array->text, range->first, count, out);
         room -= count;
         range->first += count;
         range->count -= count;
-        parts->at += range->count == 0;
+        array->at += range->count == 0;
     }
+    return array->at == array->range_count;
 }
 
-static void parts_sent(struct http_wait *wait)
-{
-    struct parts *parts = CONTAINER(wait, struct parts, wait);
-    struct conn *conn = conn_resume(wait);
-
-    parts_put(conn, parts, conn_reply_part(conn));
-    conn_reply_made(conn);
-    if (parts->at < parts->range_count) {
-        conn_wait(conn, wait, TIMER_NEVER);
-        return;
-    }
-    free(parts);
-    conn_reply_end(conn);
-}
-
-static int answer_parts(struct conn *conn, const struct id_claim *claim)
+static int answer_long_array(struct conn *conn, const struct id_claim *claim)
 {
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct parts *parts = MUST_HAVE(malloc(sizeof *parts + ranges_bytes));
+    struct array *array = MUST_HAVE(malloc(sizeof *array + ranges_bytes));
 
-    *parts = (struct parts){.wait = {.cancel = parts_cancel, .sent = parts_sent},
+    *array = (struct array){.parts = {.put = array_put, .free = array_free},
                             .text = claim->text,
+                            .count = claim->count,
                             .range_count = claim->range_count};
-    memcpy(parts->ranges, claim->ranges, ranges_bytes);
-    reply_array(conn_put(conn), claim->count);
-    conn_put_begin(conn);
-    conn_wait(conn, &parts->wait, TIMER_NEVER);
+    memcpy(array->ranges, claim->ranges, ranges_bytes);
+    conn_answer_parts(conn, NULL, NULL, claim->count, &array->parts);
     return ANSWERED;
 }
 
@@ -139,15 +133,14 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
     struct buf *out;
 
     if (claim->count > ids_per_part(&claim->text)) {
-        return answer_parts(conn, claim);
+        return answer_long_array(conn, claim);
     }
-    out = conn_put(conn);
+    out = reply_begin(conn);
     reply_array(out, claim->count);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        put_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count, out);
+        put_resp_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count, out);
     }
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    return answer_made(conn, out);
 }
 
 /* --- claims --- */
@@ -155,15 +148,14 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
 /* Nothing is claimed yet; the client is charged. False: it has used up its quota; answered. */
 HOT static bool claim_begin(struct conn *conn, struct id_claim *claim, uint32_t count)
 {
-    id_claim_init(conn, claim);
-    id_claim_want(conn, claim, count, claim->timeout_ms);
+    id_claim_init(conn, claim, count);
     claim->counted = true;
     claim->format = ID_FORMAT_OTHER;
     return conn_charge(conn, &conn->client->ids, count);
 }
 
 /* Take ids of the tag that the second word names. */
-HOT static int take(struct conn *conn, struct id_claim *claim)
+HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
 {
     const struct request *request = &conn->request;
     const char *name = conn_at(conn, request->name_at);
@@ -210,7 +202,7 @@ HOT int handle_incr(struct conn *conn)
         return ANSWERED;
     }
     claim.answer = answer_last;
-    return take(conn, &claim);
+    return take_of_tag(conn, &claim);
 }
 
 HOT int handle_incrby(struct conn *conn)
@@ -224,7 +216,7 @@ HOT int handle_incrby(struct conn *conn)
     claim.answer = answer_last;
     claim.contiguous = count > 1;
     claim.number = count > 1; /* those below the last one cannot be told from a text */
-    return take(conn, &claim);
+    return take_of_tag(conn, &claim);
 }
 
 /* What stands behind the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
@@ -234,8 +226,8 @@ struct options {
     uint32_t other; /* index of the word behind KEY or LAYOUT; 0: none */
 };
 
-static bool read_options(struct conn *conn, uint32_t from, const char *other,
-                         struct options *options)
+static bool read_next_options(struct conn *conn, uint32_t from, const char *other,
+                              struct options *options)
 {
     uint32_t count = resp_caller(conn)->words.count;
 
@@ -262,7 +254,7 @@ int handle_next(struct conn *conn)
     struct id_claim claim;
     struct options options;
 
-    if (!read_options(conn, 2, "KEY", &options) || !claim_begin(conn, &claim, options.count)) {
+    if (!read_next_options(conn, 2, "KEY", &options) || !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
     if (options.other != 0) {
@@ -272,7 +264,7 @@ int handle_next(struct conn *conn)
         head->key_len = words->word[options.other].len;
     }
     claim.answer = options.has_count ? answer_array : answer_last;
-    return take(conn, &claim);
+    return take_of_tag(conn, &claim);
 }
 
 int handle_snowflake(struct conn *conn)
@@ -282,7 +274,8 @@ int handle_snowflake(struct conn *conn)
     const char *layout;
     size_t len;
 
-    if (!read_options(conn, 1, "LAYOUT", &options) || !claim_begin(conn, &claim, options.count)) {
+    if (!read_next_options(conn, 1, "LAYOUT", &options) ||
+        !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
     claim.snowflake = true;

@@ -11,15 +11,13 @@
  *
  * Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"
@@ -40,12 +38,11 @@ static int got_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (status == 0) {
-        reply_bulk(conn_put(conn), digits, text_decimal(rows.rows[0].max_id, digits));
+        reply_bulk(reply_begin(conn), digits, text_decimal(rows.rows[0].max_id, digits));
     } else {
-        reply_nil(conn_put(conn), resp_caller(conn)->version);
+        reply_nil(reply_begin(conn), resp_caller(conn)->version);
     }
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    return 200;
 }
 
 int handle_get(struct conn *conn)
@@ -120,15 +117,14 @@ int handle_decode(struct conn *conn)
                                            : !decode_own(conn, id, &parts)) {
         return ANSWERED;
     }
-    out = conn_put(conn);
+    out = reply_begin(conn);
     reply_map(out, version, 5);
     reply_number(out, "id", id);
     reply_number(out, "timestamp_ms", parts.unix_ms);
     reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
     reply_number(out, "worker_id", parts.worker);
     reply_number(out, "sequence", parts.sequence);
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    return 200;
 }
 
 /* What `redis-cli --stat` shows. */
@@ -161,18 +157,17 @@ int handle_info(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
     const struct id_health *health = loop->backend->health;
-    struct buf *text = reply_begin(conn);
+    BUF_LOCAL(text);
 
-    buf_printf(text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
-                     "redis_mode:standalone\r\n");
+    buf_printf(&text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
+                      "redis_mode:standalone\r\n");
     if (gate_may(conn, ROLE_HEALTH)) {
-        buf_printf(text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
+        buf_printf(&text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
                    atomic_load(&health->leader_known) ? 1 : 0);
-        put_activity(text, loop->api);
+        put_activity(&text, loop->api);
     }
-    buf_printf(text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
-                     "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
-    reply_lines(conn_put(conn), resp_caller(conn)->version, text->data, text->len);
-    conn_put_done(conn, 200);
-    return ANSWERED;
+    buf_printf(&text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
+                      "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
+    reply_lines(reply_begin(conn), resp_caller(conn)->version, text.data, text.len);
+    return 200;
 }

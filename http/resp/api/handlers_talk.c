@@ -4,25 +4,17 @@
  *
  * Failure modes: what is not served says what is. Thread: the loop's.
  */
-#include "http/resp/api/handlers.h"
+#include "http/resp/api/resp.h"
 
 #include <string.h>
 
 #include "http/api/request.h"
-#include "http/resp/api/resp_caller.h"
-#include "http/resp/api/resp_method.h"
 #include "http/resp/proto/reply.h"
 
-static int done(struct conn *conn)
+static int say_ok(struct conn *conn)
 {
-    conn_put_done(conn, 200);
-    return ANSWERED;
-}
-
-static int ok(struct conn *conn)
-{
-    reply_simple(conn_put(conn), "OK");
-    return done(conn);
+    reply_simple(reply_begin(conn), "OK");
+    return 200;
 }
 
 int handle_ping(struct conn *conn)
@@ -30,8 +22,8 @@ int handle_ping(struct conn *conn)
     if (resp_caller(conn)->words.count == 2) {
         return handle_echo(conn);
     }
-    reply_simple(conn_put(conn), "PONG");
-    return done(conn);
+    reply_simple(reply_begin(conn), "PONG");
+    return 200;
 }
 
 int handle_echo(struct conn *conn)
@@ -39,8 +31,8 @@ int handle_echo(struct conn *conn)
     size_t len;
     const char *text = caller_word(conn, 1, &len);
 
-    reply_bulk(conn_put(conn), text, len);
-    return done(conn);
+    reply_bulk(reply_begin(conn), text, len);
+    return 200;
 }
 
 int handle_select(struct conn *conn)
@@ -53,13 +45,13 @@ int handle_select(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "there is no database %s: there is one, 0",
                            text_show(text, len, shown, sizeof shown));
     }
-    return ok(conn);
+    return say_ok(conn);
 }
 
 int handle_quit(struct conn *conn)
 {
     conn->ending = CONN_CLOSES;
-    return ok(conn);
+    return say_ok(conn);
 }
 
 /* --- CLIENT --- */
@@ -70,25 +62,25 @@ int handle_client(struct conn *conn)
     uint32_t count = caller->words.count;
 
     if (count == 2 && caller_word_is(conn, 1, "ID")) {
-        reply_integer(conn_put(conn), caller->id);
-        return done(conn);
+        reply_integer(reply_begin(conn), caller->id);
+        return 200;
     }
     if (count == 2 && caller_word_is(conn, 1, "GETNAME")) {
         if (caller->name_len > 0) {
-            reply_bulk(conn_put(conn), caller->name, caller->name_len);
+            reply_bulk(reply_begin(conn), caller->name, caller->name_len);
         } else {
-            reply_nil(conn_put(conn), caller->version);
+            reply_nil(reply_begin(conn), caller->version);
         }
-        return done(conn);
+        return 200;
     }
     if (count == 3 && caller_word_is(conn, 1, "SETNAME")) {
-        return caller_name(conn, 2) ? ok(conn) : ANSWERED;
+        return caller_name(conn, 2) ? say_ok(conn) : ANSWERED;
     }
     /* What a client tells of itself, and what it would have a cache do. */
     if ((count == 4 && caller_word_is(conn, 1, "SETINFO")) ||
         (count == 3 &&
          (caller_word_is(conn, 1, "NO-EVICT") || caller_word_is(conn, 1, "NO-TOUCH")))) {
-        return ok(conn);
+        return say_ok(conn);
     }
     return caller_wrong_words(conn);
 }
@@ -96,7 +88,7 @@ int handle_client(struct conn *conn)
 /* --- COMMAND --- */
 
 /* The method in small letters. */
-static void put_name(struct buf *out, const struct resp_method *method)
+static void put_method_name(struct buf *out, const struct resp_method *method)
 {
     char name[32];
     size_t len = strlen(method->route.path);
@@ -115,7 +107,7 @@ static void put_info(struct buf *out, const struct resp_method *method)
     bool has_tag = method->route.names_tag;
 
     reply_array(out, 6);
-    put_name(out, method);
+    put_method_name(out, method);
     if (method->words_min == method->words_max) {
         reply_integer(out, method->words_min);
     } else {
@@ -130,7 +122,7 @@ static void put_info(struct buf *out, const struct resp_method *method)
 
 static void put_docs(struct buf *out, unsigned version, const struct resp_method *method)
 {
-    put_name(out, method);
+    put_method_name(out, method);
     reply_map(out, version, 2);
     reply_pair(out, "summary", method->summary);
     reply_pair(out, "group", "leafd");
@@ -140,7 +132,8 @@ static void put_docs(struct buf *out, unsigned version, const struct resp_method
 static int put_methods(struct conn *conn, bool docs)
 {
     const struct resp_caller *caller = resp_caller(conn);
-    struct buf *out = reply_begin(conn);
+    BUF_LOCAL(list);
+    struct buf *out;
     uint64_t told = 0;
     const struct resp_methods *table = caller->table;
     bool all = caller->words.count <= 2;
@@ -152,21 +145,22 @@ static int put_methods(struct conn *conn, bool docs)
             all ? &table->methods[i] : resp_method_find(table, name, len);
 
         if (docs && method != NULL) {
-            put_docs(out, caller->version, method);
+            put_docs(&list, caller->version, method);
         } else if (method != NULL) {
-            put_info(out, method);
+            put_info(&list, method);
         } else if (!docs) {
-            reply_nil(out, caller->version);
+            reply_nil(&list, caller->version);
         }
         told += !docs || method != NULL;
     }
+    out = reply_begin(conn);
     if (docs) {
-        reply_map(conn_put(conn), caller->version, told);
+        reply_map(out, caller->version, told);
     } else {
-        reply_array(conn_put(conn), told);
+        reply_array(out, told);
     }
-    buf_put(conn_put(conn), out->data, out->len);
-    return done(conn);
+    buf_put(out, list.data, list.len);
+    return 200;
 }
 
 int handle_command(struct conn *conn)
@@ -180,8 +174,8 @@ int handle_command(struct conn *conn)
         return put_methods(conn, true);
     }
     if (caller->words.count == 2 && caller_word_is(conn, 1, "COUNT")) {
-        reply_integer(conn_put(conn), caller->table->count);
-        return done(conn);
+        reply_integer(reply_begin(conn), caller->table->count);
+        return 200;
     }
     return caller_wrong_words(conn);
 }
@@ -191,6 +185,6 @@ int handle_config(struct conn *conn)
     if (!caller_word_is(conn, 1, "GET") || resp_caller(conn)->words.count < 3) {
         return caller_wrong_words(conn);
     }
-    reply_map(conn_put(conn), resp_caller(conn)->version, 0);
-    return done(conn);
+    reply_map(reply_begin(conn), resp_caller(conn)->version, 0);
+    return 200;
 }

@@ -17,7 +17,7 @@ struct scan {
     struct parser_reject *reject;
 };
 
-COLD static enum words_result refuse(struct scan *scan, const char *why, uint64_t limit)
+COLD static enum words_result refuse_words(struct scan *scan, const char *why, uint64_t limit)
 {
     *scan->reject = (struct parser_reject){400, "bad_request", why, limit};
     return WORDS_REJECT;
@@ -35,7 +35,7 @@ HOT static enum words_result read_length(struct scan *scan, char sign, uint64_t 
         return WORDS_MORE;
     }
     if (data[scan->at] != sign) {
-        return refuse(scan, "a request is an array of bulk strings: $ is missing", 0);
+        return refuse_words(scan, "a request is an array of bulk strings: $ is missing", 0);
     }
     while (at < scan->len && data[at] >= '0' && data[at] <= '9' &&
            at - scan->at <= DIGITS_MAX + 1) {
@@ -43,19 +43,19 @@ HOT static enum words_result read_length(struct scan *scan, char sign, uint64_t 
         at++;
     }
     if (value > max || at - scan->at > DIGITS_MAX + 1) {
-        return refuse(scan, too_large, max);
+        return refuse_words(scan, too_large, max);
     }
     if (at == scan->len) {
         return WORDS_MORE;
     }
     if (at == scan->at + 1 || data[at] != '\r') {
-        return refuse(scan, "a length is not a whole number that ends in CR LF", 0);
+        return refuse_words(scan, "a length is not a whole number that ends in CR LF", 0);
     }
     if (at + 1 == scan->len) {
         return WORDS_MORE;
     }
     if (data[at + 1] != '\n') {
-        return refuse(scan, "a length is not a whole number that ends in CR LF", 0);
+        return refuse_words(scan, "a length is not a whole number that ends in CR LF", 0);
     }
     scan->at = at + 2;
     *ret_value = (uint32_t)value;
@@ -78,10 +78,10 @@ HOT static enum words_result read_bulk(struct scan *scan)
     }
     end = scan->at + len;
     if (end + 2 > LIMIT_RESP_BYTES) {
-        return refuse(scan, too_long, LIMIT_RESP_BYTES);
+        return refuse_words(scan, too_long, LIMIT_RESP_BYTES);
     }
     if ((end < scan->len && data[end] != '\r') || (end + 1 < scan->len && data[end + 1] != '\n')) {
-        return refuse(scan, "a bulk string does not end in CR LF", 0);
+        return refuse_words(scan, "a bulk string does not end in CR LF", 0);
     }
     if (end + 2 > scan->len) {
         return WORDS_MORE;
@@ -104,7 +104,7 @@ HOT static enum words_result read_array(struct scan *scan)
     return result == WORDS_DONE && count == 0 ? WORDS_NOTHING : result;
 }
 
-static bool is_blank(char c)
+static bool is_word_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -119,23 +119,23 @@ static enum words_result split_line(struct scan *scan, size_t end)
     while (at < end) {
         size_t start = at;
 
-        while (at < end && !is_blank(data[at])) {
+        while (at < end && !is_word_blank(data[at])) {
             unsigned char c = (unsigned char)data[at++];
 
             if (c < 0x20 || c == '"' || c == '\'') {
-                return refuse(scan,
-                              "an inline request has a quote or a control character: send an "
-                              "array of bulk strings",
-                              0);
+                return refuse_words(scan,
+                                    "an inline request has a quote or a control character: send an "
+                                    "array of bulk strings",
+                                    0);
             }
         }
         if (at > start) {
             if (words->count == LIMIT_RESP_WORDS) {
-                return refuse(scan, "the request has too many words", LIMIT_RESP_WORDS);
+                return refuse_words(scan, "the request has too many words", LIMIT_RESP_WORDS);
             }
             words->word[words->count++] = (struct word){(uint16_t)start, (uint16_t)(at - start)};
         }
-        while (at < end && is_blank(data[at])) {
+        while (at < end && is_word_blank(data[at])) {
             at++;
         }
     }
@@ -150,7 +150,7 @@ static bool is_http(const struct scan *scan)
     return last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0;
 }
 
-static enum words_result read_line(struct scan *scan)
+static enum words_result read_inline(struct scan *scan)
 {
     size_t look = scan->len < LIMIT_RESP_BYTES ? scan->len : LIMIT_RESP_BYTES;
     const char *newline = memchr(scan->data, '\n', look);
@@ -159,7 +159,8 @@ static enum words_result read_line(struct scan *scan)
 
     if (newline == NULL) {
         return look == LIMIT_RESP_BYTES
-                   ? refuse(scan, "the request is too long (limit in bytes)", LIMIT_RESP_BYTES)
+                   ? refuse_words(scan, "the request is too long (limit in bytes)",
+                                  LIMIT_RESP_BYTES)
                    : WORDS_MORE;
     }
     end = (size_t)(newline - scan->data);
@@ -167,7 +168,7 @@ static enum words_result read_line(struct scan *scan)
     end -= end > 0 && scan->data[end - 1] == '\r';
     result = split_line(scan, end);
     if (result == WORDS_DONE && is_http(scan)) {
-        return refuse(scan, "this is a door for RESP; HTTP is served at http.listen", 0);
+        return refuse_words(scan, "this is a door for RESP; HTTP is served at http.listen", 0);
     }
     return result;
 }
@@ -182,7 +183,7 @@ HOT enum words_result words_read(const char *data, size_t len, struct words *wor
     if (len == 0) {
         return WORDS_MORE;
     }
-    return data[0] == '*' ? read_array(&scan) : read_line(&scan);
+    return data[0] == '*' ? read_array(&scan) : read_inline(&scan);
 }
 
 HOT bool word_is(const char *text, size_t len, const char *word)

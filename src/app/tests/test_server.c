@@ -238,10 +238,10 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     return (const struct http_service *)&fake;
 }
 
-void api_set_resp(struct api *api, const struct conn_protocol *protocol)
+void api_set_resp(struct api *api, const struct talker *talker)
 {
     assert_ptr_equal(api, &fake);
-    assert_non_null(protocol);
+    assert_non_null(talker);
     event("api_set_resp");
 }
 

@@ -1,14 +1,25 @@
 /*
- * resp_caller.c - see resp_caller.h. Thread: the loop's.
+ * resp.c - see resp.h. Thread: the loop's.
  */
-#include "http/resp/api/resp_caller.h"
+#include "http/resp/api/resp.h"
 
 #include <string.h>
 
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/resp/api/resp_method.h"
+#include "src/base/hot.h"
+
+HOT const struct resp_method *resp_method_find(const struct resp_methods *table, const char *text,
+                                               size_t len)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (word_is(text, len, table->methods[i].route.path)) {
+            return &table->methods[i];
+        }
+    }
+    return NULL;
+}
 
 int caller_wrong_words(struct conn *conn)
 {

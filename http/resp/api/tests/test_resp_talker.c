@@ -1,6 +1,6 @@
 /*
- * test_door.c - the RESP door over real sockets: each method, errors, order, what waits, what
- * closes a connection, and versions. Rights are in test_resp_auth.c.
+ * test_resp_talker.c - RESP over real sockets: each method, errors, order, what waits, what closes
+ * a connection, and versions. Rights are in test_resp_auth.c.
  *
  * Thread: one, beside the loop's and the backend's.
  */
@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "http/api/context.h"
-#include "http/resp/api/door.h"
+#include "http/resp/api/resp_talker.h"
 #include "http/resp/api/tests/resp_ask.h"
 #include "http/tests/fixture.h"
 #include "src/base/assert.h"
@@ -496,7 +496,7 @@ static void test_out_of_descriptors(void **state)
     client_close(client);
 }
 
-/* The port of the one door and of the other; then neither is open. */
+/* The port of the one listener and of the other; then neither is open. */
 static void test_port_in_use(void **state)
 {
     static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
@@ -510,7 +510,7 @@ static void test_port_in_use(void **state)
     fake_settings(&settings);
     settings.resp_address = address;
     api = api_new(&settings, &build, &scene->f.fake.backend);
-    api_set_resp(api, resp_protocol());
+    api_set_resp(api, resp_talker());
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_EXISTS);
     settings.resp_address = "127.0.0.1";
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_INVALID);

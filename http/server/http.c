@@ -1,0 +1,371 @@
+/*
+ * http.c - see http.h. Thread: the loop's.
+ */
+#include "http/server/http.h"
+
+#include <string.h>
+
+#include "http/proto/target.h"
+#include "http/proto/text.h"
+#include "http/server/talk.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+
+#define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
+
+#define HEAD_BYTES_MAX 512 /* a reply's head without `extra` fits, so one reserve is enough */
+
+/* --- heads --- */
+
+/* Split the target and ask the service. False when the target cannot be read; answered. */
+HOT static bool admit_request(struct conn *conn)
+{
+    static const struct parser_reject bad_target = {
+        400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
+    const char *head = conn_at(conn, 0);
+    struct request *request = &conn->request;
+    const char *raw = head + conn_head(conn)->target_at;
+    const size_t len = conn_head(conn)->target_len;
+    struct target target = {.path = raw, .path_len = len};
+    bool is_of_all = len == 1 && raw[0] == '*' && conn_head(conn)->method == METHOD_OPTIONS;
+
+    if (!is_of_all && target_split(raw, len, &target) != 0) {
+        conn_move(conn, CONN_SERVING);
+        conn->traffic = request->traffic;
+        conn->began_us = latency_begin(&conn->conns->latency);
+        conn_reject(conn, &bad_target);
+        return false;
+    }
+    request->path_at = (uint32_t)(target.path - head);
+    request->path_len = (uint32_t)target.path_len;
+    if (target.query_len > 0) {
+        request->query_at = (uint32_t)(target.query - head);
+        request->query_len = (uint32_t)target.query_len;
+    }
+    request->admission = conn->conns->service->admit(conn);
+    return true;
+}
+
+/* The head is complete. */
+HOT static void http_head_done(struct conn *conn)
+{
+    const struct parser_head *head = conn_head(conn);
+    struct wire *wire = &conn->wire;
+
+    wire->next = wire->start + head->len;
+    if (!admit_request(conn)) {
+        return;
+    }
+    if (!head->has_body) {
+        conn_keep_head(conn);
+        conn_serve(conn);
+        return;
+    }
+    conn_move(conn, CONN_BODY);
+    if (conn->request.admission == HTTP_REFUSE &&
+        (head->expect_continue || head->content_length > conn->request.body_max)) {
+        /* The client may or may not send its body now: no telling where the next request begins. */
+        conn->ending = CONN_LINGERS;
+        conn_serve(conn);
+        return;
+    }
+    if (head->content_length > conn->request.body_max) {
+        conn_refuse(conn, REFUSED_LARGE, conn->request.body_max);
+        return;
+    }
+    if (head->expect_continue && wire->next == wire->end) {
+        buf_put(wire_out(wire, &conn->conns->pool), CONTINUE, sizeof(CONTINUE) - 1);
+        conn_queue(conn);
+    }
+}
+
+/* --- bodies --- */
+
+/* Take the place of the body that has come on least, if there is one that is slow. False: none
+ * is. */
+static bool take_place(struct conn *to, enum meter_body full)
+{
+    struct conns *conns = to->conns;
+    uint64_t now_ms = conns_now_ms(conns);
+    struct metered *metered = NULL;
+
+    while ((metered = meter_slow_body(&conns->meter, metered, now_ms)) != NULL) {
+        struct conn *body = CONTAINER(metered, struct conn, metered);
+
+        if (body != to && (full == METER_BODY_ALL || meter_is_large(metered->body_bytes)) &&
+            (full != METER_BODY_SHARE || body->client == to->client)) {
+            conn_refuse(body, REFUSED_BODY_SLOW, 0);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keep a piece of the body if the service wants it. False when there is no room; answered. */
+static bool keep_body(struct conn *conn, const char *data, size_t len)
+{
+    struct conns *conns = conn->conns;
+    enum meter_body result;
+
+    if (conn->parser.body_bytes + conn->parser.body_left > conn->request.body_max) {
+        conn_refuse(conn, REFUSED_LARGE, conn->request.body_max);
+        return false;
+    }
+    if (conn->request.admission != HTTP_KEEP_BODY || len == 0) {
+        return true;
+    }
+    ASSERT(conn->body.len + len <= conn->request.body_max);
+    do {
+        result = meter_body(&conns->meter, &conn->metered, conn->client, len, conns_now_ms(conns));
+    } while (result > METER_BODY_QUOTA && take_place(conn, result));
+    switch (result) {
+    case METER_BODY_OK:
+        buf_put(&conn->body, data, len);
+        return true;
+    case METER_BODY_QUOTA:
+        conn_refuse(conn, REFUSED_BODY_QUOTA, conn->client->bodies_max);
+        return false;
+    case METER_BODY_SHARE:
+        conn_refuse(conn, REFUSED_BODY_SHARE, conns->meter.client_max);
+        return false;
+    case METER_BODY_LARGE:
+    case METER_BODY_ALL:
+        conn_refuse(conn, REFUSED_BODIES, 0);
+        return false;
+    }
+    UNREACHABLE("a result of metering a body");
+}
+
+/* Take what is there of the body. False when it needs more input. */
+static bool step_body(struct conn *conn)
+{
+    struct wire *wire = &conn->wire;
+    char *data = wire->bytes + wire->next;
+    size_t used;
+    size_t decoded;
+    enum parser_event event =
+        parser_body(&conn->parser, data, wire->end - wire->next, &used, &decoded);
+
+    if (event == PARSER_REJECT) {
+        conn_reject(conn, &conn->parser.reject);
+        return true;
+    }
+    if (!keep_body(conn, data, decoded)) {
+        return true;
+    }
+    if (event == PARSER_MORE) {
+        /* All of it was consumed: its place takes what comes next. */
+        ASSERT(used == wire->end - wire->next);
+        wire->end = wire->next;
+        return false;
+    }
+    wire->next += (uint32_t)used;
+    ASSERT(wire->next <= wire->end);
+    conn_serve(conn);
+    return true;
+}
+
+HOT static bool http_step(struct conn *conn)
+{
+    if (conn->state == CONN_BODY) {
+        return step_body(conn);
+    }
+    if (conn->state == CONN_IDLE) {
+        parser_init(&conn->parser);
+        conn_move(conn, CONN_HEAD);
+    }
+    switch (parser_head(&conn->parser, conn_at(conn, 0), wire_len(&conn->wire))) {
+    case PARSER_MORE:
+        return false;
+    case PARSER_DONE:
+        http_head_done(conn);
+        return true;
+    case PARSER_REJECT:
+        if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &conn->parser.reject);
+        }
+        return true;
+    }
+    UNREACHABLE("an event of the parser");
+}
+
+/* --- answers --- */
+
+/* The reason phrase of a status. */
+static const char *status_reason(int status)
+{
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {413, "Payload Too Large"},
+        {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {421, "Misdirected Request"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
+    };
+
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (reasons[i].status == status) {
+            return reasons[i].reason;
+        }
+    }
+    UNREACHABLE("a status leafd does not send");
+}
+
+/* Appends where there is room, and has the place behind. */
+#define PUT_LITERAL(at, text) mempcpy((at), (text), sizeof(text) - 1)
+
+/* For the Date header: made anew each second. */
+HOT static const char *date_of(struct conns *conns)
+{
+    uint64_t now_ms = conns_now_ms(conns);
+    uint64_t wall_ms;
+
+    if (now_ms >= conns->date_until_ms) {
+        wall_ms = clock_wall_ms(conns->service->clock);
+        text_time_http(wall_ms, conns->date);
+        conns->date_until_ms = now_ms + 1000 - wall_ms % 1000;
+    }
+    return conns->date;
+}
+
+/* The head of an answer without a length: its body comes in chunks, or, to a client of HTTP/1.0,
+ * ends with the connection. */
+static void put_stream_head(struct conn *conn, struct buf *out, const struct answer *answer)
+{
+    bool is_old = conn_head(conn)->http_1_0;
+
+    if (is_old) {
+        conn->ending = CONN_CLOSES;
+    }
+    buf_printf(out, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", date_of(conn->conns),
+               answer->type);
+    buf_printf(out, "Cache-Control: no-store\r\n%s%s\r\n",
+               is_old ? "" : "Transfer-Encoding: chunked\r\n",
+               is_old || answer->is_last ? "Connection: close\r\n" : "");
+}
+
+static char *put_status(char *at, int status)
+{
+    const char *reason = status_reason(status);
+
+    at = PUT_LITERAL(at, "HTTP/1.1 ");
+    at += text_decimal((uint64_t)status, at);
+    *at++ = ' ';
+    at = mempcpy(at, reason, strlen(reason));
+    return PUT_LITERAL(at, "\r\n");
+}
+
+/* 503 carries Retry-After: 1 by itself, and so does 429 unless `extra` has another. */
+HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
+{
+    const struct parser_head *head = conn_head(conn);
+    const bool is_complete = conn->state == CONN_SERVING; /* else the head says nothing yet */
+    const size_t extra_len = answer->extra != NULL ? strlen(answer->extra) : 0;
+    const int status = answer->status;
+    size_t body_len = answer->len; /* of what is put here */
+    char *at;
+
+    if (answer->way == ANSWER_STREAM) {
+        put_stream_head(conn, out, answer);
+        return;
+    }
+    ASSERT(status >= 200 && status <= 599);
+    ASSERT_IMPLIES(answer->len > 0, answer->type != NULL && status != 204);
+    ASSERT_IMPLIES(answer->way == ANSWER_PARTS, head->method != METHOD_HEAD);
+    if (answer->way == ANSWER_PARTS || (is_complete && head->method == METHOD_HEAD)) {
+        body_len = 0;
+    }
+    buf_reserve(out, HEAD_BYTES_MAX + extra_len + body_len);
+    at = (char *)out->data + out->len;
+    at = status == 200 ? PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
+    at = PUT_LITERAL(at, "Date: ");
+    at = mempcpy(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
+    if (answer->type != NULL) {
+        at = PUT_LITERAL(at, "\r\nContent-Type: ");
+        at = mempcpy(at, answer->type, strlen(answer->type));
+    }
+    if (status != 204) {
+        at = PUT_LITERAL(at, "\r\nContent-Length: ");
+        at += text_decimal(answer->len, at);
+    }
+    at = PUT_LITERAL(at, "\r\nCache-Control: no-store\r\n");
+    if (status == 503 || (status == 429 && answer->extra == NULL)) {
+        at = PUT_LITERAL(at, "Retry-After: 1\r\n");
+    }
+    if (answer->is_last) {
+        at = PUT_LITERAL(at, "Connection: close\r\n");
+    } else if (head->http_1_0) {
+        at = PUT_LITERAL(at, "Connection: keep-alive\r\n");
+    }
+    if (extra_len > 0) {
+        at = mempcpy(at, answer->extra, extra_len);
+    }
+    at = PUT_LITERAL(at, "\r\n");
+    if (body_len > 0) {
+        at = mempcpy(at, answer->body, body_len);
+    }
+    out->len = (size_t)(at - (char *)out->data);
+    ASSERT(out->len <= out->capacity);
+}
+
+static void http_put_piece(struct conn *conn, struct buf *out, const void *data, size_t len)
+{
+    if (conn_head(conn)->http_1_0) {
+        buf_put(out, data, len);
+        return;
+    }
+    buf_printf(out, "%zx\r\n", len);
+    buf_put(out, data, len);
+    buf_put(out, "\r\n", 2);
+}
+
+static void http_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
+{
+    const struct request *request = &conn->request;
+    const char *path = request->path_len > 0 ? conn_at(conn, request->path_at) : "";
+
+    buf_printf(out,
+               "{\"timestamp\":%llu,\"status\":%d,\"error\":\"%s\",\"code\":\"%s\",\"message\":",
+               ull(clock_wall_ms(conn->conns->service->clock)), error->status,
+               status_reason(error->status), error->code);
+    text_put_json(out, error->message, strlen(error->message));
+    buf_put(out, ",\"path\":", 8);
+    text_put_json(out, path, request->path_len);
+    buf_put(out, error->more, strlen(error->more));
+    buf_put_u8(out, '}');
+}
+
+const struct talker *http_talker(void)
+{
+    static const struct talker talker = {
+        .step = http_step,
+        .put = http_put,
+        .put_piece = http_put_piece,
+        .put_error = http_put_error,
+        .has_headers = true,
+        .starved = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                   "Connection: close\r\nContent-Length: 0\r\n\r\n",
+        .tls_required = "this address is for TLS: begin its URL with https://",
+    };
+
+    return &talker;
+}

@@ -1,0 +1,240 @@
+/*
+ * meter.h - what the connections of a loop may take: memory for input, bodies and replies, turns of
+ * the loop, and time to read their replies; and who is refused, or closed, when it is too much.
+ *
+ * Input. Of what came of a request and was not served (the beginning of a head, the head of a body
+ * that is being received, requests behind others whose turn has not come) a connection keeps a copy
+ * (wire.h), over TLS also of what is not decrypted yet. All of these are bounded; beyond it the
+ * connection is closed whose last request is longest ago.
+ *
+ * Waiting. A request that waits for its answer keeps its head and what came behind it. That does
+ * not count as input, and slow requests do not end it. WIRE_STEP_BYTES, which hold what most
+ * clients send, are each one's own; what all of them keep beyond that is bounded by as much again
+ * as input, and a connection that would take more is closed.
+ *
+ * Bodies. What all of them take is bounded, and so is what one client's large ones take on all
+ * loops. A body is large once it has more than LIMIT_HTTP_SMALL_BODY_BYTES. A quarter is kept for
+ * small ones, so that large ones cannot crowd them out.
+ *
+ * Output. Beyond its bound no connection is served that has replies which its client did not take;
+ * one that has none still is, so that a client that reads is not refused for the sake of those that
+ * do not. Beyond one and a half times the bound none is, until slow readers were closed.
+ *
+ * Slow readers. A slow link is no offence: a client that takes something now and then gets its
+ * reply whole. What cannot be is that replies are asked for, made, and left lying in memory. So
+ * there are three rules, and the rate that they ask for depends on how much memory is left:
+ *
+ *   - a client that takes nothing for write_ms has gone;
+ *   - over write_ms a client takes at least min_rate bytes a second;
+ *   - while output is short, one that holds LIMIT_HTTP_HELD_BYTES or more takes at least
+ *     LIMIT_HTTP_SHORT_RATE times as much, over a second.
+ *
+ * A reply that fits into the buffers of the kernel is never looked at: they have it at once.
+ *
+ * Turns. A connection whose work is more than a little is put off: to `later`, whose connections
+ * are served one after the other, a bounded amount in each turn of the loop, or to `no_room` until
+ * there is room for replies.
+ *
+ * The settings are for a node, and each loop has its part.
+ *
+ * The happy path: meter_has_room() before a request is served, meter_output() whenever what is held
+ * for replies has changed, meter_input() at the end of a connection's turn; meter_body() before a
+ * piece of a body is kept, meter_body_free() when the body goes; rate_begin() when a client did not
+ * take all at once, rate_look() every rate_look_ms() until it has nothing left to take.
+ *
+ * Failure modes: no room: which bound stands in the way is said, and nothing is taken.
+ *
+ * Thread: a loop's; the counts of a client are shared by loops, and what is shown may be read by
+ * any.
+ */
+#ifndef LEAFD_HTTP_SERVER_METER_H
+#define LEAFD_HTTP_SERVER_METER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "http/server/client.h"
+#include "http/server/service.h"
+#include "http/server/wire.h"
+#include "src/base/timers.h"
+
+/* --- refusals --- */
+
+/* Why a client was refused, or its connection closed. */
+enum meter_refusal {
+    REFUSED_FULL,        /* too many connections */
+    REFUSED_SHARE,       /* too many of this client, while there are few left */
+    REFUSED_CONNECTIONS, /* the client's quota of them */
+    REFUSED_LARGE,       /* a body of more bytes than its route takes */
+    REFUSED_BODIES,      /* no room for a body */
+    REFUSED_BODY_SHARE,  /* the client's bodies take its share of it */
+    REFUSED_BODY_QUOTA,  /* the client's quota of bodies */
+    REFUSED_BODY_SLOW,   /* a body that came slowly, whose place was needed */
+    REFUSED_INPUT,       /* a request that came slowly, whose place was needed */
+    REFUSED_READER,      /* a client that takes nothing, or too little */
+    REFUSED_REQUESTS,    /* the client's quota of requests */
+    REFUSED_IDS,         /* and of ids */
+    REFUSED_KEYS,        /* the client's share of idempotency keys */
+    REFUSED_WORKERS,     /* and of worker ids */
+    METER_REFUSALS
+};
+
+/* What is answered. Those without a code are worded where they are refused. */
+struct refusal_answer {
+    const char *name; /* as metrics have it */
+    int status;       /* 429: a quota */
+    const char *code;
+    const char *why;
+};
+
+/* Static. */
+const struct refusal_answer *refusal_answer(enum meter_refusal refusal);
+
+/* --- what a client takes of its replies --- */
+
+struct rate_rule {
+    uint32_t write_ms;
+    uint32_t min_per_s; /* 0: none */
+};
+
+/* What is known of one client's reading. `taken`: bytes that it took of all its replies. */
+struct rate {
+    uint64_t progress_ms; /* when it was last seen to have taken anything */
+    uint64_t begin_ms;    /* of the time over which the rate is looked at */
+    uint64_t begin_taken;
+    uint64_t look_ms; /* of the last look */
+    uint64_t look_taken;
+};
+
+enum rate_verdict { RATE_OK, RATE_STALLED, RATE_SLOW, RATE_SLOW_WHILE_SHORT };
+
+void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms);
+
+/* The time from one look to the next. */
+uint32_t rate_look_ms(const struct rate_rule *rule);
+
+/* waits: the client is to take something (else it is we who are slow); held: bytes in memory for
+ * it; is_short: of output. */
+enum rate_verdict rate_look(struct rate *rate, const struct rate_rule *rule, uint64_t taken,
+                            uint64_t now_ms, bool waits, uint64_t held, bool is_short);
+
+/* --- a connection, as it is metered --- */
+
+TAILQ_HEAD(metered_queue, metered);
+
+/* All zeros: it takes nothing. */
+struct metered {
+    struct metered_queue *put_off; /* meter->later or ->no_room; NULL: in neither */
+    TAILQ_ENTRY(metered) put_off_link;
+    TAILQ_ENTRY(metered) input_link; /* while input > 0 */
+    TAILQ_ENTRY(metered) body_link;  /* while it has a body */
+    uint64_t output;                 /* bytes counted: held for replies, */
+    uint32_t input;                  /* of a request that is not whole, */
+    uint32_t waiting;                /* and kept while a request waits */
+    bool has_body;
+    uint64_t body_bytes;      /* of its body */
+    uint64_t body_step_ms;    /* when the body had got on by a step */
+    uint64_t body_step_bytes; /* and how far it was */
+    struct rate rate;
+};
+
+/* --- a loop's --- */
+
+struct conn_meter {
+    uint64_t bodies_max;
+    uint64_t large_max;
+    uint64_t client_max; /* of a client's large bodies, on all loops */
+    uint64_t output_max;
+    uint64_t input_max; /* and likewise of those that wait */
+    uint64_t large_bytes;
+    uint64_t work_bytes; /* done so far; what bounds a turn */
+    struct metered_queue later;
+    struct metered_queue no_room;
+    struct metered_queue bodies; /* that are being received and kept, slowest first */
+    struct metered_queue inputs; /* that keep input and wait for no answer, oldest first */
+    /* The loop alone writes; any thread may read. */
+    _Atomic uint64_t body_bytes;
+    _Atomic uint64_t output_bytes;
+    _Atomic uint64_t input_bytes;
+    _Atomic uint64_t waiting_bytes;
+};
+
+/* settings->loops and those of bytes are set. */
+void meter_init(struct conn_meter *meter, const struct http_settings *settings);
+
+/* Nothing is counted, and nobody waits. */
+bool meter_is_clear(const struct conn_meter *meter);
+
+/* Its connection closes: take back what is counted for it, but for its body. */
+void meter_end(struct conn_meter *meter, struct metered *metered);
+
+/* --- turns --- */
+
+/* Serve it in a later turn, after those before it had theirs; or, to no_room, once there is room.
+ * No-op if it is put off already. */
+void meter_put_off(struct metered *metered, struct metered_queue *queue);
+
+/* It has its turn. It is put off. */
+void meter_put_on(struct metered *metered);
+
+/* --- output --- */
+
+/* Is there room for the reply to another request? A client that took all of its replies, but for a
+ * head at most, is served although others have not, up to a bound. */
+bool meter_has_room(const struct conn_meter *meter, const struct wire *wire);
+
+/* No connection is served that has not taken all of its replies. */
+bool meter_output_is_full(const struct conn_meter *meter);
+
+/* What is held for its replies has become another. */
+void meter_output(struct conn_meter *meter, struct metered *metered, const struct wire *wire);
+
+/* It will be full soon, if readers are slow: those that are have to be closed. */
+bool meter_output_is_short(const struct conn_meter *meter);
+
+/* --- input --- */
+
+/* What it keeps of its input has become another, once it rests (wire_keep()). waits: its request
+ * waits for the answer. True: too much is kept: by those that wait, of which this one took more;
+ * else by all together, and meter->inputs says whose place is taken first. */
+bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
+                 bool waits);
+
+/* It keeps nothing any more. */
+void meter_input_end(struct conn_meter *meter, struct metered *metered);
+
+/* All together keep too much input. */
+bool meter_input_is_over(const struct conn_meter *meter);
+
+/* Its request got on: others are closed before it. */
+void meter_input_step(struct conn_meter *meter, struct metered *metered);
+
+/* --- bodies --- */
+
+enum meter_body {
+    METER_BODY_OK,
+    METER_BODY_QUOTA, /* the client has as many as its quota allows */
+    METER_BODY_SHARE, /* the client's large bodies take its share */
+    METER_BODY_LARGE, /* all large bodies together take theirs */
+    METER_BODY_ALL
+};
+
+/* Its body, of `client`, grows by so many bytes: take the room. */
+enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
+                           struct http_client *client, uint64_t more, uint64_t now_ms);
+
+/* The body goes. No-op if there is none. */
+void meter_body_free(struct conn_meter *meter, struct metered *metered, struct http_client *client);
+
+/* The first after this one (NULL: of all) of the bodies that have come so slowly that their place
+ * may be taken; NULL: none is left. */
+struct metered *meter_slow_body(const struct conn_meter *meter, const struct metered *after,
+                                uint64_t now_ms);
+
+/* A body of so many bytes is a large one. */
+bool meter_is_large(uint64_t body_bytes);
+
+#endif
