@@ -11,32 +11,7 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
-#define BIT(state) (1u << (state))
-
 /* --- state --- */
-
-HOT void conn_move(struct conn *conn, enum conn_state to)
-{
-    static const unsigned allowed[] = {
-        [CONN_IDLE] = BIT(CONN_IDLE) | BIT(CONN_HEAD) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
-                      BIT(CONN_HANDSHAKE) | BIT(CONN_PROXY) | BIT(CONN_CLOSED),
-        [CONN_HEAD] = BIT(CONN_IDLE) | BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
-                      BIT(CONN_CLOSED),
-        [CONN_BODY] = BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
-        [CONN_SERVING] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
-        [CONN_FINISHING] = BIT(CONN_LINGERING) | BIT(CONN_CLOSED),
-        [CONN_LINGERING] = BIT(CONN_CLOSED),
-        [CONN_HANDSHAKE] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
-        [CONN_PROXY] = BIT(CONN_IDLE) | BIT(CONN_CLOSED),
-        [CONN_CLOSED] = 0,
-    };
-
-    ASSERT((allowed[conn->state] & BIT(to)) != 0);
-    conn->state = to;
-    if (to != CONN_SERVING) { /* which has no deadline */
-        conn->since_ms = uv_now(conn->conns->uv);
-    }
-}
 
 void conn_queue(struct conn *conn)
 {

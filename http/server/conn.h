@@ -35,6 +35,7 @@
 #include "http/server/proxy.h"
 #include "http/server/service.h"
 #include "http/server/wire.h"
+#include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
 #include "src/base/stall.h"
@@ -263,7 +264,32 @@ struct conn *conn_resume(struct http_wait *wait);
 
 /* --- for talkers, and for conns.c --- */
 
-HOT void conn_move(struct conn *conn, enum conn_state to);
+#define CONN_BIT(state) (1u << (state))
+
+/* Here, since each request moves its connection twice, to a state that the compiler knows. */
+static inline void conn_move(struct conn *conn, enum conn_state to)
+{
+    static const unsigned allowed[] = {
+        [CONN_IDLE] = CONN_BIT(CONN_IDLE) | CONN_BIT(CONN_HEAD) | CONN_BIT(CONN_SERVING) |
+                      CONN_BIT(CONN_FINISHING) | CONN_BIT(CONN_HANDSHAKE) | CONN_BIT(CONN_PROXY) |
+                      CONN_BIT(CONN_CLOSED),
+        [CONN_HEAD] = CONN_BIT(CONN_IDLE) | CONN_BIT(CONN_BODY) | CONN_BIT(CONN_SERVING) |
+                      CONN_BIT(CONN_FINISHING) | CONN_BIT(CONN_CLOSED),
+        [CONN_BODY] = CONN_BIT(CONN_SERVING) | CONN_BIT(CONN_FINISHING) | CONN_BIT(CONN_CLOSED),
+        [CONN_SERVING] = CONN_BIT(CONN_IDLE) | CONN_BIT(CONN_FINISHING) | CONN_BIT(CONN_CLOSED),
+        [CONN_FINISHING] = CONN_BIT(CONN_LINGERING) | CONN_BIT(CONN_CLOSED),
+        [CONN_LINGERING] = CONN_BIT(CONN_CLOSED),
+        [CONN_HANDSHAKE] = CONN_BIT(CONN_IDLE) | CONN_BIT(CONN_FINISHING) | CONN_BIT(CONN_CLOSED),
+        [CONN_PROXY] = CONN_BIT(CONN_IDLE) | CONN_BIT(CONN_CLOSED),
+        [CONN_CLOSED] = 0,
+    };
+
+    ASSERT((allowed[conn->state] & CONN_BIT(to)) != 0);
+    conn->state = to;
+    if (to != CONN_SERVING) { /* which has no deadline */
+        conn->since_ms = uv_now(conn->conns->uv);
+    }
+}
 
 /* It receives a request, or waits for one. */
 static inline bool conn_is_receiving(const struct conn *conn)
