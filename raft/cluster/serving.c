@@ -405,20 +405,16 @@ static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *ac
 }
 
 /* What this leader must not propose is answered as if apply had refused it. False: it may. */
-static bool refuse_new(struct work *work, const struct buf *payload)
+static bool refuse_new(struct work *work, const struct command *command)
 {
     const struct ground *on = work->serving->on;
-    int type = command_type(payload->data, payload->len);
     struct put_result puts;
-    struct command command;
     BUF_LOCAL(reply);
 
-    if (type == COMMAND_TAGS_PUT && command_read(payload->data, payload->len, &command) == 0 &&
-        refuse_puts(on->fsm, command.list, &puts)) {
+    if (command->type == COMMAND_TAGS_PUT && refuse_puts(on->fsm, command->list, &puts)) {
         put_result_encode(&puts, &reply);
-    } else if (type == COMMAND_WORKER_ACQUIRE &&
-               command_read(payload->data, payload->len, &command) == 0 &&
-               refuse_worker(on->fsm, &command.acquire)) {
+    } else if (command->type == COMMAND_WORKER_ACQUIRE &&
+               refuse_worker(on->fsm, &command->acquire)) {
         worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, &reply);
     } else {
         return false;
@@ -433,15 +429,18 @@ static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
     const struct buf *payload = entry_of(work);
+    int type = command_type(payload->data, payload->len);
     uint64_t adds_bytes = 0;
+    struct command command;
     struct fsm_usage usage;
 
     work->admitted = true;
-    if (refuse_new(work, payload)) {
+    if ((type != COMMAND_TAGS_PUT && type != COMMAND_WORKER_ACQUIRE) ||
+        command_read(payload->data, payload->len, &command) != 0 || refuse_new(work, &command)) {
         return;
     }
-    if (on->memory_bytes > 0) {
-        adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
+    if (on->memory_bytes > 0 && type == COMMAND_TAGS_PUT) {
+        adds_bytes = fsm_adds(on->fsm, command.list);
     }
     if (adds_bytes == 0) {
         return;
