@@ -35,7 +35,8 @@ struct work {
     uint64_t round;        /* that confirms it */
     bool is_window;        /* the COMMAND_WINDOW of this leader, for nobody */
     struct buf entry;      /* MONOTONIC: the COMMAND_KEYED that is appended for it */
-    struct buf kept;       /* and the results, for when that is applied */
+    struct buf kept;       /* and the results, for when that is applied; of a large one, its own */
+    bool waited;           /* large and done: a turn has gone by */
 };
 
 enum wire_request_kind serving_wire_kind(const struct id_request *request)
@@ -307,6 +308,7 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->starved);
     give_back_list(&serving->todo);
     give_back_list(&serving->large);
+    give_back_list(&serving->large_done);
     serving->large_index = 0;
     timer_cancel(serving->on->timers, &serving->large_time);
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of what
@@ -403,20 +405,16 @@ static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *ac
 }
 
 /* What this leader must not propose is answered as if apply had refused it. False: it may. */
-static bool refuse_new(struct work *work, const struct buf *payload)
+static bool refuse_new(struct work *work, const struct command *command)
 {
     const struct ground *on = work->serving->on;
-    int type = command_type(payload->data, payload->len);
     struct put_result puts;
-    struct command command;
     BUF_LOCAL(reply);
 
-    if (type == COMMAND_TAGS_PUT && command_read(payload->data, payload->len, &command) == 0 &&
-        refuse_puts(on->fsm, command.list, &puts)) {
+    if (command->type == COMMAND_TAGS_PUT && refuse_puts(on->fsm, command->list, &puts)) {
         put_result_encode(&puts, &reply);
-    } else if (type == COMMAND_WORKER_ACQUIRE &&
-               command_read(payload->data, payload->len, &command) == 0 &&
-               refuse_worker(on->fsm, &command.acquire)) {
+    } else if (command->type == COMMAND_WORKER_ACQUIRE &&
+               refuse_worker(on->fsm, &command->acquire)) {
         worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, &reply);
     } else {
         return false;
@@ -431,15 +429,18 @@ static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
     const struct buf *payload = entry_of(work);
+    int type = command_type(payload->data, payload->len);
     uint64_t adds_bytes = 0;
+    struct command command;
     struct fsm_usage usage;
 
     work->admitted = true;
-    if (refuse_new(work, payload)) {
+    if ((type != COMMAND_TAGS_PUT && type != COMMAND_WORKER_ACQUIRE) ||
+        command_read(payload->data, payload->len, &command) != 0 || refuse_new(work, &command)) {
         return;
     }
-    if (on->memory_bytes > 0) {
-        adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
+    if (on->memory_bytes > 0 && type == COMMAND_TAGS_PUT) {
+        adds_bytes = fsm_adds(on->fsm, command.list);
     }
     if (adds_bytes == 0) {
         return;
@@ -496,6 +497,7 @@ static void submit_large(struct serving *serving)
         serving->again = true;
     } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
+        serving->again = true; /* the driver has time for it while it is stored */
         ground_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
     }
 }
@@ -555,6 +557,24 @@ static void keyed_done(struct work *work, const void *result, size_t len)
     finish(work, 0, work->index, reply.data, reply.len);
 }
 
+/* The marks of so many tags take a while: whoever waits behind it for the log comes first. */
+static bool answers_later(const struct work *work)
+{
+    return work->from != 0 && payload_of(work)->len >= LARGE_BYTES;
+}
+
+static void answer_large(struct serving *serving)
+{
+    struct work *work = TAILQ_FIRST(&serving->large_done);
+
+    if (work != NULL && work->waited) {
+        finish(work, 0, work->index, work->kept.data, work->kept.len);
+    } else if (work != NULL) {
+        work->waited = true;
+        serving->again = true;
+    }
+}
+
 static void applied_own(struct work *work, const void *result, size_t len)
 {
     if (work->is_window) {
@@ -563,6 +583,9 @@ static void applied_own(struct work *work, const void *result, size_t len)
         work_free(work); /* nobody waits for it any more, and its payload may be gone */
     } else if (work->entry.len > 0) {
         keyed_done(work, result, len);
+    } else if (answers_later(work)) {
+        buf_put(&work->kept, result, len);
+        move(work, &work->serving->large_done);
     } else {
         finish(work, 0, work->index, result, len);
     }
@@ -719,6 +742,7 @@ void serving_turn(struct serving *serving)
     serving->again = false;
     end_rounds(serving);
     if (!driver->halted) {
+        answer_large(serving);
         answer_confirmed(serving);
     }
     if (serves) {
@@ -740,6 +764,7 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
     *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
     TAILQ_INIT(&serving->todo);
     TAILQ_INIT(&serving->large);
+    TAILQ_INIT(&serving->large_done);
     TAILQ_INIT(&serving->submitted);
     TAILQ_INIT(&serving->reads);
     TAILQ_INIT(&serving->in_round);

@@ -54,23 +54,24 @@ struct serving {
     struct membership *membership;
     bool holding; /* leadership is handed over, or a vote taken away: take nothing new */
     bool no_room; /* the disk is low, and nobody takes the lead over: refuse what needs it */
-    struct work_list todo;      /* commands to append */
-    struct work_list large;     /* those of many bytes: behind all others, one at a time */
-    uint64_t large_index;       /* of the last one that was appended in this leadership; 0: none */
-    uint64_t large_seen;        /* the last one that a turn has found applied */
-    struct timer large_time;    /* armed: no other begins yet */
-    bool again;                 /* there is something for another turn, at once */
-    struct work_list submitted; /* by index */
-    struct work_list reads;     /* wait for the next round */
-    struct work_list in_round;  /* in those under way, by round */
-    struct work_list confirmed; /* wait until their index is applied */
-    struct work_list starved;   /* confirmed: wait until a window has enough for them */
-    struct windows *windows;    /* of the leader; owned */
-    struct window_taken *taken; /* while a batch is answered; owned */
-    uint64_t starved_at;        /* applied index at the last look at the starved */
-    size_t monotonic_bytes;     /* of payloads of monotonic requests from others */
-    size_t count;               /* of all */
-    uint64_t adds_bytes;        /* that the state grows by when all that are admitted are applied */
+    struct work_list todo;       /* commands to append */
+    struct work_list large;      /* those of many bytes: behind all others, one at a time */
+    uint64_t large_index;        /* of the last one that was appended in this leadership; 0: none */
+    uint64_t large_seen;         /* the last one that a turn has found applied */
+    struct timer large_time;     /* armed: no other begins yet */
+    struct work_list large_done; /* applied, and to be answered in the next turn: one at most */
+    bool again;                  /* there is something for another turn, at once */
+    struct work_list submitted;  /* by index */
+    struct work_list reads;      /* wait for the next round */
+    struct work_list in_round;   /* in those under way, by round */
+    struct work_list confirmed;  /* wait until their index is applied */
+    struct work_list starved;    /* confirmed: wait until a window has enough for them */
+    struct windows *windows;     /* of the leader; owned */
+    struct window_taken *taken;  /* while a batch is answered; owned */
+    uint64_t starved_at;         /* applied index at the last look at the starved */
+    size_t monotonic_bytes;      /* of payloads of monotonic requests from others */
+    size_t count;                /* of all */
+    uint64_t adds_bytes; /* that the state grows by when all that are admitted are applied */
     struct rounds round;
 };
 

@@ -505,6 +505,14 @@ bool driver_is_quiet(struct driver *driver)
     return driver->writes.count == 0 && snapshot_reads(&driver->transfers) == 0;
 }
 
+static void forget_foreseen(struct driver *driver)
+{
+    if (driver->foreseen != NULL) {
+        entry_block_unref(driver->foreseen);
+        driver->foreseen = NULL;
+    }
+}
+
 void driver_close(struct driver *driver)
 {
     ASSERT(driver_is_quiet(driver));
@@ -515,6 +523,7 @@ void driver_close(struct driver *driver)
     consensus_free(driver->consensus);
     driver->consensus = NULL;
     entry_log_free(&driver->log);
+    forget_foreseen(driver);
 }
 
 /* --- submit --- */
@@ -1355,6 +1364,31 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
     return entry_log_get(&driver->log, applier->applied.index + 1);
 }
 
+/* The first half of the work of a large entry, the next to be applied: nothing changes the state
+ * before that is. False: it was done before. The reference keeps any other entry from its place in
+ * memory, should a leader put another one in its place in the log. */
+static bool foresee(struct driver *driver, struct entry_block *block)
+{
+    if (driver->foreseen == block) {
+        return false;
+    }
+    forget_foreseen(driver);
+    driver->foreseen = entry_block_ref(block);
+    applier_foresee(&driver->applier, driver->applier.applied.index + 1, block);
+    return true;
+}
+
+/* The leader does that while its disk and the followers store the entry. */
+static void foresee_next(struct driver *driver)
+{
+    const struct log_entry *entry = entry_log_get(&driver->log, driver->applier.applied.index + 1);
+
+    if (entry != NULL && driver_leads(driver) && !driver->applier.installing &&
+        entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES) {
+        (void)foresee(driver, entry->block);
+    }
+}
+
 static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
@@ -1373,20 +1407,10 @@ static void apply(struct driver *driver, const struct log_entry *entry)
         applier_skip(&driver->applier, index, term);
         break;
     }
-    entry_block_unref(block);
-}
-
-/* The first half of the work of a large entry. False: it was done before. */
-static bool foresee(struct driver *driver, const struct entry_block *block)
-{
-    uint64_t index = driver->applier.applied.index + 1;
-
-    if (driver->foreseen == index) {
-        return false;
+    if (driver->foreseen == block) {
+        forget_foreseen(driver);
     }
-    driver->foreseen = index;
-    applier_foresee(&driver->applier, index, block);
-    return true;
+    entry_block_unref(block);
 }
 
 /* Of the entries of a turn so many are applied: may another one? */
@@ -1430,6 +1454,8 @@ bool driver_turn(struct driver *driver)
     }
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);
+    } else if (count == 0 && next_to_apply(driver) == NULL) {
+        foresee_next(driver);
     }
     return more || driver->trying || next_to_apply(driver) != NULL;
 }

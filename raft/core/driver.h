@@ -110,7 +110,7 @@ struct driver {
     uint64_t commit;
     uint64_t persisted; /* highest index reported as persisted */
     struct applier applier;
-    uint64_t foreseen; /* index of a large entry whose apply has begun */
+    struct entry_block *foreseen; /* of a large entry whose apply has begun; a reference, or NULL */
     struct snapshot_transfers transfers;
     struct trial trial; /* of the snapshot that comes */
     bool trying;        /* rows of it wait to be tried */

@@ -386,6 +386,35 @@ static void check_birth(const struct sim_node *node)
     }
 }
 
+/* --- a bulk is all or none --- */
+
+size_t sim_bulk_name(unsigned tag, char name[SIM_BULK_NAME_BYTES])
+{
+    return (size_t)snprintf(name, SIM_BULK_NAME_BYTES, "bulk-%03u", tag);
+}
+
+/* The step of a tag of the bulks, 0 if it is not there. */
+static uint32_t bulk_step(const struct sim_node *node, unsigned tag)
+{
+    char name[SIM_BULK_NAME_BYTES];
+    const struct tag_row *row = fsm_tag(node->replica.fsm, name, sim_bulk_name(tag, name));
+
+    return row != NULL ? row->step : 0;
+}
+
+/* Every stride-th tag of the bulks has the same step. */
+static void check_bulk(const struct sim_node *node, unsigned stride)
+{
+    uint32_t first = bulk_step(node, 0);
+
+    for (unsigned i = 0; i < SIM_BULK_TAGS; i += stride) {
+        if (bulk_step(node, i) != first) {
+            sim_fail(node->world, "node %u has half of a bulk: step %u of tag 0, %u of tag %u",
+                     node->id, first, bulk_step(node, i), i);
+        }
+    }
+}
+
 /* I8: equal digest at equal index, term included; one leader a term. */
 void sim_check_node(struct sim_node *node)
 {
@@ -401,6 +430,7 @@ void sim_check_node(struct sim_node *node)
     check_birth(node);
     sim_note(world, digest);
     if (!driver->applier.installing && !node->planted) {
+        check_bulk(node, SIM_BULK_TAGS - 1);
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
             sim_fail(world, "node %u has another state at index %" PRIu64, node->id, index);
@@ -444,6 +474,7 @@ void sim_check_end(struct sim_world *world)
     SIM_LIVING_FOREACH (node, world) {
         sim_check_node(node);
         check_tags(node);
+        check_bulk(node, 1);
         for (uint64_t k = 0; k < world->kept_next; k++) {
             char name[32];
             int len = snprintf(name, sizeof name, "kept-%" PRIu64, k);

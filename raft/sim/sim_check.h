@@ -26,6 +26,9 @@ void sim_check_offered(struct sim_world *world, const void *command, size_t len)
 /* The newest epoch of a tag. */
 struct sim_epoch *sim_check_epoch(struct sim_tag *tag);
 void sim_check_flakes(struct sim_node *node, unsigned layout, const struct segment_range *range);
+/* The name of a bulk's tag; its length. */
+#define SIM_BULK_NAME_BYTES 16
+size_t sim_bulk_name(unsigned tag, char name[SIM_BULK_NAME_BYTES]);
 void sim_check_node(struct sim_node *node);
 void sim_check_end(struct sim_world *world);
 

@@ -15,6 +15,7 @@
 #include "src/id/snowflake/snowflake_named.h"
 
 #define PATIENCE_MS 3000
+#define BULK_SEEDS 3 /* one in so many has bulks: they make the state, and so the work, large */
 #define SPARED_PERCENT 85 /* nodes that get few turns: a round begins with each query */
 
 enum sim_request_kind {
@@ -26,7 +27,8 @@ enum sim_request_kind {
     REQUEST_GET,
     REQUEST_GET_KEPT,
     REQUEST_FINAL,
-    REQUEST_EVERYWHERE
+    REQUEST_EVERYWHERE,
+    REQUEST_BULK
 };
 
 struct sim_request {
@@ -43,8 +45,8 @@ struct sim_request {
     struct id_missing missing; /* EVERYWHERE */
 };
 
-static const char *const kind_names[] = {"an open", "a put", "a put", "a put",         "a delete",
-                                         "a get",   "a get", "a put", "a wait for all"};
+static const char *const kind_names[] = {"an open", "a put", "a put", "a put",          "a delete",
+                                         "a get",   "a get", "a put", "a wait for all", "a bulk"};
 
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
@@ -77,6 +79,31 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
         &request->base.payload, COMMAND_TAGS_PUT,
         &(struct command_list){.force = request->force, .wall_ms = clock_wall_ms(&node->clock)});
     command_item_put(&request->base.payload, COMMAND_TAGS_PUT, put);
+    command_items_end(&request->base.payload);
+    replica_submit(&node->replica, &request->base);
+}
+
+/* All tags of the bulk get the same step, and no two bulks give the same one. */
+static void put_bulk(struct sim_node *node)
+{
+    struct sim_request *request = request_new(node, REQUEST_BULK);
+    char text[LIMIT_TAG_DESCRIPTION_BYTES];
+    char name[SIM_BULK_NAME_BYTES];
+
+    memset(text, 'd', sizeof text);
+    command_put(&request->base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.wall_ms = clock_wall_ms(&node->clock)});
+    node->world->stats.bulks++;
+    for (unsigned i = 0; i < SIM_BULK_TAGS; i++) {
+        struct tag_put put = {.name = name,
+                              .name_len = (uint16_t)sim_bulk_name(i, name),
+                              .fields = TAG_FIELD_STEP | TAG_FIELD_DESCRIPTION,
+                              .step = (uint32_t)node->world->stats.bulks,
+                              .description = text,
+                              .description_len = sizeof text};
+
+        command_item_put(&request->base.payload, COMMAND_TAGS_PUT, &put);
+    }
     command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }
@@ -173,6 +200,11 @@ static void put_answered(struct sim_request *request)
 
     if (put_result_decode(request->base.reply.data, request->base.reply.len, &result) != 0) {
         sim_fail(world, "the result of a put does not decode");
+    }
+    if (request->kind == REQUEST_BULK &&
+        (result.status != 0 || result.made + result.changed != SIM_BULK_TAGS)) {
+        sim_fail(world, "a bulk came to %d, made %u and changed %u", result.status, result.made,
+                 result.changed);
     }
     if (result.status == 0 && request->kind == REQUEST_KEPT) {
         world->kept[request->kept] = true;
@@ -387,6 +419,8 @@ void sim_admin_event(struct sim_world *world)
         put_kept(node, REQUEST_KEPT, world->kept_next++);
     } else if (what < 82) {
         get_kept(node);
+    } else if (what >= 98 && world->seed % BULK_SEEDS == 0) {
+        put_bulk(node);
     } else {
         get_shared(node, t);
     }

@@ -107,9 +107,10 @@ static void read_first(struct sim_disk *disk)
 {
     struct store_op *op = take(disk);
     size_t most = disk_read_of(op)->max_bytes;
+    /* Small chunks, so that transfers take several, also of what bulks leave. */
+    size_t chunk = disk->node->world->stats.bulks > 0 ? 16 << 10 : 300;
 
-    /* Small chunks, so that transfers take several. */
-    disk_read_run(disk_read_of(op), disk->node->store, most < 300 ? most : 300);
+    disk_read_run(disk_read_of(op), disk->node->store, most < chunk ? most : chunk);
     op->done(op);
 }
 

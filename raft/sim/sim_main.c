@@ -132,6 +132,7 @@ static void print_stats(const struct sim_stats *s)
         {"snowflake ids", s->flakes},
         {"refusals of snowflake ids", s->flakes_refused},
         {"changes", s->puts},
+        {"bulks", s->bulks},
         {"deletes", s->deletes},
         {"max_id forced down", s->forced},
         {"queries", s->queries},

@@ -59,7 +59,10 @@ struct sim_flakes {
 #define SIM_LEVELS_MAX 5  /* that there ever are */
 #define SIM_MONO_LEVEL 4  /* that brings monotonic tags */
 #define SIM_MONO_SERVED 1 /* a leader hands their ids out */
-#define SIM_KEPT_STEP 7   /* the step that half of them get once they are acknowledged */
+#define SIM_BULK_TAGS                                                                              \
+    1000                /* in one change, all or none; of so many bytes that it is judged and
+                              carried out in two turns */
+#define SIM_KEPT_STEP 7 /* the step that half of them get once they are acknowledged */
 
 /* The time of day at virtual time 0. */
 #define SIM_WALL_MS 1700000000000
@@ -240,8 +243,8 @@ struct sim_tag {
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
-        puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
-        told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
+        puts, bulks, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops,
+        forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
         strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf, raises,
         exchanges, too_old, set_back, lost_votes, by_state, planted, mono_ids, mono_stale, stale;
     uint64_t trace; /* a hash of everything that happened */

@@ -97,7 +97,7 @@
 #define LIMIT_JSON_BYTES 65536                 /* one JSON object; longer: 400 bad_json */
 #define LIMIT_JSON_VALUES 64                   /* in it, commas and brackets; more: 400 bad_json */
 #define LIMIT_JSON_DEPTH 8                     /* of objects and arrays in it; more: 400 bad_json */
-#define LIMIT_JSON_SLICE_BYTES (64 << 10)      /* of a bulk read at once; then others get a turn */
+#define LIMIT_JSON_SLICE_BYTES (16 << 10)      /* of a bulk read at once; then others get a turn */
 #define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
 #define LIMIT_HTTP_OUTPUT_BYTES (64 << 10) /* unsent output a connection before reading stops */
 #define LIMIT_HTTP_SMALL_REPLY_BYTES 1024

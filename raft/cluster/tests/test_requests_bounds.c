@@ -372,8 +372,8 @@ static void test_malformed_frames_are_told(void **state)
 #define LARGE_ITEMS 400
 #define TURNS 3 /* that the ring gives a millisecond each: seen to be applied, admitted, appended */
 
-/* As many tags in one command as make it a large one. */
-static void asked_bulk(struct asked *asked, char prefix)
+/* So many tags in one command. */
+static void asked_tags(struct asked *asked, char prefix, unsigned items)
 {
     char text[LIMIT_TAG_DESCRIPTION_BYTES];
     struct buf *payload = &asked->base.payload;
@@ -382,8 +382,9 @@ static void asked_bulk(struct asked *asked, char prefix)
     asked_put(asked, "replaced", 10);
     buf_free(payload);
     command_put(payload, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = FAKE_WALL_MS});
-    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
-        char name[] = {prefix, (char)('a' + i / 26), (char)('a' + i % 26)};
+    for (unsigned i = 0; i < items; i++) {
+        char name[] = {prefix, (char)('a' + i / 676), (char)('a' + i / 26 % 26),
+                       (char)('a' + i % 26)};
         struct tag_put put = {.name = name,
                               .name_len = sizeof name,
                               .fields = TAG_FIELD_DESCRIPTION,
@@ -394,6 +395,19 @@ static void asked_bulk(struct asked *asked, char prefix)
     }
     command_items_end(payload);
     assert_true(payload->len > 64 << 10);
+}
+
+/* As many as make it a large one. */
+static void asked_bulk(struct asked *asked, char prefix)
+{
+    asked_tags(asked, prefix, LARGE_ITEMS);
+}
+
+/* As many as are judged in a turn of their own. */
+static void asked_judged(struct asked *asked, char prefix)
+{
+    asked_tags(asked, prefix, 1000);
+    assert_true(asked->base.payload.len > 256 << 10);
 }
 
 static unsigned large_entries(const struct driver *driver)
@@ -512,11 +526,154 @@ static void test_large_commands_outlive_their_leader(void **state)
     }
 }
 
+static void expect_equal_states(struct ring *ring)
+{
+    const struct driver *first = &ring_node(ring, 1)->replica.driver;
+
+    for (uint64_t id = 2; id <= 3; id++) {
+        const struct driver *driver = &ring_node(ring, id)->replica.driver;
+
+        assert_true(driver_applied(driver)->index == driver_applied(first)->index);
+        assert_true(fsm_digest(driver->applier.fsm) == fsm_digest(first->applier.fsm));
+    }
+}
+
+/* The leader judges it as soon as it is the next to be applied, whatever disks and links do: then
+ * only the carrying out is left when it is committed. */
+static void test_a_large_command_is_judged_while_it_is_stored(void **state)
+{
+    struct asked bulk;
+    RING ring = {0};
+    struct driver *driver;
+    uint64_t applied;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    ring_settle(&ring);
+    applied = driver_applied(driver)->index;
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = true;
+    }
+    asked_judged(&bulk, 'a');
+    ask(&ring, ring_follower(&ring), &bulk, PATIENCE_MS);
+    ring_run_ms(&ring, 20);
+    assert_int_equal(large_entries(driver), 1);
+    assert_true(driver_applied(driver)->index == applied && driver->commit == applied);
+    assert_non_null(driver->foreseen);
+    assert_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true((ring_node(&ring, id)->replica.driver.foreseen != NULL) == (id == leader));
+        ring_node(&ring, id)->disk_held = false;
+    }
+    ring_run_ms(&ring, 500);
+    assert_int_equal(bulk.done, 1);
+    assert_int_equal(bulk.base.status, 0);
+    assert_null(driver->foreseen);
+    assert_non_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
+    expect_equal_states(&ring);
+    asked_free(&bulk);
+}
+
+/* What was judged and never committed counts for nothing, also where the next leader puts another
+ * large command in its very place. */
+static void test_a_large_command_that_was_judged_may_be_lost(void **state)
+{
+    struct asked lost;
+    struct asked taken;
+    RING ring = {0};
+    struct driver *driver;
+    uint64_t leader;
+    uint64_t index;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    ring_settle(&ring);
+    ring_isolate(&ring, leader, true);
+    asked_judged(&lost, 'a');
+    ask(&ring, leader, &lost, 10);
+    ring_run_ms(&ring, 5);
+    assert_non_null(driver->foreseen);
+    index = entry_log_last(&driver->log);
+    asked_judged(&taken, 'b');
+    ask(&ring, leader % 3 + 1, &taken, 10 * PATIENCE_MS);
+    ring_run_ms(&ring, PATIENCE_MS);
+    assert_int_equal(taken.done, 1);
+    assert_int_equal(taken.base.status, 0);
+    ring_isolate(&ring, leader, false);
+    ring_run_ms(&ring, PATIENCE_MS);
+    assert_true(driver_applied(driver)->index > index);
+    assert_null(driver->foreseen);
+    assert_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
+    assert_non_null(fsm_tag(driver->applier.fsm, "baaa", 4));
+    expect_equal_states(&ring);
+    asked_free(&lost);
+    asked_free(&taken);
+}
+
+/* A request behind a large one, and whether that was still to be answered when it was. */
+struct behind {
+    struct asked asked;
+    const struct serving *serving;
+    bool was_first;
+};
+
+static void behind_done(struct id_request *request)
+{
+    struct behind *behind = CONTAINER(request, struct behind, asked.base);
+
+    behind->asked.done++;
+    behind->was_first = !TAILQ_EMPTY(&behind->serving->large_done);
+}
+
+/* Another node's large change is answered, with a mark for each of its tags, a turn after it was
+ * applied: a small command behind it in the log is answered first. */
+static void test_what_stands_behind_a_large_command_is_answered_first(void **state)
+{
+    struct behind small = {.was_first = false};
+    struct asked bulk;
+    RING ring = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    small.serving = &requests_of(&ring, leader)->serving;
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = true;
+    }
+    asked_judged(&bulk, 'a');
+    ask(&ring, ring_follower(&ring), &bulk, PATIENCE_MS);
+    ring_run_ms(&ring, 20);
+    asked_put(&small.asked, "small", 10);
+    small.asked.base.done = behind_done;
+    ask(&ring, leader, &small.asked, PATIENCE_MS);
+    ring_run_ms(&ring, 20);
+    assert_int_equal(bulk.done + small.asked.done, 0);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
+    ring_run_ms(&ring, 500);
+    assert_int_equal(small.asked.done, 1);
+    assert_true(small.was_first);
+    assert_int_equal(bulk.done, 1);
+    assert_int_equal(bulk.base.status, 0);
+    asked_free(&small.asked);
+    asked_free(&bulk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_commands_go_one_at_a_time),
         cmocka_unit_test(test_large_commands_leave_time),
+        cmocka_unit_test(test_a_large_command_is_judged_while_it_is_stored),
+        cmocka_unit_test(test_a_large_command_that_was_judged_may_be_lost),
+        cmocka_unit_test(test_what_stands_behind_a_large_command_is_answered_first),
         cmocka_unit_test(test_large_commands_outlive_their_leader),
         cmocka_unit_test(test_pending_requests_up_to_the_limit),
         cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),

@@ -570,18 +570,13 @@ static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
     return after > before ? after - before : 0;
 }
 
-uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len)
+uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
 {
-    int type = command_type(command, len);
-    struct command read;
     struct fsm_tags_walk walk = {0};
     struct tag_put put;
     uint64_t bytes = 0;
 
-    if (type != COMMAND_TAGS_PUT || command_read(command, len, &read) != 0) {
-        return 0;
-    }
-    while (command_next(&read.list, &put)) {
+    while (command_next(&puts, &put)) {
         const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len);
 
         bytes += put_adds(row != NULL ? &row->tag : NULL, &put);

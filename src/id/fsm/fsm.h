@@ -129,9 +129,9 @@ struct fsm_usage {
 };
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage);
 
-/* The most memory that the state may take more once this command is applied; 0 for all but puts of
- * tags, whose new names and longer descriptions count. It is well formed. */
-uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len);
+/* The most memory that the state may take more once these puts of tags, as command_read() has them,
+ * are applied: for new names and longer descriptions. */
+uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts);
 
 /* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 

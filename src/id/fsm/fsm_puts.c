@@ -256,50 +256,84 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     return 0;
 }
 
-/* The position of the first item whose name stood before it, the same by every seed; false if
- * there is none. */
-static bool find_twice(struct command_list command, uint64_t seed, uint32_t *ret_at)
-{
-    struct tag_put *puts = calloc(command.count, sizeof *puts);
-    size_t size = 16; /* of an index that is at most half full; 0: free, else 1 + a position */
+/* The names of the items so far, by their hashes: an index that is at most half full; 0 is free,
+ * else it is 1 + an item's position. */
+struct names {
     uint32_t *index;
-    uint32_t at = 0;
-    bool twice = false;
+    size_t mask;
+    uint64_t seed;
+};
 
-    while (size < 2 * (size_t)command.count) {
+static void names_init(struct names *names, uint32_t count, uint64_t seed)
+{
+    size_t size = 16;
+
+    while (size < 2 * (size_t)count) {
         size *= 2;
     }
-    index = calloc(size, sizeof *index);
-    ASSERT(puts != NULL && index != NULL);
-    while (!twice && command_next(&command, &puts[at])) {
-        const struct tag_put *put = &puts[at];
-        size_t slot = hash_bytes(put->name, put->name_len, seed) & (size - 1);
-
-        while (index[slot] != 0 && !twice) {
-            const struct tag_put *other = &puts[index[slot] - 1];
-
-            twice = tag_name_compare(other->name, other->name_len, put->name, put->name_len) == 0;
-            slot = (slot + 1) & (size - 1);
-        }
-        if (!twice) {
-            index[slot] = ++at;
-        }
-    }
-    free(puts);
-    free(index);
-    *ret_at = at;
-    return twice;
+    *names = (struct names){MUST_HAVE(calloc(size, sizeof *names->index)), size - 1, seed};
 }
 
-/* True if an item breaks a rule; the result says which and why. Else plans has what each does. */
+/* Put the name of the item at this position to the others; true: it was there, by every seed. */
+static bool stood_before(struct names *names, struct plan *plans, const struct tag_put *put,
+                         uint32_t at)
+{
+    size_t slot = hash_bytes(put->name, put->name_len, names->seed) & names->mask;
+
+    for (; names->index[slot] != 0; slot = (slot + 1) & names->mask) {
+        const struct tag_row *other = &plans[names->index[slot] - 1].merged;
+
+        if (tag_name_compare(other->name, other->name_len, put->name, put->name_len) == 0) {
+            return true;
+        }
+    }
+    names->index[slot] = at + 1;
+    plans[at].merged.name = put->name;
+    plans[at].merged.name_len = put->name_len;
+    return false;
+}
+
+/* Of the items so far. */
+struct so_far {
+    struct fsm_tags_walk walk;
+    size_t made;
+    size_t recalled;
+};
+
+/* True if the item breaks a rule; the result says which. Else the plan has what it does. */
+static bool item_refused(struct fsm_recalls *recalls, const struct command_list *command,
+                         const struct tag_put *put, struct so_far *so_far, struct plan *plan,
+                         struct put_result *result)
+{
+    struct fsm_row *row = fsm_tags_walk(recalls->tags, &so_far->walk, put->name, put->name_len);
+
+    plan->row = row;
+    if (put_merge(recalls, row != NULL ? &row->tag : NULL, put, command, plan, result) != 0) {
+        return true;
+    }
+    so_far->made += row == NULL;
+    so_far->recalled +=
+        plan->merged.recalling && fsm_recalls_find(recalls, put->name, put->name_len) == NULL;
+    if (recalls->tags->count + so_far->made > LIMIT_TAGS) {
+        return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
+    }
+    if (recalls->count + so_far->recalled > LIMIT_RECALLS) {
+        return refuse_put(result, ERR_OVERLOADED,
+                          "10000 tags wait for nodes already to become strict");
+    }
+    return false;
+}
+
+/* True if an item breaks a rule; the result says which and why. Else plans has what each does. A
+ * name that stands twice is told before what else is wrong with any item. */
 static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
                         struct plan *plans, struct put_result *result)
 {
+    struct so_far so_far = {.made = 0};
+    struct names names;
     struct tag_put put;
-    uint32_t twice_at = 0;
-    size_t made = 0;
-    size_t recalled = 0;
-    struct fsm_tags_walk walk = {0};
+    bool refused = false;
+    bool twice = false;
 
     if (command.count < 1) {
         return refuse_put(result, ERR_INVALID, "the list of tags is empty");
@@ -308,32 +342,20 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         result->failed_at = LIMIT_TAGS_PER_BULK;
         return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
     }
-    if (find_twice(command, recalls->tags->seed, &twice_at)) {
-        result->failed_at = twice_at;
-        return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
-    }
-    for (; command_next(&command, &put); result->failed_at++) {
-        struct fsm_row *row = fsm_tags_walk(recalls->tags, &walk, put.name, put.name_len);
-        const struct tag_row *old = row != NULL ? &row->tag : NULL;
-        struct plan *plan = &plans[result->failed_at];
-
-        plan->row = row;
-        if (put_merge(recalls, old, &put, &command, plan, result) != 0) {
-            return true;
-        }
-        made += row == NULL;
-        recalled +=
-            plan->merged.recalling && fsm_recalls_find(recalls, put.name, put.name_len) == NULL;
-        if (recalls->tags->count + made > LIMIT_TAGS) {
-            return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
-        }
-        if (recalls->count + recalled > LIMIT_RECALLS) {
-            return refuse_put(result, ERR_OVERLOADED,
-                              "10000 tags wait for nodes already to become strict");
+    names_init(&names, command.count, recalls->tags->seed);
+    for (uint32_t at = 0; !twice && command_next(&command, &put); at++) {
+        twice = stood_before(&names, plans, &put, at);
+        if (twice) {
+            *result = (struct put_result){.failed_at = at};
+            refused = refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
+        } else if (!refused) {
+            result->failed_at = at;
+            refused = item_refused(recalls, &command, &put, &so_far, &plans[at], result);
         }
     }
-    result->failed_at = 0;
-    return false;
+    free(names.index);
+    result->failed_at = refused ? result->failed_at : 0;
+    return refused;
 }
 
 /* Change the rows; put_refused() has seen that nothing stands against it. */

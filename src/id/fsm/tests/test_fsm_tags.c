@@ -355,6 +355,26 @@ static void test_put_refuses_a_name_twice(void **state)
     assert_int_equal(result.status, 0);
 }
 
+/* Whatever else is wrong with an item before it: what apply says must never change. */
+static void test_put_tells_of_a_name_twice_first(void **state)
+{
+    struct tag_put puts[4] = {{.name = "a", .fields = TAG_FIELD_MAX_ID, .max_id = 1},
+                              {.name = "b"},
+                              {.name = "c"},
+                              {.name = "b"}};
+    struct put_result result;
+
+    make(*state, "a", 10, 500);
+    result = id_apply_puts(*state, puts, 4, false);
+    assert_int_equal(result.status, ERR_INVALID);
+    assert_int_equal(result.failed_at, 3);
+    assert_true(result.max_id == 0 && result.asked == 0);
+    assert_non_null(strstr(result.why, "twice"));
+    result = id_apply_puts(*state, puts, 3, false);
+    assert_int_equal(result.status, ERR_WOULD_REPEAT);
+    assert_int_equal(result.failed_at, 0);
+}
+
 static void test_put_bulk_at_its_limit(void **state)
 {
     struct id_apply *a = *state;
@@ -803,6 +823,7 @@ int main(void)
         TEST(test_put_lowers_max_id_only_by_force),
         TEST(test_put_is_all_or_nothing),
         TEST(test_put_refuses_a_name_twice),
+        TEST(test_put_tells_of_a_name_twice_first),
         TEST(test_put_bulk_at_its_limit),
         cmocka_unit_test(test_put_bulk_of_names_that_are_to_collide),
         TEST(test_put_at_the_limit_of_tags),
