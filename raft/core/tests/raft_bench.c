@@ -118,7 +118,7 @@ static void start(struct bench *bench)
     struct store_error error = {{0}};
     static const char *const addresses[] = {"", "s1", "s2", "s3", "s4", "s5"};
 
-    bench->state = state_new(&fsm_machine);
+    bench->state = state_new(bench->machine != NULL ? bench->machine : &fsm_machine);
     state_load_begin(bench->state);
     ASSERT(bench->store->ops->load(bench->store, &loaded, load_row, bench->state, &error) == 0);
     ASSERT(state_load_end(bench->state, loaded.position.index) == 0);

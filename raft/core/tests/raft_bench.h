@@ -21,6 +21,7 @@ struct bench {
     struct fake_clock clock;
     struct fake_observer observer;
     struct state *state;
+    const struct machine_ops *machine; /* set before bench_start(); NULL: the ids' */
     struct driver driver;
     uint64_t incarnation;      /* set before bench_start() */
     uint32_t snapshot_entries; /* set before bench_start(); 0: 1000 */
