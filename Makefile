@@ -69,7 +69,7 @@ OUR_LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
 
 # The libraries of each layer, and the layers of leafd: one links those after it. leafctl is a
 # program of its own, which takes of leafd what makes a token, and reads an address or a backup.
-LAYERS       := app http raft storage loop id base
+LAYERS       := app http raft storage loop id state base
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lssl -lcrypto
@@ -77,7 +77,7 @@ LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
 LIBS_app     := -lseccomp
 LIBS_ctl     := -lcurl -ljansson
-CTL_SEES     := ctl http id base
+CTL_SEES     := ctl http id state base
 home = $(firstword $(wildcard src/$(1) $(1) cluster-tests/$(1)))
 lib = $(OUT)/lib$(1).a
 # What is built of some files of a layer: a path without .c for each; and what a layer is made of.
@@ -153,11 +153,11 @@ $(OUT)/check-history: $(OUT)/cluster-tests/history/main.o $(call libs,history ba
 # A leafd that speaks a level more, which does nothing, for the tests of upgrades alone. It is no
 # setting, so that nobody can choose it by mistake. And a state that differs.
 next-level: $(OUT)/leafd-next-level $(OUT)/plant-row
-$(OUT)/src/id/codec/level-next.o: OUR_CPPFLAGS += -DLEVEL_MAX='(LEVEL_NEWEST + 1)'
-$(OUT)/src/id/codec/level-next.o: src/id/codec/level.c
+$(OUT)/src/state/codec/level-next.o: OUR_CPPFLAGS += -DLEVEL_MAX='(LEVEL_NEWEST + 1)'
+$(OUT)/src/state/codec/level-next.o: src/state/codec/level.c
 	$(COMPILE)
 $(OUT)/leafd-next-level $(OUT)/plant-row: WITH := $(call links,$(LAYERS))
-$(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/id/codec/level-next.o \
+$(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/state/codec/level-next.o \
                          $(call libs,$(LAYERS))
 	$(LINK)
 $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o $(call libs,$(LAYERS))

@@ -1,5 +1,5 @@
 """A node repeats what it got no answer to, for as long as its client waits: whatever others have
-changed in between, the repeat changes nothing (src/id/codec/session.h)."""
+changed in between, the repeat changes nothing (src/state/codec/session.h)."""
 
 # Shows P5-again.
 

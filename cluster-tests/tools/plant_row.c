@@ -12,23 +12,24 @@
 #include <string.h>
 
 #include "raft/core/applier.h"
+#include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "storage/lmdb/store.h"
 
 static int take_row(void *data, const struct store_row *row)
 {
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
-static int commit(struct store *store, const struct store_loaded *loaded, struct fsm *fsm,
-                  const struct fsm_changes *changes, struct store_error *error)
+static int commit(struct store *store, const struct store_loaded *loaded, struct state *state,
+                  const struct row_changes *changes, struct store_error *error)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_APPLY, .position = loaded->position};
     struct store_row *rows = rows_of(changes);
     int rv;
 
-    op.position.digest = fsm_digest(fsm);
+    op.position.digest = state_digest(state);
     op.rows = rows;
     op.row_count = (uint32_t)changes->count;
     STAILQ_INSERT_TAIL(&list, &op, link);
@@ -39,31 +40,32 @@ static int commit(struct store *store, const struct store_loaded *loaded, struct
 
 static int plant(struct store *store, const char *name, long by, struct store_error *error)
 {
-    struct fsm *fsm = fsm_new();
-    struct fsm_changes changes = {0};
+    struct state *state = state_new(&fsm_machine);
+    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct row_changes changes = {0};
     struct store_loaded loaded;
     struct fsm_row *row = NULL;
     int rv;
 
-    fsm_load_begin(fsm);
-    rv = store->ops->load(store, &loaded, take_row, fsm, error);
+    state_load_begin(state);
+    rv = store->ops->load(store, &loaded, take_row, state, error);
     if (rv == 0) {
-        rv = fsm_load_end(fsm, loaded.position.index);
-        row = fsm_tags_find(&fsm->tags, name, strlen(name));
+        rv = state_load_end(state, loaded.position.index);
+        row = fsm_tags_find(tags, name, strlen(name));
     }
     if (rv == 0 && row == NULL) {
         rv = store_error_set(error, ERR_UNKNOWN_TAG, "there is no tag %s", name);
     }
     if (rv == 0) {
-        fsm->journal.changes = &changes;
-        fsm_tags_change_begin(&fsm->tags, row);
+        state->journal.changes = &changes;
+        fsm_tags_change_begin(tags, row);
         row->tag.max_id += (uint64_t)by;
-        fsm_tags_change_end(&fsm->tags, row);
-        fsm->journal.changes = NULL;
-        rv = commit(store, &loaded, fsm, &changes, error);
+        fsm_tags_change_end(tags, row);
+        state->journal.changes = NULL;
+        rv = commit(store, &loaded, state, &changes, error);
     }
-    fsm_changes_release(&changes);
-    fsm_free(fsm);
+    row_changes_release(&changes);
+    state_free(state);
     store_loaded_release(&loaded);
     return rv;
 }

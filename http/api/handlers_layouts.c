@@ -170,7 +170,7 @@ int handle_layout_put(struct conn *conn)
     struct param fields[FIELD_COUNT] = {
         [PRESET] = {.name = "preset", .kind = PARAM_TEXT},
         [UNIT] = {.name = "unit_ms", .max = UINT16_MAX},
-        [EPOCH] = {.name = "epoch_ms", .max = TAG_TIME_MAX_MS},
+        [EPOCH] = {.name = "epoch_ms", .max = LIMIT_TIME_MAX_MS},
         [TIME_BITS] = {.name = "time_bits", .max = UINT8_MAX},
         [WORKER_BITS] = {.name = "worker_bits", .max = UINT8_MAX},
         [SEQUENCE_BITS] = {.name = "sequence_bits", .max = UINT8_MAX},

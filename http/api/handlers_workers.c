@@ -30,12 +30,13 @@
 #include "http/api/request.h"
 #include "http/api/share.h"
 #include "src/base/looks.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
 
 #define WHAT "a worker id's fields" /* for messages */
 #define WINDOW_DEFAULT_MS 60000
 #define EPOCH_MAX INT64_MAX
-#define TIME_MAX_MS TAG_TIME_MAX_MS /* times in requests; the end of the year 9999 */
+#define TIME_MAX_MS LIMIT_TIME_MAX_MS /* times in requests; the end of the year 9999 */
 
 #define WINDOW_MS                                                                                  \
     {                                                                                              \
@@ -231,7 +232,7 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
                            LIMIT_WORKER_NAME_BYTES, hidden ? ": " : "", place);
     }
     if (address->len > LIMIT_ADDRESS_BYTES ||
-        tag_text_check(address->text, address->len, false) != 0) {
+        utf8_text_check(address->text, address->len, false) != 0) {
         return reply_error(conn, 400, "bad_request",
                            "address=%s is not at most %d bytes of UTF-8 without control characters",
                            text_show(address->text, address->len, shown, sizeof shown),

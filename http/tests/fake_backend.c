@@ -96,16 +96,16 @@ static void wake(struct fake *fake, struct id_tag *tag)
 /* Stamped as the next command of node 1, unless it is one that comes again. */
 static void apply(struct fake *fake, struct buf *command, struct buf *result)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct session_stamp stamp;
 
     if (session_stamp_read(command->data, command->len, &stamp) == 0 && stamp.node_id == 0) {
         stamp = (struct session_stamp){1, 1, fake->index + 1, fake->index + 1};
         session_stamp_put(command, &stamp);
     }
-    ASSERT(fsm_apply(fake->fsm, ++fake->index, 1, command->data, command->len, result, &changes) !=
-           ERR_DIVERGED);
-    fsm_changes_release(&changes);
+    ASSERT(state_apply(fsm_state(fake->fsm), ++fake->index, 1, command->data, command->len, result,
+                       &changes) != ERR_DIVERGED);
+    row_changes_release(&changes);
 }
 
 /* Grant the tag a segment through the state machine, as the real thing does. */
@@ -393,7 +393,7 @@ void fake_start_still(struct fake *fake)
     TAILQ_INIT(&fake->requests);
     pthread_mutex_init(&fake->mutex, NULL);
     pthread_cond_init(&fake->changed, NULL);
-    fake->fsm = fsm_new();
+    fake->fsm = fsm_of(state_new(&fsm_machine));
     fake->clock = (struct clock){.now_ms = clock_now_cb, .wall_ms = clock_wall_cb, .data = fake};
     fake->backend = (struct id_backend){.ops = &ops,
                                         .table = id_table_new(0),
@@ -426,7 +426,7 @@ void fake_stop(struct fake *fake)
         pthread_join(fake->thread, NULL);
     }
     ASSERT(TAILQ_EMPTY(&fake->requests));
-    fsm_free(fake->fsm);
+    state_free(fsm_state(fake->fsm));
     if (fake->backend.snowflake != NULL) {
         snowflake_release(fake->backend.snowflake);
     }
@@ -478,7 +478,7 @@ void fake_log_time(struct fake *fake, uint64_t log_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = log_ms});
+    cluster_command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = log_ms});
     apply_own(fake, &command);
 }
 

@@ -14,9 +14,9 @@
 
 #include "http/server/server.h"
 #include "src/id/backend/id_backend.h"
-#include "src/id/codec/member.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm.h"
+#include "src/state/codec/member.h"
 
 #define FAKE_WANTS_MAX 1024
 

@@ -30,7 +30,7 @@ static bool is_registered(const struct announce *announce)
     struct node_info known;
 
     return info->node_id == 0 ||
-           (fsm_node(announce->on->fsm, info->node_id, &known) &&
+           (state_node(announce->on->state, info->node_id, &known) &&
             known.store_id == info->store_id && known.incarnation == info->incarnation &&
             known.levels.min == info->levels.min && known.levels.max == info->levels.max &&
             strcmp(known.http_address, info->http_address) == 0 &&
@@ -46,7 +46,7 @@ static void register_node(struct announce *announce)
         !way_is_known(announce->way) || is_registered(announce)) {
         return;
     }
-    command_put(&payload, COMMAND_NODE_INFO, announce->info);
+    cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);
     node_command_send(&announce->registration, announce->on, &payload, false);
 }
 
@@ -75,9 +75,9 @@ static void compare_digests(struct announce *announce)
     }
     announce->digest_index = applied;
     announce->digest_skipped = 0;
-    command_put(
+    cluster_command_put(
         &payload, COMMAND_DIGEST,
-        &(struct digest_command){.index = applied, .digest = fsm_digest(announce->on->fsm)});
+        &(struct digest_command){.index = applied, .digest = state_digest(announce->on->state)});
     node_command_send(&announce->digest, announce->on, &payload, false);
 }
 

@@ -9,7 +9,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/state/journal.h"
 
 /* --- answers --- */
 
@@ -69,16 +69,16 @@ static void put_head(struct backups *backups, struct buf *out)
 {
     const struct store_position *at = &backups->read.position;
     struct birth birth;
-    struct backup_head head = {.level = fsm_level(backups->on->fsm),
+    struct backup_head head = {.level = state_level(backups->on->state),
                                .node_id = backups->on->node_id,
                                .index = at->index,
                                .term = at->term,
                                .digest = at->digest,
                                .wall_ms = clock_wall_ms(backups->on->clock),
-                               .log_ms = fsm_log_ms(backups->on->fsm),
+                               .log_ms = state_log_ms(backups->on->state),
                                .local = backups->local};
 
-    if (fsm_birth(backups->on->fsm, &birth)) {
+    if (state_birth(backups->on->state, &birth)) {
         head.uid[0] = birth.uid.high;
         head.uid[1] = birth.uid.low;
     }

@@ -75,7 +75,7 @@ struct wire_birth birth_watch_said(const struct birth_watch *watch)
 {
     struct birth birth;
 
-    if (fsm_birth(watch->on->fsm, &birth)) {
+    if (state_birth(watch->on->state, &birth)) {
         return (struct wire_birth){birth.uid, birth.list_digest};
     }
     return !uid_is_none(&watch->learned.uid)
@@ -181,7 +181,7 @@ static bool is_unborn(const struct birth_watch *watch)
     struct birth birth;
 
     return watch->list.members.count > 0 && driver_last_index(watch->on->driver) <= 1 &&
-           !fsm_birth(watch->on->fsm, &birth);
+           !state_birth(watch->on->state, &birth);
 }
 
 size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES])
@@ -220,7 +220,7 @@ bool birth_watch_turn(struct birth_watch *watch)
     struct birth_seen waits[LIMIT_NODES];
     struct birth birth;
 
-    if (!watch->born && fsm_birth(watch->on->fsm, &birth)) {
+    if (!watch->born && state_birth(watch->on->state, &birth)) {
         watch->born = true;
         watch->changes++;
     }

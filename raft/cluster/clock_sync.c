@@ -112,10 +112,11 @@ static void propose(struct clock_sync *sync)
         return;
     }
     if (has_layout) {
-        command_put(&payload, COMMAND_CLOCK,
-                    &(struct clock_command){
-                        .cluster_ms = clock_check_cluster_ms(
-                            &sync->check, now_ms, clock_wall_ms(sync->on->real_clock), &samples)});
+        cluster_command_put(
+            &payload, COMMAND_CLOCK,
+            &(struct clock_command){
+                .cluster_ms = clock_check_cluster_ms(
+                    &sync->check, now_ms, clock_wall_ms(sync->on->real_clock), &samples)});
         timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config->renew_ms);
     } else {
         command_put(&payload, COMMAND_LAYOUT, &sync->config->layout);

@@ -189,7 +189,7 @@ static enum wire_compared_kind judge(const struct compare *compare, const struct
 {
     uint64_t digest;
 
-    if (!fsm_digest_at(compare->on->fsm, ask->index, &digest)) {
+    if (!state_digest_at(compare->on->state, ask->index, &digest)) {
         return WIRE_COMPARED_NOT;
     }
     return digest == ask->digest ? WIRE_COMPARED_SAME : WIRE_COMPARED_OTHER;
@@ -290,7 +290,7 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
     asker->state = COMPARE_DECIDING;
     asker->said_by = said_by;
     asker->index = driver_applied(compare->on->driver)->index;
-    asker->digest = fsm_digest(compare->on->fsm);
+    asker->digest = state_digest(compare->on->state);
     asker->number++;
     asker->same.count = 0;
     asker->other.count = 0;

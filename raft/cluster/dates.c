@@ -24,7 +24,7 @@ void dates_free(struct dates *dates)
 
 void dates_turn(struct dates *dates)
 {
-    uint64_t log_ms = fsm_log_ms(dates->on->fsm);
+    uint64_t log_ms = state_log_ms(dates->on->state);
 
     if (log_ms != dates->log_ms) {
         dates->log_ms = log_ms;

@@ -29,7 +29,7 @@ static bool members_agree(const struct differences *differences, const struct co
     }
     for (size_t i = 0; i < settings->member_count; i++) {
         if (configuration_find(conf, settings->members[i].id) == NULL &&
-            !fsm_member_removed(differences->on->fsm, settings->members[i].id)) {
+            !state_member_removed(differences->on->state, settings->members[i].id)) {
             return false;
         }
     }
@@ -135,7 +135,7 @@ void differences_turn(struct differences *differences)
 {
     const struct ground *on = differences->on;
     uint64_t index = driver_applied(on->driver)->conf_index;
-    uint64_t moves = fsm_member_moves(on->fsm);
+    uint64_t moves = state_member_moves(on->state);
     struct snowflake_layout layout;
     bool has_layout = fsm_layout(on->fsm, &layout);
     struct configuration conf;

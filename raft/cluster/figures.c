@@ -134,7 +134,7 @@ static void look_member(const struct figures *figures, const struct conf_member 
     member->has_clock =
         clock_check_peer(&figures->of.clocks->check, from->id, clock_now_ms(on->real_clock),
                          clock_wall_ms(on->real_clock), &member->clock_off_ms);
-    if (fsm_node(on->fsm, from->id, &info)) {
+    if (state_node(on->state, from->id, &info)) {
         member->levels = info.levels;
         _Static_assert(sizeof info.version == sizeof member->version, "a version fits");
         memcpy(member->version, info.version, sizeof member->version);

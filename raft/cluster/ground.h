@@ -14,6 +14,7 @@
 #include "src/base/timers.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/backend/id_backend.h"
+#include "src/id/fsm/fsm.h"
 
 struct ground {
     struct driver *driver;
@@ -21,7 +22,8 @@ struct ground {
     const struct clock *clock;      /* stands still for a step of a turn (loop_clock.h) */
     const struct clock *real_clock; /* to measure by, or to compare with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
-    struct fsm *fsm;
+    struct state *state;
+    struct fsm *fsm;              /* the machine of the state */
     struct answers *answers;      /* by which requests that are over leave */
     struct id_proposer *proposer; /* takes any id_request of this node */
     uint64_t node_id;             /* this node */
@@ -50,7 +52,7 @@ static inline uint64_t ground_now_ms(const struct ground *on)
  */
 static inline uint64_t ground_tags_ms(const struct ground *on)
 {
-    uint64_t log_ms = fsm_log_ms(on->fsm);
+    uint64_t log_ms = state_log_ms(on->state);
 
     return log_ms > 0 ? log_ms : clock_wall_ms(on->clock);
 }
@@ -73,7 +75,7 @@ static inline uint64_t ground_tags_ms(const struct ground *on)
 /* Where a member is reached. Borrowed until the next apply. */
 static inline const char *ground_address(const struct ground *on, const struct conf_member *member)
 {
-    const char *moved = fsm_member_address(on->fsm, member->id);
+    const char *moved = state_member_address(on->state, member->id);
 
     return moved != NULL ? moved : member->address;
 }

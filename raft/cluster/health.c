@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/member.h"
+#include "src/state/codec/member.h"
 
 #define HELD_LOOK_MS 200
 #define HELD_LOOK_MAX 1000 /* tags */
@@ -71,7 +71,7 @@ static void update_state(struct health *health)
     struct fsm_usage usage;
 
     fsm_usage(health->of.on->fsm, &usage);
-    SEE(health, state_bytes, usage.bytes);
+    SEE(health, state_bytes, state_memory(health->of.on->state));
     SEE(health, state_max_bytes, health->of.on->memory_bytes);
     SEE(health, state_tags, usage.tags);
     SEE(health, state_dead, usage.dead);
@@ -81,15 +81,15 @@ static void update_state(struct health *health)
 static void update_members(struct health *health)
 {
     const struct ground *on = health->of.on;
-    const struct member_change *change = fsm_member_change(on->fsm);
+    const struct member_change *change = state_member_change(on->state);
     const struct configuration *conf = driver_configuration(on->driver);
 
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs, health->of.differences->now);
     SEE(health, member_change, change != NULL && !change->given_up);
-    SEE(health, level, fsm_level(on->fsm));
-    SEE(health, level_able, fsm_levels(on->fsm).max);
+    SEE(health, level, state_level(on->state));
+    SEE(health, level_able, state_levels(on->state).max);
 }
 
 static bool update_leader(struct health *health)
@@ -121,7 +121,7 @@ static void update_birth(struct health *health)
         SEE(health, birth_waits[i],
             i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);
     }
-    if (fsm_birth(health->of.on->fsm, &birth)) {
+    if (state_birth(health->of.on->state, &birth)) {
         SEE(health, uid_low, birth.uid.low);
         SEE(health, uid_high, birth.uid.high);
     }
@@ -215,7 +215,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
     member->id = from->id;
     memcpy(member->peer_address, address, strlen(address));
     strncpy(member->role, from->role == ROLE_VOTER ? "voter" : "standby", sizeof member->role - 1);
-    if (fsm_node(on->fsm, from->id, &info)) {
+    if (state_node(on->state, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
         member->levels = info.levels;
@@ -238,12 +238,12 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
 {
     const struct ground *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
-    const struct member_change *change = fsm_member_change(on->fsm);
+    const struct member_change *change = state_member_change(on->state);
     struct birth birth;
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
-    if (fsm_birth(on->fsm, &birth)) {
+    if (state_birth(on->state, &birth)) {
         ret_status->uid = birth.uid;
     }
     ret_status->node_id = on->node_id;
@@ -252,7 +252,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;
     ret_status->applied_index = driver_applied(on->driver)->index;
-    fsm_level_row(on->fsm, &ret_status->level);
+    state_level_row(on->state, &ret_status->level);
     if (change != NULL) {
         fill_change(change, &ret_status->change);
     }

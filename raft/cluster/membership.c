@@ -10,7 +10,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/log.h"
-#include "src/id/fsm/fsm.h"
 
 #define LOOK_MS 20             /* between two looks at a catch-up */
 #define PATIENCES 10           /* of the change as a whole, however it goes on */
@@ -112,7 +111,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
 /* The change under way, NULL if there is none. */
 static const struct member_change *under_way(const struct membership *membership)
 {
-    const struct member_change *change = fsm_member_change(membership->on->fsm);
+    const struct member_change *change = state_member_change(membership->on->state);
 
     return change != NULL && !change->given_up ? change : NULL;
 }
@@ -159,7 +158,7 @@ static struct member_answer say_no_quorum(const struct voter_count *count)
 static bool was_given_up(const struct membership *membership, const struct member_ask *ask,
                          uint8_t kind)
 {
-    const struct member_change *change = fsm_member_change(membership->on->fsm);
+    const struct member_change *change = state_member_change(membership->on->state);
 
     return ask->again && change != NULL && change->given_up && change->kind == kind &&
            change->node_id == ask->node_id;
@@ -177,7 +176,7 @@ static struct member_answer begin(struct membership *membership, const struct me
         memcpy(change.address, ask->address, sizeof change.address);
     }
     if (!membership->command.in_flight) {
-        command_put(&payload, COMMAND_MEMBER_BEGIN, &change);
+        cluster_command_put(&payload, COMMAND_MEMBER_BEGIN, &change);
         session_stamp_put(&payload, &ask->stamp);
         node_command_send(&membership->command, membership->on, &payload, true);
     }
@@ -203,7 +202,7 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     struct voter_count count;
 
-    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+    if (state_member_removed(membership->on->state, ask->node_id)) {
         return say_removed(ask->node_id);
     }
     if (member != NULL && strcmp(ground_address(membership->on, member), ask->address) != 0) {
@@ -257,7 +256,7 @@ static struct member_answer ask_remove(struct membership *membership, const stru
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     struct voter_count count;
 
-    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+    if (state_member_removed(membership->on->state, ask->node_id)) {
         return say(MEMBER_DONE, "node %llu is no member any more", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
@@ -337,7 +336,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
     struct buf payload = BUF_INIT;
     struct voter_count count;
 
-    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+    if (state_member_removed(membership->on->state, ask->node_id)) {
         return say_removed(ask->node_id);
     }
     if (member == NULL) {
@@ -359,7 +358,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
     }
     if (!membership->command.in_flight) {
         memcpy(move.address, ask->address, sizeof move.address);
-        command_put(&payload, COMMAND_MEMBER_MOVE, &move);
+        cluster_command_put(&payload, COMMAND_MEMBER_MOVE, &move);
         session_stamp_put(&payload, &ask->stamp);
         node_command_send(&membership->command, membership->on, &payload, true);
     }
@@ -379,7 +378,7 @@ int membership_answer(struct membership *membership, const void *data, size_t le
     if (ask.stamp.node_id == 0) {
         return ERR_BAD_MESSAGE;
     }
-    if (fsm_session_is_over(membership->on->fsm, &ask.stamp)) {
+    if (state_session_is_over(membership->on->state, &ask.stamp)) {
         return ERR_STALE; /* a late copy: whoever asked has another answer, or has given up */
     }
     switch (ask.kind) {
@@ -421,8 +420,8 @@ static void end_change(struct membership *membership, const struct member_change
     struct buf payload = BUF_INIT;
 
     if (!membership->command.in_flight) {
-        command_put(&payload, COMMAND_MEMBER_END,
-                    &(struct member_change){.index = change->index, .given_up = given_up});
+        cluster_command_put(&payload, COMMAND_MEMBER_END,
+                            &(struct member_change){.index = change->index, .given_up = given_up});
         node_command_send(&membership->command, membership->on, &payload, false);
     }
 }
@@ -433,7 +432,7 @@ static bool is_registered(const struct membership *membership, uint64_t node_id)
 {
     struct node_info info;
 
-    return fsm_node(membership->on->fsm, node_id, &info);
+    return state_node(membership->on->state, node_id, &info);
 }
 
 /* The core remembers how the last catch-up ended, perhaps of an earlier change that was given up:
@@ -626,7 +625,7 @@ static bool is_holding(const struct membership *membership)
 bool membership_turn(struct membership *membership)
 {
     const struct ground *on = membership->on;
-    const struct member_change *change = fsm_member_change(on->fsm);
+    const struct member_change *change = state_member_change(on->state);
 
     handover_if_no_room(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {

@@ -9,7 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/id/codec/member.h"
+#include "src/state/codec/member.h"
 
 #define AGAIN_MS 20
 
@@ -89,7 +89,7 @@ static void use_number(struct membership_request *request)
     struct id_request *asking = &request->asking;
 
     empty(asking);
-    command_put(&asking->payload, COMMAND_NOOP, NULL);
+    cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
     asking->kind = ID_REQUEST_COMMAND;
     asking->keeps_seq = false;
     asking->done = on_number_used;
@@ -144,8 +144,9 @@ static bool is_removed(struct membership_request *request)
     const struct membership_requests *all = request->all;
     uint64_t node_id = request->ask.node_id;
 
-    if (request->ask.kind != MEMBER_ASK_REMOVE || !((all->removed && node_id == all->on->node_id) ||
-                                                    fsm_member_removed(all->on->fsm, node_id))) {
+    if (request->ask.kind != MEMBER_ASK_REMOVE ||
+        !((all->removed && node_id == all->on->node_id) ||
+          state_member_removed(all->on->state, node_id))) {
         return false;
     }
     request->answer = (struct member_answer){.outcome = MEMBER_DONE};

@@ -51,8 +51,8 @@ static void add(struct peers *peers, const struct conf_member *member)
     uint64_t id = member->id;
     const char *address;
 
-    if (id == peers->on->node_id || fsm_member_removed(peers->on->fsm, id) || is_peer(peers, id) ||
-        peers->count == LIMIT_PEERS) {
+    if (id == peers->on->node_id || state_member_removed(peers->on->state, id) ||
+        is_peer(peers, id) || peers->count == LIMIT_PEERS) {
         return;
     }
     memset(peer, 0, sizeof *peer);
@@ -97,7 +97,7 @@ static bool is_registered_at(const struct peers *peers, uint64_t id, const char 
 {
     struct node_info info;
 
-    return fsm_node(peers->on->fsm, id, &info) && strcmp(info.peer_address, address) == 0;
+    return state_node(peers->on->state, id, &info) && strcmp(info.peer_address, address) == 0;
 }
 
 static void forget_heard(struct peers *peers)
@@ -108,7 +108,7 @@ static void forget_heard(struct peers *peers)
         const struct net_peer *peer = &heard->items[i - 1];
 
         if (is_registered_at(peers, peer->id, peer->address) ||
-            fsm_member_removed(peers->on->fsm, peer->id)) {
+            state_member_removed(peers->on->state, peer->id)) {
             heard->items[i - 1] = heard->items[--heard->count];
         }
     }
@@ -122,7 +122,7 @@ static void forget_removed(struct peers *peers)
     for (size_t i = seen->count; i > 0; i--) {
         uint64_t id = seen->peers[i - 1].id;
 
-        if (fsm_member_removed(peers->on->fsm, id)) {
+        if (state_member_removed(peers->on->state, id)) {
             rollback_forget(seen, id);
         }
     }
@@ -141,7 +141,7 @@ bool peers_turn(struct peers *peers)
                               .applied = driver_applied(driver)->conf_index,
                               .learned = peers->learned.changes,
                               .heard = peers->heard.changes,
-                              .moves = fsm_member_moves(peers->on->fsm)};
+                              .moves = state_member_moves(peers->on->state)};
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
         return false;
     }
@@ -161,10 +161,10 @@ int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id)
 {
     struct node_info info;
 
-    if (fsm_member_removed(peers->on->fsm, peer)) {
+    if (state_member_removed(peers->on->state, peer)) {
         return ERR_REMOVED;
     }
-    if (fsm_node(peers->on->fsm, peer, &info) && info.store_id != store_id) {
+    if (state_node(peers->on->state, peer, &info) && info.store_id != store_id) {
         return ERR_WRONG_NODE;
     }
     return 0;
@@ -208,7 +208,7 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
            conf->index > driver_applied(peers->on->driver)->conf_index &&
            conf->index > peers->learned.index &&
            trust_index(&peers->on->driver->trust, peer, "configuration_index", conf->index) &&
-           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, conf);
+           !state_member_removed(peers->on->state, peer) && learn(peers, peer, conf);
 }
 
 /* A node without a row of its own has the address that it was added with: it was told that. */
@@ -219,7 +219,7 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
     struct net_peer *peer;
     struct node_info info;
 
-    if (address[0] == '\0' || !fsm_node(peers->on->fsm, id, &info) ||
+    if (address[0] == '\0' || !state_node(peers->on->state, id, &info) ||
         is_registered_at(peers, id, address) ||
         (known != NULL && strcmp(known->address, address) == 0) ||
         (known == NULL && heard->count == LIMIT_PEERS)) {
@@ -240,7 +240,7 @@ static int check_start(const struct peers *peers, uint64_t peer,
                        const struct wire_statement *statement)
 {
     const struct peer_standing *start = &statement->start;
-    uint64_t known = fsm_node_start(peers->on->fsm, peer);
+    uint64_t known = state_node_start(peers->on->state, peer);
 
     if (known == 0 || known == start->incarnation || incarnations_may_include(statement, known)) {
         return 0;
@@ -270,7 +270,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
 {
     struct wire_statement said;
     struct node_info info;
-    bool known = fsm_node(peers->on->fsm, peer, &info);
+    bool known = state_node(peers->on->state, peer, &info);
     int rv = wire_statement_decode(statement, len, &said);
 
     if (rv == 0) {

@@ -215,6 +215,11 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
     strict_dates(replica->strict, dates_period, &replica->dates);
     strict_keys(replica->strict, has_keys, replica->allocator);
     start_prefetch(replica, loaded);
+    replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
+                                              .tag_changes = on_tag_changes,
+                                              .worker_changed = on_worker_changed,
+                                              .layout_changed = on_layout_changed,
+                                              .named_layout_changed = on_named_layout_changed};
 }
 
 /* The generator, the lease with what the disk remembers of it, and the cluster's time. */
@@ -355,7 +360,7 @@ static void turn_births(struct replica *replica)
     }
 }
 
-int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
+int replica_start(struct replica *replica, const struct replica_config *config, struct state *state,
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
 {
@@ -373,9 +378,10 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
         replica->config.driver.state_bytes = 2 * config->memory_bytes + SNAPSHOT_MORE_BYTES;
     }
     replica->config.info.incarnation = replica->config.driver.incarnation;
-    replica->config.info.levels = fsm_levels(fsm);
+    replica->config.info.levels = state_levels(state);
     replica->owner = owner;
-    replica->fsm = fsm;
+    replica->state = state;
+    replica->fsm = fsm_of(state);
     replica->ground = (struct ground){.driver = &replica->driver,
                                       .memory_bytes = config->memory_bytes,
                                       .replace_lost = config->replace_lost,
@@ -383,7 +389,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                                       .clock = &replica->clock.base,
                                       .real_clock = clock,
                                       .timers = &replica->timers,
-                                      .fsm = fsm,
+                                      .state = state,
+                                      .fsm = replica->fsm,
                                       .answers = &replica->answers,
                                       .proposer = &replica->proposer,
                                       .node_id = config->driver.node_id};
@@ -395,11 +402,6 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                                                  .installed = on_installed,
                                                  .diverged = on_diverged,
                                                  .failed = on_failed};
-    replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
-                                              .tag_changes = on_tag_changes,
-                                              .worker_changed = on_worker_changed,
-                                              .layout_changed = on_layout_changed,
-                                              .named_layout_changed = on_named_layout_changed};
     replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
@@ -413,10 +415,10 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     start_differences(replica);
     start_health(replica, loaded);
     start_figures(replica, disk);
-    fsm_listen(fsm, &replica->listener);
+    fsm_listen(replica->fsm, &replica->listener);
     /* At last: it may apply, and then tells all the others. */
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, replica->ground.clock,
-                      fsm, &replica->observer, loaded);
+                      state, &replica->observer, loaded);
     if (rv != 0) {
         return rv;
     }
@@ -598,7 +600,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 /* A later start of this node, or one that it never had, that the log knows; 0: none. */
 static uint64_t superseded_by(const struct replica *replica)
 {
-    uint64_t known = fsm_node_start(replica->fsm, replica->ground.node_id);
+    uint64_t known = state_node_start(replica->state, replica->ground.node_id);
 
     return known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
 }
@@ -615,7 +617,7 @@ static void look_at_fate(struct replica *replica)
     replica->fate.looks++;
     replica->fate.applied = applied;
     replica->fate.later_start = superseded_by(replica);
-    replica->fate.removed = fsm_member_removed(replica->fsm, replica->ground.node_id);
+    replica->fate.removed = state_member_removed(replica->state, replica->ground.node_id);
 }
 
 /* What the owner has to hear about this node itself. */
@@ -662,8 +664,8 @@ static void limit_keys(struct replica *replica)
     struct fsm_usage usage;
 
     fsm_usage(replica->fsm, &usage);
-    if (replica->config.memory_bytes > 0 && usage.bytes >= replica->config.memory_bytes &&
-        usage.keys < limit) {
+    if (replica->config.memory_bytes > 0 &&
+        state_memory(replica->state) >= replica->config.memory_bytes && usage.keys < limit) {
         limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
     }
     strict_limit_keys(replica->strict, limit, share > 0 ? (uint32_t)share : 1);
@@ -835,7 +837,7 @@ void replica_close(struct replica *replica)
     prefetch_free(replica->prefetch);
     allocator_free(replica->allocator);
     lease_free(replica->lease);
-    fsm_free(replica->fsm);
+    state_free(replica->state);
 }
 
 void replica_release(struct replica *replica)

@@ -30,11 +30,11 @@
 
 #include "raft/cluster/announce.h"
 #include "raft/cluster/backups.h"
+#include "raft/cluster/buffers.h"
 #include "raft/cluster/clock_sync.h"
+#include "raft/cluster/compare.h"
 #include "raft/cluster/dates.h"
 #include "raft/cluster/differences.h"
-#include "raft/cluster/compare.h"
-#include "raft/cluster/buffers.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/figures.h"
 #include "raft/cluster/health.h"
@@ -99,7 +99,8 @@ struct replica {
     struct timers timers;
     struct answers answers;
     struct id_proposer proposer; /* replica_submit() */
-    struct fsm *fsm;
+    struct state *state;
+    struct fsm *fsm; /* its machine */
     struct driver driver;
     struct driver_observer observer;
     struct fsm_listener listener;
@@ -141,11 +142,11 @@ struct replica {
 };
 
 /*
- * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and
- * fsm_load_end(), and prepare_store() must have been called. The replica takes the fsm over. 0 or
- * ERR_CORRUPT.
+ * Start. loaded's rows must have been given to a new state between state_load_begin() and
+ * state_load_end(), and prepare_store() must have been called. The replica takes the state over. 0
+ * or ERR_CORRUPT.
  */
-int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
+int replica_start(struct replica *replica, const struct replica_config *config, struct state *state,
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded) MUST_CHECK;
 

@@ -421,7 +421,7 @@ void requests_tidy(struct requests *requests)
     struct buf payload = BUF_INIT;
 
     if (ground_now_ms(requests->on) >= tidy_at_ms(requests)) {
-        command_put(&payload, COMMAND_NOOP, NULL);
+        cluster_command_put(&payload, COMMAND_NOOP, NULL);
         node_command_send(&requests->tidying, requests->on, &payload, false);
     }
 }

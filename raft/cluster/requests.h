@@ -30,7 +30,7 @@
 #include "raft/cluster/relay.h"
 #include "raft/cluster/serving.h"
 #include "raft/cluster/way.h"
-#include "src/id/codec/session.h"
+#include "src/state/codec/session.h"
 
 struct requests {
     const struct ground *on;

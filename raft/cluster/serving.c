@@ -9,7 +9,9 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/looks.h"
-#include "src/id/codec/command.h"
+#include "src/id/codec/tag_marks.h"
+
+_Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
  * meanwhile has to wait for at most one of them; and however many clients send such commands, one
@@ -184,7 +186,8 @@ void serving_take(struct serving *serving, struct id_request *request)
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     /* This node's own parts ask the level before they write what it brought. */
     ASSERT_IMPLIES(request->kind == ID_REQUEST_COMMAND && request->payload.len > 1,
-                   command_since(request->payload.data[1]) <= fsm_level(serving->on->fsm));
+                   state_since(serving->on->state, request->payload.data[1]) <=
+                       state_level(serving->on->state));
     work->local = request;
     request->work = work;
     sort_by_size(work);
@@ -209,7 +212,7 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     if (wire->kind != WIRE_REQUEST_COMMAND) {
         return false;
     }
-    switch (command_type(wire->payload, wire->payload_len)) {
+    switch (command_number(wire->payload, wire->payload_len)) {
     case COMMAND_DIGEST:
     case COMMAND_LAYOUT:
     case COMMAND_CLOCK:
@@ -240,14 +243,13 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
  * know nor what is above the level in force. */
 static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
 {
-    struct command command;
+    struct command_list batch;
 
     if (wire->kind == WIRE_REQUEST_MONOTONIC) {
-        return windows_read(wire->payload, wire->payload_len, &command.list) == 0;
+        return windows_read(wire->payload, wire->payload_len, &batch) == 0;
     }
     return wire->kind != WIRE_REQUEST_COMMAND ||
-           (command_read(wire->payload, wire->payload_len, &command) == 0 &&
-            command_since((int)command.type) <= fsm_level(serving->on->fsm));
+           state_may_append(serving->on->state, wire->payload, wire->payload_len);
 }
 
 /* 0, or why it is not taken. */
@@ -432,7 +434,6 @@ static void admit(struct serving *serving, struct work *work)
     int type = command_type(payload->data, payload->len);
     uint64_t adds_bytes = 0;
     struct command command;
-    struct fsm_usage usage;
 
     work->admitted = true;
     if ((type != COMMAND_TAGS_PUT && type != COMMAND_WORKER_ACQUIRE) ||
@@ -445,8 +446,7 @@ static void admit(struct serving *serving, struct work *work)
     if (adds_bytes == 0) {
         return;
     }
-    fsm_usage(on->fsm, &usage);
-    if (usage.bytes + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+    if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->memory_bytes) {
         finish(work, ERR_STATE_FULL, 0, NULL, 0);
     } else {
         work->adds_bytes = adds_bytes;

@@ -35,7 +35,7 @@ static uint64_t start_of(const struct ground *on, uint64_t node_id)
 static enum obstacle obstacle_of(const struct ground *on, uint64_t node_id, uint16_t to,
                                  struct node_info *ret_info)
 {
-    if (!fsm_node(on->fsm, node_id, ret_info)) {
+    if (!state_node(on->state, node_id, ret_info)) {
         return UNKNOWN;
     }
     if (ret_info->levels.max < to || ret_info->levels.min > to) {
@@ -49,7 +49,7 @@ static enum obstacle obstacle_of(const struct ground *on, uint64_t node_id, uint
 
 static bool is_adding(const struct ground *on)
 {
-    const struct member_change *change = fsm_member_change(on->fsm);
+    const struct member_change *change = state_member_change(on->state);
 
     return change != NULL && !change->given_up && change->kind == MEMBER_ADD;
 }
@@ -81,7 +81,7 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
 
     if (!upgrade->command.in_flight) {
         upgrade->raising = to;
-        command_put(&payload, COMMAND_LEVEL, &command);
+        cluster_command_put(&payload, COMMAND_LEVEL, &command);
         node_command_send(&upgrade->command, on, &payload, false);
     }
 }
@@ -101,7 +101,7 @@ static bool is_new(const struct ground *on)
     struct node_info info;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (!fsm_node(on->fsm, member->id, &info) ||
+        if (!state_node(on->state, member->id, &info) ||
             info.incarnation >> PEER_INCARNATION_RANDOM_BITS != 1) {
             return false;
         }
@@ -112,11 +112,11 @@ static bool is_new(const struct ground *on)
 void upgrade_turn(struct upgrade *upgrade)
 {
     const struct ground *on = upgrade->on;
-    uint16_t next = (uint16_t)(fsm_level(on->fsm) + 1);
+    uint16_t next = (uint16_t)(state_level(on->state) + 1);
     uint64_t now_ms = ground_now_ms(on);
     bool reached;
 
-    if (next > fsm_levels(on->fsm).max || !driver_leads(on->driver)) {
+    if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
         upgrade->ready_ms = 0;
         return;
     }
@@ -179,7 +179,7 @@ static bool is_newest(const struct ground *on, uint16_t now)
     struct node_info info;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (!fsm_node(on->fsm, member->id, &info) || info.levels.max != now ||
+        if (!state_node(on->state, member->id, &info) || info.levels.max != now ||
             info.incarnation != start_of(on, member->id)) {
             return false;
         }
@@ -209,7 +209,7 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
 {
     const struct ground *on = upgrade->on;
     bool only_see = ask->kind == MEMBER_ASK_LEVEL_SEE;
-    uint16_t now = fsm_level(on->fsm);
+    uint16_t now = state_level(on->state);
     uint16_t to = only_see ? (uint16_t)(now + 1) : ask->level;
 
     ASSERT(only_see || ask->kind == MEMBER_ASK_LEVEL);

@@ -8,16 +8,16 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/id/codec/member.h"
+#include "src/state/codec/member.h"
 
 #define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
 
-void applier_init(struct applier *applier, const struct applier_config *config, struct fsm *fsm,
+void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
                   struct writes *writes, const struct clock *clock, const struct store_position *at)
 {
     ASSERT(config->rows_join_ms <= config->rows_hold_ms);
     *applier = (struct applier){.config = *config,
-                                .fsm = fsm,
+                                .state = state,
                                 .writes = writes,
                                 .clock = clock,
                                 .rows_since_ms = UINT64_MAX,
@@ -35,15 +35,15 @@ static void replace(struct store_position *position, const struct store_position
 
 static void drop_rows(struct applier *applier)
 {
-    fsm_changes_release(&applier->rows);
-    applier->rows = (struct fsm_changes){0};
+    row_changes_release(&applier->rows);
+    applier->rows = (struct row_changes){0};
     applier->rows_since_ms = UINT64_MAX;
 }
 
 void applier_free(struct applier *applier)
 {
     drop_rows(applier);
-    fsm_free(applier->next);
+    state_free(applier->next);
     store_position_release(&applier->applied);
     store_position_release(&applier->durable);
 }
@@ -61,7 +61,7 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
 void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block)
 {
     ASSERT(!applier->installing && index == applier->applied.index + 1);
-    fsm_foresee(applier->fsm, index, block->data, block->len);
+    state_foresee(applier->state, index, block->data, block->len);
 }
 
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
@@ -71,7 +71,7 @@ int applier_command(struct applier *applier, uint64_t index, uint64_t term,
     int rv;
 
     applier_skip(applier, index, term);
-    rv = fsm_apply(applier->fsm, index, term, block->data, block->len, result, &applier->rows);
+    rv = state_apply(applier->state, index, term, block->data, block->len, result, &applier->rows);
     if (rv == ERR_NEWER) {
         applier->applied.index = index - 1;
         applier->applied.term = term_before;
@@ -118,8 +118,8 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     applier_configured(applier, &before);
     ASSERT((before.count > 0) == (applier->applied.conf_len > 0));
     applier_skip(applier, index, term);
-    fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
-                   &applier->rows);
+    state_configured(applier->state, index, old, members_of(&before, old), new,
+                     members_of(&after, new), &applier->rows);
     ASSERT(index > applier->applied.conf_index);
     replace(&applier->applied, &position);
     return 0;
@@ -127,17 +127,17 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-static bool same_key(const struct fsm_change *a, const struct fsm_change *b)
+static bool same_key(const struct row_change *a, const struct row_change *b)
 {
     return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
 }
 
 /* The place of the change's key in an index that is at most half full; 0 stands for a free one,
  * else 1 + the number of the latest change of the key that is kept. */
-static uint32_t *index_find(uint32_t *index, size_t size, const struct fsm_changes *changes,
+static uint32_t *index_find(uint32_t *index, size_t size, const struct row_changes *changes,
                             size_t number)
 {
-    const struct fsm_change *change = &changes->items[number];
+    const struct row_change *change = &changes->items[number];
     size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
 
     while (index[at] != 0 && !same_key(&changes->items[index[at] - 1], change)) {
@@ -146,7 +146,7 @@ static uint32_t *index_find(uint32_t *index, size_t size, const struct fsm_chang
     return &index[at];
 }
 
-void rows_coalesce(struct fsm_changes *changes)
+void rows_coalesce(struct row_changes *changes)
 {
     size_t size = 16;
     uint32_t *index;
@@ -183,7 +183,7 @@ void rows_coalesce(struct fsm_changes *changes)
     changes->count = kept;
 }
 
-struct store_row *rows_of(const struct fsm_changes *changes)
+struct store_row *rows_of(const struct row_changes *changes)
 {
     struct store_row *rows;
 
@@ -192,7 +192,7 @@ struct store_row *rows_of(const struct fsm_changes *changes)
     }
     rows = MUST_HAVE(calloc(changes->count, sizeof *rows));
     for (size_t i = 0; i < changes->count; i++) {
-        const struct fsm_change *change = &changes->items[i];
+        const struct row_change *change = &changes->items[i];
         bool gone = change->value.len == 0;
 
         rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
@@ -247,9 +247,9 @@ void applier_write(struct applier *applier, bool more)
     rows_coalesce(&applier->rows);
     write = writes_new(applier->writes, STORE_APPLY);
     write->changes = applier->rows;
-    applier->rows = (struct fsm_changes){0};
+    applier->rows = (struct row_changes){0};
     store_position_copy(&write->op.position, &applier->applied);
-    write->op.position.digest = fsm_digest(applier->fsm);
+    write->op.position.digest = state_digest(applier->state);
     write->rows = rows_of(&write->changes);
     write->op.rows = write->rows;
     write->op.row_count = (uint32_t)write->changes.count;
@@ -330,9 +330,9 @@ void applier_install(struct applier *applier, struct store_position *position,
     struct write *write;
 
     ASSERT(!applier->installing && position->index > applier->applied.index);
-    ASSERT(fsm_digest(snapshot->fsm) == position->digest);
+    ASSERT(state_digest(snapshot->state) == position->digest);
     applier->installing = true;
-    applier->next = snapshot->fsm;
+    applier->next = snapshot->state;
     drop_rows(applier); /* the snapshot's rows take their place */
     applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
@@ -352,7 +352,7 @@ void applier_installed(struct applier *applier, const struct write *write)
     replace(&applier->applied, &write->op.position);
     replace(&applier->durable, &write->op.position);
     applier->compacted = write->op.position.index;
-    fsm_take(applier->fsm, applier->next);
-    fsm_free(applier->next);
+    state_take(applier->state, applier->next);
+    state_free(applier->next);
     applier->next = NULL;
 }

@@ -34,20 +34,20 @@ struct applier_config {
 
 struct applier {
     struct applier_config config;
-    struct fsm *fsm;
+    struct state *state;
     struct writes *writes;
     const struct clock *clock;
-    struct fsm *next;              /* of the snapshot that is being installed; owned */
+    struct state *next;            /* of the snapshot that is being installed; owned */
     struct store_position applied; /* in memory; conf is owned */
     struct store_position durable; /* as the disk has it; conf is owned */
-    struct fsm_changes rows;       /* changed, and not on their way to the disk yet */
+    struct row_changes rows;       /* changed, and not on their way to the disk yet */
     uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
     uint64_t compacted;            /* index up to which the log was last cut, or a snapshot's */
     bool installing;
 };
 
-/* The fsm holds the state of this position already. */
-void applier_init(struct applier *applier, const struct applier_config *config, struct fsm *fsm,
+/* The state has the rows of this position already. */
+void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
                   struct writes *writes, const struct clock *clock,
                   const struct store_position *at);
 void applier_free(struct applier *applier);
@@ -57,11 +57,11 @@ void applier_free(struct applier *applier);
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* What can be done of the next command before it is applied (fsm_foresee()). */
+/* What can be done of the next command before it is applied (state_foresee()). */
 void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block);
 
-/* A command; returns what fsm_apply() does, or ERR_NEWER: this leafd does not know it, and nothing
- * was done, also to the applied index. */
+/* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know it, and
+ * nothing was done, also to the applied index. */
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result) MUST_CHECK;
 
@@ -77,11 +77,11 @@ void applier_configured(const struct applier *applier, struct configuration *ret
 
 /* Of the changes of each key keep the last; before a deletion the last that was none, too, since
  * only a row that is there can be deleted. Order stays. */
-void rows_coalesce(struct fsm_changes *changes);
+void rows_coalesce(struct row_changes *changes);
 
 /* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
  * point into the changes; malloc'ed, NULL when there are none. */
-struct store_row *rows_of(const struct fsm_changes *changes);
+struct store_row *rows_of(const struct row_changes *changes);
 
 /* Entries were applied in this turn: their rows wait from now on. */
 void applier_hold(struct applier *applier);
@@ -115,7 +115,7 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 struct applier_snapshot {
     struct buf stream; /* rows from `at` on */
     size_t at;
-    struct fsm *fsm;
+    struct state *state;
 };
 
 /* Put a snapshot on disk in place of log and state; position and snapshot are taken over. Nothing

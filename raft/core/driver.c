@@ -20,7 +20,7 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
-#include "src/id/codec/command.h"
+#include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
 #define APPLY_LOOK 16                 /* entries, then it looks at the clock */
@@ -137,7 +137,7 @@ static void install(struct driver *driver, struct raft_update *update)
     entry_log_clear(&driver->log, metadata->index + 1);
     snapshot = (struct applier_snapshot){.stream = *stream,
                                          .at = (size_t)(rows.data - stream->data),
-                                         .fsm = trial_take(&driver->trial)};
+                                         .state = trial_take(&driver->trial)};
     *stream = (struct buf)BUF_INIT;
     applier_install(&driver->applier, &position, &snapshot);
 }
@@ -412,7 +412,7 @@ static struct peer_standing standing_of(const struct store_loaded *loaded, uint6
     return standing;
 }
 
-static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm,
+static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
                        const struct store_loaded *loaded)
 {
     const struct driver_config *config = &driver->config;
@@ -425,7 +425,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
-    applier_init(&driver->applier, &config->applier, fsm, &driver->writes, driver->clock,
+    applier_init(&driver->applier, &config->applier, state, &driver->writes, driver->clock,
                  &loaded->position);
     driver->commit = loaded->position.index;
     if (config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES) {
@@ -447,7 +447,7 @@ static void init_consensus(struct driver *driver)
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
-                 struct net *net, const struct clock *clock, struct fsm *fsm,
+                 struct net *net, const struct clock *clock, struct state *state,
                  struct driver_observer *observer, const struct store_loaded *loaded)
 {
     const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
@@ -456,7 +456,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     int rv;
 
     *driver = (struct driver){.config = *config, .net = net, .clock = clock, .observer = observer};
-    init_parts(driver, disk, fsm, loaded);
+    init_parts(driver, disk, state, loaded);
     rv = peer_memory_init(&driver->peers, &driver->writes, clock, &loaded->locals[LOCAL_PEERS]);
     if (rv == 0) {
         rv = incarnations_load(&driver->incarnations, had->data, had->len);
@@ -797,14 +797,15 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
         return is_ignored;
     }
     snapshot_receive_head(&driver->transfers, from, transfer, message);
-    trial_begin(&driver->trial, fsm_levels(driver->applier.fsm), driver->config.state_bytes);
+    trial_begin(&driver->trial, driver->applier.state->machine->ops,
+                state_levels(driver->applier.state), driver->config.state_bytes);
     return true;
 }
 
 /* The entry, and all behind it, wait for a newer leafd on this node. */
 static void fail_newer(struct driver *driver, uint64_t index, const void *data, size_t len)
 {
-    const struct level_range own = fsm_levels(driver->applier.fsm);
+    const struct level_range own = state_levels(driver->applier.state);
     uint16_t to = command_raises_to(data, len);
     struct node_info info = {.version = "of an unknown version"};
     struct session_stamp stamp = {0};
@@ -812,7 +813,7 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
     char text[380];
 
     if (session_stamp_read(data, len, &stamp) == 0) {
-        (void)fsm_node(driver->applier.fsm, stamp.node_id, &info);
+        (void)state_node(driver->applier.state, stamp.node_id, &info);
     }
     if (to != 0) {
         snprintf(what, sizeof what, "raises the cluster's level to %u", to);
@@ -922,11 +923,11 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 /* Nothing of it was written: the log and the state are as they were. */
 static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 {
-    const struct level_range own = fsm_levels(driver->applier.fsm);
+    const struct level_range own = state_levels(driver->applier.state);
     struct node_info info = {.version = "of an unknown version"};
     char text[300];
 
-    (void)fsm_node(driver->applier.fsm, from, &info);
+    (void)state_node(driver->applier.state, from, &info);
     snprintf(text, sizeof text,
              "the snapshot of node %llu (leafd %s) at entry %llu is of a later level than this "
              "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
@@ -992,7 +993,7 @@ static bool try_rows(struct driver *driver)
     struct snapshot_rows rows;
 
     driver->trying = false;
-    if (!in->active || in->stream.len == 0 || driver->trial.fsm == NULL) {
+    if (!in->active || in->stream.len == 0 || driver->trial.state == NULL) {
         return true;
     }
     rows = snapshot_rows(&driver->transfers);
@@ -1275,13 +1276,13 @@ static void put_first(const struct driver *driver, struct buf *payload)
 {
     struct birth birth;
 
-    if (!birth_is_sound(&driver->config.birth) || fsm_birth(driver->applier.fsm, &birth)) {
-        command_put(payload, COMMAND_NOOP, NULL);
+    if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state, &birth)) {
+        cluster_command_put(payload, COMMAND_NOOP, NULL);
         return;
     }
     birth = driver->config.birth;
     birth.wall_ms = clock_wall_ms(driver->clock);
-    command_put(payload, COMMAND_BIRTH, &birth);
+    cluster_command_put(payload, COMMAND_BIRTH, &birth);
 }
 
 /* G10: a leader's own first entry, since the core adds none on a clean election. */
@@ -1319,10 +1320,10 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
 /* The leader's digest at an index, and this node's, are not the same. */
 static void halt_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
 {
-    struct command command;
+    struct cluster_command command;
     char text[240];
 
-    ASSERT(command_read(block->data, block->len, &command) == 0);
+    ASSERT(cluster_command_read(block->data, block->len, &command) == 0);
     snprintf(
         text, sizeof text,
         "the state differs from the cluster's at an equal index: entry %llu, of node %llu, says "

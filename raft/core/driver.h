@@ -35,8 +35,8 @@
 #include "raft/core/appends.h"
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
-#include "raft/core/leader_watch.h"
 #include "raft/core/incarnations.h"
+#include "raft/core/leader_watch.h"
 #include "raft/core/outbox.h"
 #include "raft/core/peer_memory.h"
 #include "raft/core/snapshot.h"
@@ -49,7 +49,7 @@
 #include "raft/wire/configuration.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
-#include "src/id/fsm/fsm.h"
+#include "src/state/state.h"
 #include "storage/disk.h"
 
 struct driver_config {
@@ -131,10 +131,10 @@ struct driver {
     uint64_t led_term; /* the last that it led */
 };
 
-/* Start from what was loaded (prepare.h); the fsm holds the rows already. Entries are copied. After
+/* Start from what was loaded (prepare.h); the state has the rows already. Entries are copied. After
  * this, driver_turn() must be called. 0 or ERR_CORRUPT. */
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
-                 struct net *net, const struct clock *clock, struct fsm *fsm,
+                 struct net *net, const struct clock *clock, struct state *state,
                  struct driver_observer *observer, const struct store_loaded *loaded) MUST_CHECK;
 
 /* Take no further step: what comes from the disk only frees memory from here on. */

@@ -5,16 +5,15 @@
 
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
-#include "src/id/codec/command.h"
-#include "src/id/fsm/fsm.h"
+#include "src/state/state.h"
 
 /* Once this node ran a leafd that speaks more, as the state says. */
 static bool spoke_more(const struct entry_checker *checker)
 {
-    const struct fsm *fsm = checker->applier->fsm;
+    const struct state *state = checker->applier->state;
     struct node_info info;
 
-    return fsm_node(fsm, checker->node_id, &info) && info.levels.max > fsm_levels(fsm).max;
+    return state_node(state, checker->node_id, &info) && info.levels.max > state_levels(state).max;
 }
 
 /* A command that this leafd does not know. */
@@ -26,7 +25,7 @@ static enum entries_verdict judge_newer(const struct entry_checker *checker, uin
     }
     checked->field = "entry_of_a_later_level";
     checked->value = index;
-    checked->bound = fsm_levels(checker->applier->fsm).max;
+    checked->bound = state_levels(checker->applier->state).max;
     return spoke_more(checker) ? ENTRIES_NEWER : ENTRIES_LIE;
 }
 
@@ -34,17 +33,15 @@ static enum entries_verdict judge_command(const struct entry_checker *checker, u
                                           const struct raft_entry *entry,
                                           struct entries_checked *checked)
 {
-    struct command command;
+    const struct state *state = checker->applier->state;
+    int err = state_check(state, entry->buf.base, entry->buf.len);
 
-    if (command_read(entry->buf.base, entry->buf.len, &command) == 0) {
-        if (command.type != COMMAND_LEVEL ||
-            command.level.to <= fsm_levels(checker->applier->fsm).max) {
-            return ENTRIES_FINE;
-        }
+    if (err == ERR_NEWER ||
+        (err == 0 && !state_can_apply(state, entry->buf.base, entry->buf.len))) {
         return judge_newer(checker, index, checked);
     }
-    if (command_type(entry->buf.base, entry->buf.len) == ERR_NEWER) {
-        return judge_newer(checker, index, checked);
+    if (err == 0) {
+        return ENTRIES_FINE;
     }
     checked->field = "entry_that_does_not_decode";
     checked->value = index;

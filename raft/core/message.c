@@ -23,8 +23,8 @@
 #include "raft/wire/configuration.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/fields.h"
 #include "src/base/limits.h"
-#include "src/id/codec/fields.h"
 
 #define ENTRY_HEAD_BYTES (8 + 1 + 4)
 

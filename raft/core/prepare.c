@@ -9,7 +9,7 @@
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
-#include "src/id/codec/command.h"
+#include "src/state/codec/cluster_command.h"
 
 /* The record: kind u8, incarnation u64. */
 enum incarnation_kind {
@@ -291,19 +291,19 @@ int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *re
 
 int prepare_load_row(void *data, const struct store_row *row)
 {
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
 /* In place of the store's own words, which know nothing of levels. */
-static void say_newer(const struct fsm *fsm, int rv, struct store_error *ret_error)
+static void say_newer(const struct state *state, int rv, struct store_error *ret_error)
 {
-    const struct level_range own = fsm_levels(fsm);
+    const struct level_range own = state_levels(state);
 
-    if (rv == ERR_NEWER && fsm_level(fsm) > own.max) {
+    if (rv == ERR_NEWER && state_level(state) > own.max) {
         (void)store_error_set(ret_error, rv,
                               "the data are of a cluster at level %u, and this leafd speaks levels "
                               "%u to %u: start the newer leafd again",
-                              fsm_level(fsm), own.min, own.max);
+                              state_level(state), own.min, own.max);
     } else if (rv == ERR_NEWER) {
         (void)store_error_set(ret_error, rv,
                               "the data have rows that this leafd does not know (it speaks levels "
@@ -314,10 +314,10 @@ static void say_newer(const struct fsm *fsm, int rv, struct store_error *ret_err
 
 /* An entry behind the state that this leafd does not know: the driver would stop before it. Here
  * nothing was written yet, not even that there was a start. */
-static int check_entries(const struct fsm *fsm, const struct store_loaded *loaded,
+static int check_entries(const struct state *state, const struct store_loaded *loaded,
                          struct store_error *ret_error)
 {
-    const struct level_range own = fsm_levels(fsm);
+    const struct level_range own = state_levels(state);
 
     for (size_t i = 0; i < loaded->entry_count; i++) {
         const struct store_entry *entry = &loaded->entries[i];
@@ -325,7 +325,7 @@ static int check_entries(const struct fsm *fsm, const struct store_loaded *loade
         uint16_t to;
 
         if (index <= loaded->position.index || entry->type != RAFT_COMMAND ||
-            fsm_can_apply(fsm, entry->data, entry->len)) {
+            state_can_apply(state, entry->data, entry->len)) {
             continue;
         }
         to = command_raises_to(entry->data, entry->len);
@@ -343,26 +343,26 @@ static int check_entries(const struct fsm *fsm, const struct store_loaded *loade
     return 0;
 }
 
-int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_t random,
+int prepare_load(struct store *store, struct state *state, uint64_t node_id, uint32_t random,
                  const struct net_peer *members, size_t member_count,
                  struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
     int rv;
 
-    fsm_load_begin(fsm);
-    rv = store->ops->load(store, ret_loaded, prepare_load_row, fsm, ret_error);
+    state_load_begin(state);
+    rv = store->ops->load(store, ret_loaded, prepare_load_row, state, ret_error);
     if (rv != 0) {
-        say_newer(fsm, rv, ret_error);
+        say_newer(state, rv, ret_error);
         return rv;
     }
-    rv = fsm_load_end(fsm, ret_loaded->position.index);
+    rv = state_load_end(state, ret_loaded->position.index);
     if (rv == ERR_BAD_VERSION) {
         (void)store_error_set(ret_error, rv,
                               "the cluster is at level %u, and this leafd speaks levels %u to %u: "
                               "upgrade by the versions between",
-                              fsm_level(fsm), fsm_levels(fsm).min, fsm_levels(fsm).max);
+                              state_level(state), state_levels(state).min, state_levels(state).max);
     } else if (rv == 0) {
-        rv = check_entries(fsm, ret_loaded, ret_error);
+        rv = check_entries(state, ret_loaded, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");
     }

@@ -23,7 +23,7 @@
 
 #include "raft/transport/net.h"
 #include "raft/wire/configuration.h"
-#include "src/id/fsm/fsm.h"
+#include "src/state/state.h"
 #include "storage/store.h"
 
 /* Nothing of a log was ever in the store. */
@@ -53,10 +53,10 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
                   uint32_t random, const struct net_peer *members, size_t member_count,
                   struct store_error *ret_error) MUST_CHECK;
 
-/* All that comes before driver_start(): the rows into the new fsm, what the core needs into loaded
- * (the caller's to release), and prepare_store(). 0, or an error of the store; then nothing is
- * left but the fsm. */
-int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_t random,
+/* All that comes before driver_start(): the rows into the new state, what the core needs into
+ * loaded (the caller's to release), and prepare_store(). 0, or an error of the store; then nothing
+ * is left but the state. */
+int prepare_load(struct store *store, struct state *state, uint64_t node_id, uint32_t random,
                  const struct net_peer *members, size_t member_count,
                  struct store_loaded *ret_loaded, struct store_error *ret_error) MUST_CHECK;
 

@@ -8,8 +8,8 @@
 
 #include "raft/core/incarnations.h"
 #include "src/base/assert.h"
+#include "src/base/fields.h"
 #include "src/base/log.h"
-#include "src/id/codec/fields.h"
 
 #define RECORD_VERSION 2
 

@@ -9,25 +9,23 @@
 
 void trial_drop(struct trial *trial)
 {
-    fsm_free(trial->fsm);
+    state_free(trial->state);
     *trial = (struct trial){0};
 }
 
-void trial_begin(struct trial *trial, struct level_range speaks, uint64_t state_bytes)
+void trial_begin(struct trial *trial, const struct machine_ops *ops, struct level_range speaks,
+                 uint64_t state_bytes)
 {
     trial_drop(trial);
     trial->state_bytes = state_bytes;
-    trial->fsm = fsm_new();
-    fsm_speaks(trial->fsm, speaks);
-    fsm_load_begin(trial->fsm);
+    trial->state = state_new(ops);
+    state_speaks(trial->state, speaks);
+    state_load_begin(trial->state);
 }
 
 static bool is_too_large(const struct trial *trial)
 {
-    struct fsm_usage usage;
-
-    fsm_usage(trial->fsm, &usage);
-    return trial->state_bytes > 0 && usage.bytes > trial->state_bytes;
+    return trial->state_bytes > 0 && state_memory(trial->state) > trial->state_bytes;
 }
 
 static void try_row(struct trial *trial, const struct store_row *row)
@@ -35,7 +33,8 @@ static void try_row(struct trial *trial, const struct store_row *row)
     if (store_rows_checker_add(&trial->rows, row) != 0) {
         trial->bad = true;
     } else if (trial->err == 0) {
-        trial->err = fsm_load_row(trial->fsm, row->key, row->key_len, row->value, row->value_len);
+        trial->err =
+            state_load_row(trial->state, row->key, row->key_len, row->value, row->value_len);
         if (trial->err == 0 && trial->rows.count % LOOK == 0 && is_too_large(trial)) {
             trial->err = ERR_STATE_FULL;
         }
@@ -49,7 +48,7 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
     struct reader reader;
     struct store_row row;
 
-    ASSERT(trial->fsm != NULL && trial->at <= len);
+    ASSERT(trial->state != NULL && trial->at <= len);
     reader_init(&reader, rows + trial->at, len - trial->at);
     for (unsigned i = 1; !trial->bad; i++) {
         size_t before = reader.at;
@@ -80,20 +79,20 @@ int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fi
         return ERR_CORRUPT;
     }
     if (trial->err == 0) {
-        trial->err = fsm_load_end(trial->fsm, index);
+        trial->err = state_load_end(trial->state, index);
     }
     /* Rows that mean the same in other bytes are none that an apply has written. */
-    if (trial->err == 0 && fsm_digest(trial->fsm) != digest) {
+    if (trial->err == 0 && state_digest(trial->state) != digest) {
         trial->err = ERR_CORRUPT;
     }
     return trial->err;
 }
 
-struct fsm *trial_take(struct trial *trial)
+struct state *trial_take(struct trial *trial)
 {
-    struct fsm *fsm = trial->fsm;
+    struct state *state = trial->state;
 
-    ASSERT(fsm != NULL);
-    trial->fsm = NULL;
-    return fsm;
+    ASSERT(state != NULL);
+    trial->state = NULL;
+    return state;
 }

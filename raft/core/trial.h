@@ -18,13 +18,13 @@
 #define LEAFD_RAFT_CORE_TRIAL_H
 
 #include "src/base/clock.h"
-#include "src/id/fsm/fsm.h"
+#include "src/state/state.h"
 #include "storage/store.h"
 
 #define TRIAL_MS 5
 
 struct trial {
-    struct fsm *fsm; /* NULL: there is none */
+    struct state *state; /* NULL: there is none */
     struct store_rows_checker rows;
     size_t at;            /* bytes that are tried */
     uint64_t state_bytes; /* that the state may take; 0: no bound */
@@ -32,8 +32,10 @@ struct trial {
     bool bad;             /* they are no rows at all, or in no order */
 };
 
-/* state_bytes: 0: no bound. One that was begun is dropped. */
-void trial_begin(struct trial *trial, struct level_range speaks, uint64_t state_bytes);
+/* Of a state with a machine of this kind. state_bytes: 0: no bound. One that was begun is dropped.
+ */
+void trial_begin(struct trial *trial, const struct machine_ops *ops, struct level_range speaks,
+                 uint64_t state_bytes);
 
 /* Try what has come since, of the stream's first len bytes. whole: no more will come. True: all of
  * it was; false: call again soon. */
@@ -46,7 +48,7 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
 int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fits) MUST_CHECK;
 
 /* The state machine that they made; owned by the caller. */
-struct fsm *trial_take(struct trial *trial);
+struct state *trial_take(struct trial *trial);
 
 void trial_drop(struct trial *trial);
 

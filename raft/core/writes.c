@@ -78,7 +78,7 @@ void write_free(struct write *write)
     free(write->entries);
     free(write->blocks);
     free(write->rows);
-    fsm_changes_release(&write->changes);
+    row_changes_release(&write->changes);
     store_position_release(&write->op.position);
     buf_free(&write->bytes);
     free(write);

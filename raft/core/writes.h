@@ -20,7 +20,7 @@
 #include <sys/queue.h>
 
 #include "raft/core/entry_log.h"
-#include "src/id/fsm/fsm.h"
+#include "src/state/state.h"
 #include "storage/disk.h"
 
 struct write {
@@ -32,7 +32,7 @@ struct write {
     struct store_entry *entries; /* APPEND */
     struct entry_block **blocks; /* references held for entries */
     struct store_row *rows;      /* APPLY */
-    struct fsm_changes changes;  /* what rows point into */
+    struct row_changes changes;  /* what rows point into */
     struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;

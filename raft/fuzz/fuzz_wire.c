@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "raft/core/tests/core_frames.h"
-#include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
+#include "raft/wire/frame.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/id/fsm/fsm.h"
@@ -276,30 +276,30 @@ static void fuzz_handshake(const uint8_t *data, size_t len)
 /* --- rows --- */
 
 /* A snapshot's rows: what loads must load again from the same bytes to the same digest. */
-static bool load(struct fsm *fsm, const uint8_t *data, size_t len)
+static bool load(struct state *state, const uint8_t *data, size_t len)
 {
     struct reader reader;
     struct store_row row;
     int rv = 0;
 
-    fsm_load_begin(fsm);
+    state_load_begin(state);
     reader_init(&reader, data, len);
     while (rv == 0 && store_rows_next(&reader, &row)) {
-        rv = fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len);
+        rv = state_load_row(state, row.key, row.key_len, row.value, row.value_len);
     }
-    return rv == 0 && reader_done(&reader) && fsm_load_end(fsm, 100) == 0;
+    return rv == 0 && reader_done(&reader) && state_load_end(state, 100) == 0;
 }
 
 static void fuzz_rows(const uint8_t *data, size_t len)
 {
-    struct fsm *fsm = fsm_new();
+    struct state *state = state_new(&fsm_machine);
     uint64_t digest;
 
-    if (load(fsm, data, len)) {
-        digest = fsm_digest(fsm);
-        ASSERT(load(fsm, data, len) && fsm_digest(fsm) == digest);
+    if (load(state, data, len)) {
+        digest = state_digest(state);
+        ASSERT(load(state, data, len) && state_digest(state) == digest);
     }
-    fsm_free(fsm);
+    state_free(state);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -68,12 +68,12 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
     struct net_peer now[LIMIT_NODES];
     size_t count = 0;
 
-    if (fsm_member_moves(replica->fsm) == log->moves) {
+    if (state_member_moves(replica->state) == log->moves) {
         return;
     }
-    log->moves = fsm_member_moves(replica->fsm);
+    log->moves = state_member_moves(replica->state);
     MEMBER_FOREACH (member, &log->conf) {
-        const char *address = fsm_member_address(replica->fsm, member->id);
+        const char *address = state_member_address(replica->state, member->id);
         const struct net_peer *before = net_peer_find(log->reached, log->reached_count, member->id);
         char text[ADDRESS_TEXT_BYTES];
 
@@ -95,7 +95,7 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
 /* What was asked for, and what did not come of it. */
 static void look_at_change(struct change_log *log, const struct replica *replica, bool tell)
 {
-    const struct member_change *change = fsm_member_change(replica->fsm);
+    const struct member_change *change = state_member_change(replica->state);
     const char *kind;
 
     if (change == NULL) {
@@ -119,7 +119,7 @@ static void look_at_change(struct change_log *log, const struct replica *replica
 
 static void look_at_level(struct change_log *log, const struct replica *replica, bool tell)
 {
-    uint16_t level = fsm_level(replica->fsm);
+    uint16_t level = state_level(replica->state);
 
     if (level != log->level && tell) {
         log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,

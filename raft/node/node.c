@@ -38,8 +38,8 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/id/alloc/want_list.h"
-#include "src/loop/mailbox.h"
 #include "src/loop/bell.h"
+#include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
 #define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
@@ -143,7 +143,7 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
 
 static uint16_t on_level(struct net_receiver *receiver)
 {
-    return fsm_level(CONTAINER(receiver, struct node, receiver)->replica.fsm);
+    return state_level(CONTAINER(receiver, struct node, receiver)->replica.state);
 }
 
 static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
@@ -210,7 +210,7 @@ static void maybe_lost(struct node *node)
 {
     struct birth birth;
 
-    if (!fsm_birth(node->replica.ground.fsm, &birth) && node->learned.index == 0) {
+    if (!state_birth(node->replica.ground.state, &birth) && node->learned.index == 0) {
         node->process->lost(node->process);
     }
 }
@@ -593,7 +593,7 @@ static void log_born(const struct node *node)
     char uid[UID_TEXT_BYTES];
     struct birth birth;
 
-    if (fsm_birth(node->replica.fsm, &birth)) {
+    if (state_birth(node->replica.state, &birth)) {
         log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
                  ull(birth.wall_ms));
     }
@@ -755,7 +755,7 @@ static void init_handles(struct node *node)
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
  * reports. */
-static int start_replica(struct node *node, struct fsm *fsm, const struct store_loaded *loaded)
+static int start_replica(struct node *node, struct state *state, const struct store_loaded *loaded)
 {
     struct replica_config config = replica_config_of(node, loaded->identity.store_id);
     struct writer_config writer = {
@@ -778,7 +778,7 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
         .way_changed = on_way_changed,
         .tag_opened = on_tag_opened,
     };
-    return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
+    return replica_start(&node->replica, &config, state, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
 }
 
@@ -854,7 +854,7 @@ static bool lists_differ(const struct configuration *list, const struct node_pee
 
 /* The list of an earlier start holds, and of a cluster that was never born nobody else knows it:
  * who has set it right must hear that this did not help. */
-static int check_list(const struct node *node, const struct fsm *fsm,
+static int check_list(const struct node *node, const struct state *state,
                       const struct store_loaded *loaded, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
@@ -863,7 +863,7 @@ static int check_list(const struct node *node, const struct fsm *fsm,
 
     birth_list_read(loaded, settings->node_id, settings->cluster_id,
                     &settings->replica.lease.layout, &list);
-    if (fsm_birth(fsm, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
+    if (state_birth(state, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
         settings->join.count > 0 || !lists_differ(&list.members, &settings->members)) {
         return 0;
     }
@@ -909,7 +909,7 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
                struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
     struct node *node = MUST_HAVE(calloc(1, sizeof *node));
-    struct fsm *fsm = fsm_new();
+    struct state *state = state_new(&fsm_machine);
     struct store_loaded loaded;
     int rv;
 
@@ -926,13 +926,13 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     if (rv != 0) {
         goto err_free;
     }
-    rv = prepare_load(store, fsm, settings->node_id, (uint32_t)prng_entropy(),
+    rv = prepare_load(store, state, settings->node_id, (uint32_t)prng_entropy(),
                       settings->members.peers,
                       settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
     }
-    rv = check_list(node, fsm, &loaded, ret_error);
+    rv = check_list(node, state, &loaded, ret_error);
     if (rv == 0) {
         rv = maybe_join(node, &loaded, ret_error);
     }
@@ -947,10 +947,10 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->keys = NULL;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
-             fsm_tag_count(fsm), fsm_level(fsm), ull(loaded.position.index),
+             fsm_tag_count(fsm_of(state)), state_level(state), ull(loaded.position.index),
              ull(loaded.first_index + loaded.entry_count - 1), ull(loaded.term),
              ull(loaded.incarnation));
-    rv = start_replica(node, fsm, &loaded);
+    rv = start_replica(node, state, &loaded);
     if (rv != 0) { /* `failed` was told, and does not return in the process */
         UNREACHABLE("a replica that does not start");
     }
@@ -968,7 +968,7 @@ err_loaded:
     store_loaded_release(&loaded);
 err_free:
     net_keys_unref(node->keys);
-    fsm_free(fsm);
+    state_free(state);
     free(node);
     return rv;
 }

@@ -243,7 +243,7 @@ static void tell_all(struct sim_world *world)
             sim_trace(world, "node %u is %s", node->id, node->gone ? "gone" : "down");
             continue;
         }
-        change = fsm_member_change(node->replica.fsm);
+        change = state_member_change(node->replica.state);
         sim_trace(world,
                   "node %u: %s, term %" PRIu64 ", leader %" PRIu64 ", last %" PRIu64
                   ", persisted %" PRIu64 ", commit %" PRIu64 ", "

@@ -343,7 +343,7 @@ static void check_indexes(struct sim_node *node)
 static void check_first_time(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    uint64_t log_ms = fsm_log_ms(node->replica.fsm);
+    uint64_t log_ms = state_log_ms(node->replica.state);
     bool alone = world->first_count == 1;
     unsigned there = 0;
 
@@ -374,7 +374,7 @@ static void check_birth(const struct sim_node *node)
     unsigned first = (1u << world->first_count) - 1;
     struct birth birth;
 
-    if (fsm_birth(node->replica.fsm, &birth)) {
+    if (state_birth(node->replica.state, &birth)) {
         if (!uid_is_none(&world->uid) && !uid_equal(&world->uid, &birth.uid)) {
             sim_fail(world, "node %u is of another cluster than the others", node->id);
         }
@@ -421,7 +421,7 @@ void sim_check_node(struct sim_node *node)
     struct sim_world *world = node->world;
     struct driver *driver = &node->replica.driver;
     uint64_t index = driver_applied(driver)->index;
-    uint64_t digest = fsm_digest(node->replica.fsm) + (driver_applied(driver)->term << 32);
+    uint64_t digest = state_digest(node->replica.state) + (driver_applied(driver)->term << 32);
     uint64_t term = driver_term(driver);
 
     digest |= 1; /* 0 marks "not seen" */

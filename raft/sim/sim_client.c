@@ -303,7 +303,7 @@ static uint64_t max_id_to_put(struct sim_node *node, struct sim_tag *tag)
 static uint8_t mode_to_put(struct sim_node *node, unsigned t)
 {
     struct sim_world *world = node->world;
-    bool mono = world->mono && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL;
+    bool mono = world->mono && state_level(node->replica.state) >= SIM_MONO_LEVEL;
 
     if (t == SIM_CHANGING && sim_percent(world, 50)) {
         return TAG_MODE_TREND;

@@ -70,7 +70,7 @@ void sim_level_too_old(struct sim_node *node, uint16_t level)
 
 static bool is_refused(struct sim_node *node, const struct sim_node *by)
 {
-    uint16_t level = by->up ? fsm_level(by->replica.fsm) : LEVEL_FIRST;
+    uint16_t level = by->up ? state_level(by->replica.state) : LEVEL_FIRST;
 
     if (level <= node->able) {
         return false;
@@ -88,7 +88,7 @@ bool sim_level_refuses(struct sim_node *to, struct sim_node *from)
 
 void sim_level_check(struct sim_node *node)
 {
-    uint16_t level = fsm_level(node->replica.fsm);
+    uint16_t level = state_level(node->replica.state);
 
     if (level > node->able) {
         sim_fail(node->world, "node %u goes on at level %u, and its leafd speaks up to %u",

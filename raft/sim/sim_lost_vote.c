@@ -30,7 +30,7 @@ static bool members_change(const struct sim_world *world, unsigned voters)
     }
     SIM_NODE_FOREACH (node, world) {
         if (node->up && (driver_pending_change(&node->replica.driver) != 0 ||
-                         fsm_member_change(node->replica.fsm) != NULL)) {
+                         state_member_change(node->replica.state) != NULL)) {
             return true;
         }
     }
@@ -58,7 +58,7 @@ static bool can_be_spared(const struct sim_node *node)
     struct birth birth;
     unsigned alive = 0;
 
-    if (!fsm_birth(node->replica.fsm, &birth)) {
+    if (!state_birth(node->replica.state, &birth)) {
         return false; /* for a birth all have to meet */
     }
 

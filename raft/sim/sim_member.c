@@ -25,7 +25,7 @@ struct sim_membership_request {
 
 static bool change_is_under_way(const struct sim_node *node)
 {
-    const struct member_change *change = fsm_member_change(node->replica.fsm);
+    const struct member_change *change = state_member_change(node->replica.state);
 
     return change != NULL && !change->given_up;
 }
@@ -141,7 +141,7 @@ void sim_member_join(struct sim_node *node)
             return;
         }
         if (sim_level_refuses(via, node)) { /* an operator gives it a newer leafd */
-            sim_level_renew(node, fsm_level(via->replica.fsm));
+            sim_level_renew(node, state_level(via->replica.state));
         }
         memcpy(join.address, node->address, sizeof node->address);
         wire_join_encode(&join, &request);
@@ -385,10 +385,10 @@ void sim_member_check(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct driver *driver = &node->replica.driver;
-    const struct member_change *change = fsm_member_change(node->replica.fsm);
+    const struct member_change *change = state_member_change(node->replica.state);
 
     for (unsigned i = 0; i < world->node_count; i++) {
-        if (fsm_member_removed(node->replica.fsm, i + 1)) {
+        if (state_member_removed(node->replica.state, i + 1)) {
             world->removed |= BIT(i + 1);
         }
     }

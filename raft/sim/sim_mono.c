@@ -54,7 +54,7 @@ static void see_to_it(struct sim_node *node)
     const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
     bool is_usual = row != NULL && !row->deleted && row->mode == TAG_MODE_MONOTONIC;
 
-    if (!is_usual && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL &&
+    if (!is_usual && state_level(node->replica.state) >= SIM_MONO_LEVEL &&
         sim_percent(node->world, 8)) {
         sim_client_put(node, SIM_MONOTONIC);
     }

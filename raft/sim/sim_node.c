@@ -261,11 +261,11 @@ static void check_hard_state(struct sim_node *node, const struct store_loaded *l
     node->disk_vote = loaded->vote;
 }
 
-static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
+static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
     struct store_error error = {{0}};
-    struct fsm *fsm;
+    struct state *state;
     int rv;
 
     for (unsigned i = 0; i < node->world->first_count; i++) {
@@ -274,15 +274,15 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     }
     sim_store_open(node);
     do { /* with a newer leafd, when this one is too old for what is on the disk */
-        fsm = fsm_new();
-        fsm_speaks(fsm, sim_level_of(node));
-        rv = prepare_load(node->store, fsm, node->id, (uint32_t)prng_next(&node->world->prng),
+        state = state_new(&fsm_machine);
+        state_speaks(state, sim_level_of(node));
+        rv = prepare_load(node->store, state, node->id, (uint32_t)prng_next(&node->world->prng),
                           members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
         if (rv == ERR_NEWER) {
-            uint16_t level = fsm_level(fsm); /* or a later one, by an entry of the log */
+            uint16_t level = state_level(state); /* or a later one, by an entry of the log */
 
             sim_level_renew(node, level > node->able ? level : (uint16_t)(node->able + 1));
-            fsm_free(fsm);
+            state_free(state);
         }
     } while (rv == ERR_NEWER);
     if (rv != 0) {
@@ -294,7 +294,7 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         sim_fail(node->world, "node %u: start %" PRIu64 " counts as %" PRIu64, node->id,
                  node->disk_incarnation, ret_loaded->incarnation);
     }
-    return fsm;
+    return state;
 }
 
 static void configure(struct sim_node *node, struct replica_config *ret_config)
@@ -359,7 +359,7 @@ static void learn_layouts(struct sim_node *node)
 void sim_node_start(struct sim_node *node)
 {
     struct store_loaded loaded;
-    struct fsm *fsm = load(node, &loaded);
+    struct state *state = load(node, &loaded);
     struct replica_config config;
 
     configure(node, &config);
@@ -383,7 +383,7 @@ void sim_node_start(struct sim_node *node)
     sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
               node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
               loaded.position.index);
-    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net, &node->clock,
+    if (replica_start(&node->replica, &config, state, &node->disk.base, &node->net, &node->clock,
                       &node->owner, &loaded) != 0) {
         sim_fail(node->world, "node %u does not start", node->id);
     }

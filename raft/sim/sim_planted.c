@@ -9,6 +9,7 @@
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
+#include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 
 #define VOTERS_MIN 3
@@ -41,8 +42,8 @@ static struct sim_node *choose(struct sim_world *world)
     return count >= VOTERS_MIN ? chosen : NULL;
 }
 
-static void commit(struct sim_node *node, const struct store_loaded *loaded, struct fsm *fsm,
-                   const struct fsm_changes *changes)
+static void commit(struct sim_node *node, const struct store_loaded *loaded, struct state *state,
+                   const struct row_changes *changes)
 {
     struct store_op op = {.kind = STORE_APPLY, .position = loaded->position, .row_count = 1};
     struct store_row row;
@@ -53,41 +54,42 @@ static void commit(struct sim_node *node, const struct store_loaded *loaded, str
                              .value = changes->items[0].value.data,
                              .value_len = (uint32_t)changes->items[0].value.len};
     op.rows = &row;
-    op.position.digest = fsm_digest(fsm);
+    op.position.digest = state_digest(state);
     sim_store_write(node, &op);
 }
 
 /* True if there was a row to be changed. */
 static bool plant(struct sim_node *node)
 {
-    struct fsm *fsm = fsm_new();
-    struct fsm_changes changes = {0};
+    struct state *state = state_new(&fsm_machine);
+    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct row_changes changes = {0};
     struct store_loaded loaded;
     struct store_error error = {{0}};
     struct fsm_row *row;
     bool planted;
 
     sim_store_open(node);
-    fsm_speaks(fsm, sim_level_of(node));
-    fsm_load_begin(fsm);
-    if (node->store->ops->load(node->store, &loaded, prepare_load_row, fsm, &error) != 0 ||
-        fsm_load_end(fsm, loaded.position.index) != 0) {
+    state_speaks(state, sim_level_of(node));
+    state_load_begin(state);
+    if (node->store->ops->load(node->store, &loaded, prepare_load_row, state, &error) != 0 ||
+        state_load_end(state, loaded.position.index) != 0) {
         sim_fail(node->world, "node %u: its disk cannot be read: %s", node->id, error.text);
     }
     sim_store_close(node);
-    row = fsm_tags_seek(&fsm->tags, "", 0);
+    row = fsm_tags_seek(tags, "", 0);
     planted = row != NULL && row->tag.created_ms > 0;
     if (planted) {
-        fsm->journal.changes = &changes;
-        fsm_tags_change_begin(&fsm->tags, row);
+        state->journal.changes = &changes;
+        fsm_tags_change_begin(tags, row);
         row->tag.created_ms--;
-        fsm_tags_change_end(&fsm->tags, row);
-        fsm->journal.changes = NULL;
-        commit(node, &loaded, fsm, &changes);
+        fsm_tags_change_end(tags, row);
+        state->journal.changes = NULL;
+        commit(node, &loaded, state, &changes);
     }
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     store_loaded_release(&loaded);
-    fsm_free(fsm);
+    state_free(state);
     return planted;
 }
 
@@ -116,7 +118,7 @@ static bool is_healed(const struct sim_node *node)
         if (other != node && other->up &&
             driver_applied(&other->replica.driver)->index ==
                 driver_applied(&node->replica.driver)->index &&
-            fsm_digest(other->replica.fsm) == fsm_digest(node->replica.fsm)) {
+            state_digest(other->replica.state) == state_digest(node->replica.state)) {
             return true;
         }
     }

@@ -103,7 +103,7 @@ static bool state_can_tell(struct sim_world *world)
     SIM_NODE_FOREACH (node, world) {
         SIM_NODE_FOREACH (whole, world) {
             if (is_copied(node) && !is_copied(whole) && whole->up && sim_member_lives(whole) &&
-                fsm_node_start(whole->replica.fsm, node->id) >> PEER_INCARNATION_RANDOM_BITS <=
+                state_node_start(whole->replica.state, node->id) >> PEER_INCARNATION_RANDOM_BITS <=
                     node->kept[SIM_COPY_OLDER].incarnation) {
                 return false;
             }

@@ -426,7 +426,7 @@ static void ask(struct sim_node *node, unsigned tag, bool final)
     }
     request->generation = world->tags[SIM_TAGS + tag].generation;
     request->floor = strict->tags[tag].known_end;
-    request->timed = fsm_log_ms(node->replica.fsm) > 0;
+    request->timed = state_log_ms(node->replica.state) > 0;
     if (!final && (!is_changing(tag) || strict->changing_has_keys) && sim_percent(world, 35)) {
         choose_key(request);
         item.key_len = (uint16_t)snprintf(key, sizeof key, "key-%u", request->key);
@@ -530,7 +530,7 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
     struct tag_put item = {
         .name = name_of(node->world, tag), .fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT};
 
-    if (tag == SIM_MONOTONIC - SIM_TAGS && fsm_level(node->replica.fsm) >= SIM_MONO_LEVEL) {
+    if (tag == SIM_MONOTONIC - SIM_TAGS && state_level(node->replica.state) >= SIM_MONO_LEVEL) {
         item.mode = TAG_MODE_MONOTONIC;
     }
     if (!put) {

@@ -53,7 +53,7 @@ static void ask(struct sim_node *via)
     struct member_ask ask = {.kind = MEMBER_ASK_LEVEL};
     struct id_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
-    ask.level = (uint16_t)(fsm_level(via->replica.fsm) + 1);
+    ask.level = (uint16_t)(state_level(via->replica.state) + 1);
     if (world->faults && sim_percent(world, 20)) {
         ask = (struct member_ask){.kind = MEMBER_ASK_LEVEL_SEE};
     }
@@ -70,7 +70,7 @@ static void ask(struct sim_node *via)
 bool sim_upgrade_settled(const struct sim_world *world)
 {
     SIM_NODE_FOREACH (node, world) {
-        if (sim_member_lives(node) && fsm_level(node->replica.fsm) != world->newest) {
+        if (sim_member_lives(node) && state_level(node->replica.state) != world->newest) {
             return false;
         }
     }

@@ -76,11 +76,11 @@ static uint64_t node_wall_ms(const struct clock *clock)
     return clock_wall_ms(&node->ring->clock.base) + (uint64_t)node->wall_ahead_ms;
 }
 
-static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
+static struct state *load(struct ring_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[RING_MAX] = {0};
     struct store_error error = {{0}};
-    struct fsm *fsm = fsm_new();
+    struct state *state = state_new(&fsm_machine);
     const struct level_range speaks = {LEVEL_FIRST, node->able > 0 ? node->able : LEVEL_FIRST};
     unsigned count = node->ring->count - node->ring->joiners;
     int rv;
@@ -89,14 +89,14 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    fsm_speaks(fsm, speaks);
-    rv = prepare_load(node->store, fsm, node->id, (uint32_t)node->id, members,
+    state_speaks(state, speaks);
+    rv = prepare_load(node->store, state, node->id, (uint32_t)node->id, members,
                       node->id > count ? 0 : count, ret_loaded, &error);
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
     ASSERT(rv == 0);
-    return fsm;
+    return state;
 }
 
 static void configure(struct ring_node *node, struct replica_config *ret_config)
@@ -203,7 +203,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     struct ring_node *node = ring_node(ring, id);
     struct replica_config config;
     struct store_loaded loaded;
-    struct fsm *fsm = load(node, &loaded);
+    struct state *state = load(node, &loaded);
 
     ASSERT(!node->up);
     node->incarnations++;
@@ -212,7 +212,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     configure(node, &config);
     fake_disk_init(&node->disk, node->store);
     fake_net_init(&node->net);
-    ASSERT(replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base,
+    ASSERT(replica_start(&node->replica, &config, state, &node->disk.base, &node->net.base,
                          &node->clock, &node->owner, &loaded) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
@@ -229,11 +229,11 @@ void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
 
     ASSERT(row != NULL);
     applier_hold(&replica->driver.applier);
-    fsm->journal.changes = &replica->driver.applier.rows;
+    replica->state->journal.changes = &replica->driver.applier.rows;
     fsm_tags_change_begin(&fsm->tags, row);
     row->tag.max_id += (uint64_t)by;
     fsm_tags_change_end(&fsm->tags, row);
-    fsm->journal.changes = NULL;
+    replica->state->journal.changes = NULL;
     applier_hold(&replica->driver.applier);
     (void)replica_turn(replica);
 }

@@ -38,8 +38,8 @@
 #define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 
 #include "raft/transport/net.h"
-#include "src/id/codec/level.h"
 #include "src/base/buf.h"
+#include "src/state/codec/level.h"
 
 #define HANDSHAKE_PROTOCOL 5
 #define HANDSHAKE_TEXT_BYTES 200 /* of a REJECT; longer is cut */

@@ -10,8 +10,8 @@
 
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"
+#include "src/base/fields.h"
 #include "src/base/limits.h"
-#include "src/id/codec/fields.h"
 
 #define HANDSHAKE_VERSION 1
 
@@ -114,7 +114,7 @@ static const struct field reply_fields[] = {
 static bool reply_is_sound(const struct wire_reply *reply)
 {
     return reply->status <= 0 && reply->status >= WIRE_STATUS_MIN &&
-           reply->index < WIRE_NUMBER_BOUND && reply->marks_len <= TAG_MARKS_BYTES_MAX &&
+           reply->index < WIRE_NUMBER_BOUND && reply->marks_len <= WIRE_MARKS_BYTES_MAX &&
            reply->payload_len <= LIMIT_ENTRY_BYTES;
 }
 

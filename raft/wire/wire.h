@@ -12,9 +12,8 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
-#include "src/id/codec/birth.h"
-#include "src/id/codec/member.h"
-#include "src/id/codec/tag_marks.h"
+#include "src/state/codec/birth.h"
+#include "src/state/codec/member.h"
 
 /* The two functions of a message: append its bytes; and read it, 0 or ERR_BAD_MESSAGE for a payload
  * that is short, long or out of the bounds below. */
@@ -66,13 +65,16 @@ struct wire_request {
 };
 WIRE_MESSAGE(request);
 
+/* Four bytes for each of the things that a command may name which an answer marks. */
+#define WIRE_MARKS_BYTES_MAX (4 * LIMIT_TAGS_PER_BULK)
+
 struct wire_reply {
     uint64_t id;
     int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
     uint64_t index;         /* of a command that was applied: its entry; of a query: one that the
                                answer is not older than; else 0 */
-    const uint8_t *marks;   /* borrowed; of such a one: the generations of its tags (tag_marks.h) */
-    size_t marks_len;       /* <= TAG_MARKS_BYTES_MAX */
+    const uint8_t *marks;   /* borrowed; of such a one: what its things are now */
+    size_t marks_len;       /* <= WIRE_MARKS_BYTES_MAX */
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };

@@ -6,6 +6,9 @@
 #ifndef LEAFD_BASE_LIMITS_H
 #define LEAFD_BASE_LIMITS_H
 
+/* Times are kept at or below the end of the year 9999, so that they can always be shown. */
+#define LIMIT_TIME_MAX_MS 253402300799999ULL
+
 /* --- tags (src/id) --- */
 #define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
 #define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
@@ -38,7 +41,7 @@
 #define LIMIT_KEY_LIFE_MS 86400000       /* of the log's time, for which a key is kept */
 #define LIMIT_KEYS_FORGOTTEN 2048        /* expired keys dropped by one command */
 
-/* --- sessions: commands that are carried out once (src/id/codec/session.h) --- */
+/* --- sessions: commands that are carried out once (src/state/codec/session.h) --- */
 #define LIMIT_SESSIONS 64             /* nodes that have one; more: overloaded */
 #define LIMIT_SESSION_COMMANDS 1024   /* of a node, from the lowest awaited on; more wait there */
 #define LIMIT_SESSION_BYTES (8 << 20) /* of answers kept for a node; more: overloaded */

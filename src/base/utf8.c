@@ -4,6 +4,8 @@
 #include "src/base/utf8.h"
 
 #include "src/base/assert.h"
+#include "src/base/err.h"
+#include "src/base/hot.h"
 
 size_t utf8_step(const char *text, size_t len, uint32_t *ret_code)
 {
@@ -40,4 +42,34 @@ size_t utf8_step(const char *text, size_t len, uint32_t *ret_code)
     }
     *ret_code = code;
     return more + 1;
+}
+
+/* C0, DEL and C1. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f);
+}
+
+HOT int utf8_text_check(const char *text, size_t len, bool controls)
+{
+    const char *at = text;
+
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t used;
+
+        if (*at >= 0x20 && *at < 0x7f) { /* most are ASCII */
+            at++;
+            len--;
+            continue;
+        }
+        used = utf8_step(at, len, &code);
+        if (used == 0 || code == 0 || (!controls && is_control(code))) {
+            return ERR_INVALID;
+        }
+        ASSERT(used <= len);
+        at += used;
+        len -= used;
+    }
+    return 0;
 }

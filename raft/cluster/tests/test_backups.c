@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "raft/cluster/tests/requests_scene.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/state/journal.h"
 
 #define PATIENCE_MS 3000
 #define CHUNK_BYTES 64

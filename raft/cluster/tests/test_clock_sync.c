@@ -58,7 +58,7 @@ static uint64_t right_ms(struct world *w)
 
 static uint64_t log_ms(struct world *w, uint64_t id)
 {
-    return fsm_log_ms(ring_node(&w->ring, id)->replica.fsm);
+    return state_log_ms(ring_node(&w->ring, id)->replica.state);
 }
 
 /* The log's time on all nodes is right, but for a second that it may be old. */

@@ -224,8 +224,9 @@ static void test_a_digest_that_nobody_has_ends_nobody(void **state)
     uint64_t term;
 
     (void)state;
-    command_put(&bytes, COMMAND_DIGEST,
-                &(struct digest_command){.index = driver_applied(driver)->index, .digest = 4711});
+    cluster_command_put(
+        &bytes, COMMAND_DIGEST,
+        &(struct digest_command){.index = driver_applied(driver)->index, .digest = 4711});
     session_stamp_put(&bytes, &(struct session_stamp){leader, UINT64_MAX, 1, 1});
     command = (struct driver_command){bytes.data, bytes.len};
     assert_int_equal(driver_submit(driver, &command, 1, &index, &term), 0);
@@ -286,14 +287,14 @@ static void test_a_row_among_many(void **state)
                 continue;
             }
             snprintf(name, sizeof name, "tag%08u", i);
-            fsm->journal.changes = &replica->driver.applier.rows;
+            replica->state->journal.changes = &replica->driver.applier.rows;
             row = fsm_tags_make(&fsm->tags, name, strlen(name));
             row->tag.max_id = i + (id == odd && i == MANY - 50);
             row->tag.step = 1;
             row->tag.max_step = 1;
             row->tag.generation = 1;
             fsm_tags_change_end(&fsm->tags, row);
-            fsm->journal.changes = NULL;
+            replica->state->journal.changes = NULL;
             applier_hold(&replica->driver.applier);
         }
     }

@@ -24,7 +24,7 @@ static uint64_t start(struct ring *ring, uint64_t *ret_leader)
     ring_restart(ring, again);
     ring_run_ms(ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(fsm_node_start(replica_of(ring, id)->fsm, again),
+        assert_int_equal(state_node_start(replica_of(ring, id)->state, again),
                          replica_of(ring, again)->config.driver.incarnation);
     }
     return again;

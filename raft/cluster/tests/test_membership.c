@@ -101,18 +101,18 @@ static void test_a_member_that_claims_the_address_of_another(void **state)
     ring_start(&ring, 3);
     leader = ring_elect(&ring);
     ring_run_ms(&ring, 100);
-    assert_true(fsm_node(ring_node(&ring, leader)->replica.fsm, leader, &info));
+    assert_true(state_node(ring_node(&ring, leader)->replica.state, leader, &info));
     memcpy(info.peer_address, "ring:2", sizeof "ring:2");
     if (leader == 2) {
         memcpy(info.peer_address, "ring:3", sizeof "ring:3");
     }
     asked_put(&asked, "", 1);
     asked.base.payload.len = 0;
-    command_put(&asked.base.payload, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&asked.base.payload, COMMAND_NODE_INFO, &info);
     ask(&ring, leader, &asked, PATIENCE_MS);
     ring_run_ms(&ring, 500);
     assert_int_equal(asked.done, 1);
-    assert_non_null(fsm_member_address(ring_node(&ring, leader)->replica.fsm, leader));
+    assert_non_null(state_member_address(ring_node(&ring, leader)->replica.state, leader));
     for (uint64_t id = 1; id <= 3; id++) {
         struct wire_statement said;
         struct buf statement = BUF_INIT;
@@ -143,7 +143,7 @@ static void test_follower_is_removed(void **state)
     assert_null(rollback_find(seen, follower)); /* it never comes back */
     assert_non_null(rollback_find(seen, 6 - leader - follower));
     assert_int_equal(voters_of(&ring, leader), 2);
-    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, follower));
+    assert_true(state_member_removed(ring_node(&ring, leader)->replica.state, follower));
     assert_int_equal(
         peers_admit(&ring_node(&ring, leader)->replica.peers, follower, 1000 + follower),
         ERR_REMOVED);
@@ -276,17 +276,17 @@ static void test_change_outlives_its_leader(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
     ring_crash(&ring, leader);
     next = ring_elect(&ring);
-    assert_non_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_non_null(state_member_change(ring_node(&ring, next)->replica.state));
     assert_non_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
     for (unsigned i = 0; i < 5 && outcome != MEMBER_DONE; i++) { /* the core watches it catch up */
         outcome = outcome_of(&ring, next, MEMBER_ASK_REMOVE, 7, "");
     }
     assert_int_equal(outcome, MEMBER_DONE);
-    assert_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_null(state_member_change(ring_node(&ring, next)->replica.state));
     assert_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
     ring_restart(&ring, leader);
     ring_run_ms(&ring, 500);
-    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, 7));
+    assert_true(state_member_removed(ring_node(&ring, leader)->replica.state, 7));
 }
 
 static void test_given_up(void **state)
@@ -300,7 +300,7 @@ static void test_given_up(void **state)
     leader = ring_elect(&ring);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
     ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
-    change = fsm_member_change(ring_node(&ring, leader)->replica.fsm);
+    change = state_member_change(ring_node(&ring, leader)->replica.state);
     assert_non_null(change);
     assert_true(change->given_up);
     assert_int_equal(driver_member(&ring_node(&ring, leader)->replica.driver, 7)->role,
@@ -331,7 +331,7 @@ static bool is_registered(struct ring *ring, uint64_t on, uint64_t id)
 {
     struct node_info info;
 
-    return fsm_node(ring_node(ring, on)->replica.fsm, id, &info);
+    return state_node(ring_node(ring, on)->replica.state, id, &info);
 }
 
 /*
@@ -358,7 +358,7 @@ static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
     assert_int_equal(membership->caught_up, 3);
     ring_crash(&ring, 3);
     ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
-    assert_true(fsm_member_change(ring_node(&ring, leader)->replica.fsm)->given_up);
+    assert_true(state_member_change(ring_node(&ring, leader)->replica.state)->given_up);
     asked_free(&wish);
 
     ring.lost[FRAME_REQUEST] = false;

@@ -1,6 +1,6 @@
 /*
  * test_repeats.c - a node repeats what it was not answered, whenever it can: whole replicas, and
- * changes that others made in between (src/id/codec/session.h, raft/cluster/requests.h).
+ * changes that others made in between (src/state/codec/session.h, raft/cluster/requests.h).
  *
  * Thread: the test's.
  */

@@ -245,7 +245,7 @@ static void test_nodes_register_themselves(void **state)
     start(&ring, &leader, &follower);
     for (uint64_t on = 1; on <= 3; on++) {
         for (uint64_t id = 1; id <= 3; id++) {
-            assert_true(fsm_node(ring_node(&ring, on)->replica.fsm, id, &info));
+            assert_true(state_node(ring_node(&ring, on)->replica.state, id, &info));
             assert_int_equal(info.store_id, 1000 + id);
             assert_string_equal(info.http_address, ring_node(&ring, id)->http_address);
             assert_string_equal(info.version, "ring");
@@ -273,7 +273,7 @@ static void test_a_node_with_a_new_address_registers_again(void **state)
     snprintf(ring_node(&ring, follower)->http_address, 32, "elsewhere:80");
     ring_restart(&ring, follower);
     ring_run_ms(&ring, 500);
-    assert_true(fsm_node(ring_node(&ring, leader)->replica.fsm, follower, &info));
+    assert_true(state_node(ring_node(&ring, leader)->replica.state, follower, &info));
     assert_string_equal(info.http_address, "elsewhere:80");
 }
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
+#include "raft/core/tests/core_frames.h"
 
 #define PATIENCE_MS 3000
 
@@ -425,7 +425,7 @@ static void test_deadline_of_what_another_node_sent(void **state)
     ring_run_ms(&ring, 2 * SESSION_TIDY_MS); /* nobody has anything to say now */
     memset(ring.passed, 0, sizeof ring.passed);
     ring.lost[FRAME_RAFT] = true;
-    command_put(&command, COMMAND_NOOP, NULL);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
     session_stamp_put(&command, &(struct session_stamp){follower, 1, 1, 1});
     request.payload = command.data;
     request.payload_len = command.len;

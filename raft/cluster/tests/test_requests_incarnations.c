@@ -130,12 +130,13 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
         struct buf frame = BUF_INIT;
 
         if (i == 0) {
-            command_put(&command, COMMAND_DIGEST,
-                        &(struct digest_command){.index = last, .digest = 1});
+            cluster_command_put(&command, COMMAND_DIGEST,
+                                &(struct digest_command){.index = last, .digest = 1});
         } else if (i == 1) {
-            command_put(&command, COMMAND_MEMBER_BEGIN, &change);
+            cluster_command_put(&command, COMMAND_MEMBER_BEGIN, &change);
         } else {
-            command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = UINT64_MAX});
+            cluster_command_put(&command, COMMAND_CLOCK,
+                                &(struct clock_command){.cluster_ms = UINT64_MAX});
         }
         request.payload = command.data;
         request.payload_len = command.len;

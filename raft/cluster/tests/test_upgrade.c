@@ -29,7 +29,7 @@ static void start(struct ring *ring, uint16_t able)
 
 static uint16_t level_of(struct ring *ring, uint64_t id)
 {
-    return fsm_level(ring_node(ring, id)->replica.fsm);
+    return state_level(ring_node(ring, id)->replica.state);
 }
 
 static void exchange(struct ring *ring, uint64_t id, uint16_t able)
@@ -188,13 +188,13 @@ static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
         uint64_t index;
         uint64_t raised;
 
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 3});
+        cluster_command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 3});
         session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
         entry = (struct driver_command){command.data, command.len};
         assert_int_equal(driver_submit(&leader->driver, &entry, 1, &index, &raised), 0);
         buf_free(&command);
         ring_run_ms(&ring, 500);
-        assert_int_equal(fsm_level(leader->fsm), 3);
+        assert_int_equal(state_level(leader->state), 3);
         ring_restart(&ring, follower);
         ring_run_ms(&ring, 500);
         assert_int_equal(node->failed_count, 1);
@@ -228,7 +228,7 @@ static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
     start(&ring, 1);
     follower = ring_follower(&ring);
     node = ring_node(&ring, follower);
-    command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 2});
+    cluster_command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 2});
     session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
     entry = (struct driver_command){command.data, command.len};
     assert_int_equal(driver_submit(&ring_node(&ring, ring_elect(&ring))->replica.driver, &entry, 1,

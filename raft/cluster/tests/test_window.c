@@ -664,7 +664,7 @@ static void make_many(struct leader *l, uint32_t from, uint32_t count)
 {
     struct buf command = BUF_INIT;
     struct buf result = BUF_INIT;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     char name[16];
 
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
@@ -678,10 +678,10 @@ static void make_many(struct leader *l, uint32_t from, uint32_t count)
     }
     command_items_end(&command);
     id_stamp(&l->apply.stamps, 1, &command);
-    assert_int_equal(fsm_apply(l->apply.fsm, ++l->apply.index, TERM, command.data, command.len,
-                               &result, &changes),
+    assert_int_equal(state_apply(fsm_state(l->apply.fsm), ++l->apply.index, TERM, command.data,
+                                 command.len, &result, &changes),
                      0);
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     buf_free(&command);
     buf_free(&result);
 }
@@ -695,16 +695,16 @@ static unsigned renew_many(struct leader *l)
     while (more) {
         struct buf command = BUF_INIT;
         struct buf result = BUF_INIT;
-        struct fsm_changes changes = {0};
+        struct row_changes changes = {0};
 
         if (windows_propose(l->windows, l->apply.fsm, &command, &more)) {
             entries++;
-            assert_int_equal(fsm_apply(l->apply.fsm, ++l->apply.index, TERM, command.data,
-                                       command.len, &result, &changes),
+            assert_int_equal(state_apply(fsm_state(l->apply.fsm), ++l->apply.index, TERM,
+                                         command.data, command.len, &result, &changes),
                              0);
             windows_granted(l->windows, TERM, &command, result.data, result.len);
         }
-        fsm_changes_release(&changes);
+        row_changes_release(&changes);
         buf_free(&command);
         buf_free(&result);
     }

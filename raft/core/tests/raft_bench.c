@@ -10,6 +10,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/id/fsm/fsm.h"
 
 static void commit(struct store *store, struct store_op *op)
 {
@@ -106,7 +107,7 @@ static void fill_store(struct store *store, const struct boot *boot, unsigned ro
 
 static int load_row(void *data, const struct store_row *row)
 {
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
 /* A new driver on what the store holds. */
@@ -117,10 +118,10 @@ static void start(struct bench *bench)
     struct store_error error = {{0}};
     static const char *const addresses[] = {"", "s1", "s2", "s3", "s4", "s5"};
 
-    bench->fsm = fsm_new();
-    fsm_load_begin(bench->fsm);
-    ASSERT(bench->store->ops->load(bench->store, &loaded, load_row, bench->fsm, &error) == 0);
-    ASSERT(fsm_load_end(bench->fsm, loaded.position.index) == 0);
+    bench->state = state_new(bench->machine != NULL ? bench->machine : &fsm_machine);
+    state_load_begin(bench->state);
+    ASSERT(bench->store->ops->load(bench->store, &loaded, load_row, bench->state, &error) == 0);
+    ASSERT(state_load_end(bench->state, loaded.position.index) == 0);
     config.node_id = bench->id;
     config.address = addresses[bench->id];
     config.heartbeat_ms = BOOT_HEARTBEAT_MS;
@@ -135,7 +136,7 @@ static void start(struct bench *bench)
     fake_net_init(&bench->net);
     fake_observer_init(&bench->observer);
     ASSERT(driver_start(&bench->driver, &config, &bench->disk.base, &bench->net.base,
-                        &bench->clock.base, bench->fsm, &bench->observer.base, &loaded) == 0);
+                        &bench->clock.base, bench->state, &bench->observer.base, &loaded) == 0);
     store_loaded_release(&loaded);
 }
 
@@ -153,7 +154,7 @@ void bench_start(struct bench *bench, const struct boot *boot)
 static void end_driver(struct bench *bench)
 {
     driver_close(&bench->driver);
-    fsm_free(bench->fsm);
+    state_free(bench->state);
     fake_net_free(&bench->net);
 }
 

@@ -8,10 +8,10 @@
 #ifndef LEAFD_RAFT_CORE_TESTS_RAFT_BENCH_H
 #define LEAFD_RAFT_CORE_TESTS_RAFT_BENCH_H
 
-#include "raft/core/tests/raft_core.h"
-#include "raft/tests/raft_fakes.h"
 #include "raft/core/consensus.h"
 #include "raft/core/message.h"
+#include "raft/core/tests/raft_core.h"
+#include "raft/tests/raft_fakes.h"
 #include "raft/wire/wire.h"
 
 struct bench {
@@ -20,7 +20,8 @@ struct bench {
     struct fake_net net;
     struct fake_clock clock;
     struct fake_observer observer;
-    struct fsm *fsm;
+    struct state *state;
+    const struct machine_ops *machine; /* set before bench_start(); NULL: the ids' */
     struct driver driver;
     uint64_t incarnation;      /* set before bench_start() */
     uint32_t snapshot_entries; /* set before bench_start(); 0: 1000 */

@@ -200,7 +200,7 @@ static void put_node_info(struct liar *liar, struct buf *buf)
                              .levels = {1, (uint16_t)(1 + liar_below(liar->source, 8))},
                              .incarnation = number(liar)};
 
-    command_put(buf, COMMAND_NODE_INFO, &info);
+    cluster_command_put(buf, COMMAND_NODE_INFO, &info);
 }
 
 static void put_command(struct liar *liar, struct buf *buf)
@@ -212,23 +212,24 @@ static void put_command(struct liar *liar, struct buf *buf)
     memcpy(change.address, "ring:4", change.kind == MEMBER_ADD ? sizeof "ring:4" : 0);
     switch (liar_below(liar->source, 13)) {
     case 0:
-        command_put(buf, COMMAND_NOOP, NULL);
+        cluster_command_put(buf, COMMAND_NOOP, NULL);
         break;
     case 1:
-        command_put(
+        cluster_command_put(
             buf, COMMAND_DIGEST,
             &(struct digest_command){.index = number(liar), .digest = liar_word(liar->source)});
         break;
     case 2:
-        command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = number(liar)});
+        cluster_command_put(buf, COMMAND_CLOCK,
+                            &(struct clock_command){.cluster_ms = number(liar)});
         break;
     case 3:
-        command_put(buf, COMMAND_MEMBER_BEGIN, &change);
+        cluster_command_put(buf, COMMAND_MEMBER_BEGIN, &change);
         break;
     case 4:
-        command_put(buf, COMMAND_MEMBER_END,
-                    &(struct member_change){.index = number(liar),
-                                            .given_up = liar_below(liar->source, 2) == 1});
+        cluster_command_put(buf, COMMAND_MEMBER_END,
+                            &(struct member_change){.index = number(liar),
+                                                    .given_up = liar_below(liar->source, 2) == 1});
         break;
     case 5:
         command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = number(liar)});
@@ -243,19 +244,19 @@ static void put_command(struct liar *liar, struct buf *buf)
         put_bytes(liar, buf);
         return;
     case 8:
-        command_put(
+        cluster_command_put(
             buf, COMMAND_LEVEL,
             &(struct level_command){.to = (uint16_t)field(liar, 1 + liar_below(liar->source, 4))});
         break;
     case 9: /* of a type, or a version, that comes later */
-        command_put(buf, COMMAND_NOOP, NULL);
+        cluster_command_put(buf, COMMAND_NOOP, NULL);
         buf->data[liar_below(liar->source, 2)] = liar_byte(liar->source);
         break;
     case 10:
         put_node_info(liar, buf);
         break;
     case 11:
-        command_put(
+        cluster_command_put(
             buf, COMMAND_MEMBER_MOVE,
             &(struct member_move){.node_id = 1 + liar_below(liar->source, 4), .address = "ring:9"});
         break;

@@ -12,9 +12,10 @@
 
 #include <cmocka.h>
 
-#include "raft/core/prepare.h"
 #include "raft/core/driver.h"
+#include "raft/core/prepare.h"
 #include "raft/tests/raft_ring.h"
+#include "src/id/fsm/fsm.h"
 
 static struct driver *driver_of(struct ring *ring, uint64_t id)
 {
@@ -260,13 +261,13 @@ static void test_an_older_copy_is_marked_for_good(void **state)
     assert_true(done);
     ring_crash(&ring, follower);
     for (unsigned i = 0; i < 3; i++) {
-        struct fsm *fsm = fsm_new();
+        struct state *whole = state_new(&fsm_machine);
 
-        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, fsm, follower, 7, NULL, 0,
-                                      &loaded, &error),
+        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, whole, follower, 7, NULL,
+                                      0, &loaded, &error),
                          ERR_STALE);
         assert_non_null(strstr(error.text, "an older copy"));
-        fsm_free(fsm);
+        state_free(whole);
     }
 }
 

@@ -12,11 +12,12 @@
 
 #include <cmocka.h>
 
-#include "raft/core/prepare.h"
 #include "raft/core/driver.h"
+#include "raft/core/prepare.h"
 #include "raft/core/tests/raft_core.h"
 #include "raft/tests/raft_fakes.h"
 #include "src/base/assert.h"
+#include "src/id/fsm/fsm.h"
 
 static const struct net_peer MEMBERS[3] = {{1, "s1"}, {2, "s2"}, {3, "s3"}};
 
@@ -54,10 +55,10 @@ static struct store *store_of(uint64_t last_term, uint64_t term)
 
 static int load(struct store *store, struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
-    struct fsm *fsm = fsm_new();
-    int rv = prepare_load(store, fsm, 1, 7, MEMBERS, 3, ret_loaded, ret_error);
+    struct state *whole = state_new(&fsm_machine);
+    int rv = prepare_load(store, whole, 1, 7, MEMBERS, 3, ret_loaded, ret_error);
 
-    fsm_free(fsm);
+    state_free(whole);
     return rv;
 }
 

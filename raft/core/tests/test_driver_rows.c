@@ -13,13 +13,14 @@
 
 #include <cmocka.h>
 
-#include "src/base/prng.h"
 #include "raft/core/applier.h"
-#include "raft/core/prepare.h"
 #include "raft/core/driver.h"
+#include "raft/core/prepare.h"
 #include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/base/prng.h"
+#include "src/id/fsm/fsm.h"
 #include "storage/store_mem.h"
 
 #define KEYS 6
@@ -40,11 +41,11 @@ static uint64_t hash_of(size_t key, uint8_t value)
 }
 
 /* Put or delete one row, and list it as apply does. */
-static void change(struct picture *picture, size_t key, uint8_t value, struct fsm_changes *changes)
+static void change(struct picture *picture, size_t key, uint8_t value, struct row_changes *changes)
 {
-    struct fsm_change *item = &changes->items[changes->count++];
+    struct row_change *item = &changes->items[changes->count++];
 
-    *item = (struct fsm_change){BUF_INIT, BUF_INIT};
+    *item = (struct row_change){BUF_INIT, BUF_INIT};
     buf_put_u8(&item->key, 'x');
     buf_put_u8(&item->key, (uint8_t)key);
     if (value != 0) {
@@ -75,7 +76,7 @@ static int commit(struct store *store, struct store_op *op)
     return store->ops->commit(store, &list, &error);
 }
 
-static void apply(struct store *store, const struct picture *picture, struct fsm_changes *changes)
+static void apply(struct store *store, const struct picture *picture, struct row_changes *changes)
 {
     struct store_row *rows = rows_of(changes);
     struct store_op op = {.kind = STORE_APPLY,
@@ -126,7 +127,7 @@ static void random_changes(bool coalesced)
 
     prng_seed(&prng, 5);
     for (unsigned batch = 0; batch < BATCHES; batch++) {
-        struct fsm_changes changes = {.items = calloc(STEPS_MAX, sizeof *changes.items)};
+        struct row_changes changes = {.items = calloc(STEPS_MAX, sizeof *changes.items)};
         uint64_t steps = prng_below(&prng, STEPS_MAX + 1);
 
         ASSERT(changes.items != NULL);
@@ -145,7 +146,7 @@ static void random_changes(bool coalesced)
         written += changes.count;
         apply(store, &picture, &changes);
         expect(store, picture);
-        fsm_changes_release(&changes);
+        row_changes_release(&changes);
     }
     assert_true(deleted > BATCHES);
     assert_true(coalesced ? written < all * 2 / 3 : written == all);
@@ -257,13 +258,13 @@ static void test_rows_that_are_held_are_not_lost(void **state)
     bench_run(&bench);
     apply_some(&bench, 3);
     applied = driver_applied(&bench.driver)->index;
-    digest = fsm_digest(bench.fsm);
+    digest = state_digest(bench.state);
     bench_crash(&bench);
     bench_restart(&bench);
     bench_elect(&bench);
     bench_ack(&bench, 2);
     assert_true(driver_applied(&bench.driver)->index > applied); /* from the log */
-    assert_true(fsm_digest(bench.fsm) == digest);
+    assert_true(state_digest(bench.state) == digest);
     /* An orderly stop writes what is held. */
     assert_true(bench.driver.applier.rows_since_ms != UINT64_MAX);
     driver_quiesce(&bench.driver);
@@ -272,7 +273,7 @@ static void test_rows_that_are_held_are_not_lost(void **state)
 
 static void test_driver_rows_of_no_changes(void **state)
 {
-    const struct fsm_changes none = {0};
+    const struct row_changes none = {0};
 
     (void)state;
     assert_null(rows_of(&none));
@@ -281,8 +282,8 @@ static void test_driver_rows_of_no_changes(void **state)
 /* A value that was emptied keeps its memory: still a deletion. */
 static void test_driver_rows_of_an_emptied_value(void **state)
 {
-    struct fsm_change item = {BUF_INIT, BUF_INIT};
-    const struct fsm_changes changes = {&item, 1, 1};
+    struct row_change item = {BUF_INIT, BUF_INIT};
+    const struct row_changes changes = {&item, 1, 1};
     struct store_row *rows;
 
     (void)state;
@@ -302,7 +303,7 @@ static void test_driver_rows_of_an_emptied_value(void **state)
 static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 {
     struct store *store = new_store();
-    struct fsm *fsm = fsm_new();
+    struct state *whole = state_new(&fsm_machine);
     const struct store_row row = {"dtag", 4, "\x01\x01", 3}; /* version 1, node 1 */
     const struct net_peer member = {.id = 1, .address = "s1"};
     struct store_op op = {
@@ -315,9 +316,9 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 
     (void)state;
     assert_int_equal(commit(store, &op), 0);
-    assert_int_equal(prepare_load(store, fsm, 1, 7, &member, 1, &loaded, &error), ERR_CORRUPT);
+    assert_int_equal(prepare_load(store, whole, 1, 7, &member, 1, &loaded, &error), ERR_CORRUPT);
     assert_non_null(strstr(error.text, "contradict"));
-    fsm_free(fsm);
+    state_free(whole);
     store_mem_free(store);
 }
 

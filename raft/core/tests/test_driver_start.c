@@ -13,11 +13,12 @@
 
 #include <cmocka.h>
 
-#include "raft/core/prepare.h"
-#include "src/id/codec/command.h"
 #include "raft/core/driver.h"
+#include "raft/core/prepare.h"
 #include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
+#include "src/id/codec/command.h"
+#include "src/id/fsm/fsm.h"
 
 static const struct boot FOLLOWER = {
     .id = 2, .term = 2, .last = 3, .last_term = 2, .servers = 3, .roles = THREE_VOTERS};
@@ -113,15 +114,15 @@ static void commit_op(struct store *store, struct store_op op)
 
 static int load_whole(struct store *store)
 {
-    struct fsm *fsm = fsm_new();
+    struct state *whole = state_new(&fsm_machine);
     struct store_error error = {{0}};
     struct store_loaded loaded;
-    int rv = prepare_load(store, fsm, 1, 7, MEMBERS, 3, &loaded, &error);
+    int rv = prepare_load(store, whole, 1, 7, MEMBERS, 3, &loaded, &error);
 
     if (rv == 0) {
         store_loaded_release(&loaded);
     }
-    fsm_free(fsm);
+    state_free(whole);
     return rv;
 }
 
@@ -168,14 +169,14 @@ static void test_a_log_of_a_later_level_is_refused_as_it_was(void **state)
     struct buf command = BUF_INIT;
 
     (void)state;
-    command_put(&command, COMMAND_LEVEL,
-                &(struct level_command){.to = (uint16_t)(level_own.max + 1), .wall_ms = 1});
+    cluster_command_put(&command, COMMAND_LEVEL,
+                        &(struct level_command){.to = (uint16_t)(level_own.max + 1), .wall_ms = 1});
     expect_refused_as_it_was(&command);
     command.data[1] = 250; /* a type that nobody knows yet */
     expect_refused_as_it_was(&command);
     command.len = 0;
-    command_put(&command, COMMAND_LEVEL,
-                &(struct level_command){.to = level_own.max, .wall_ms = 1});
+    cluster_command_put(&command, COMMAND_LEVEL,
+                        &(struct level_command){.to = level_own.max, .wall_ms = 1});
     assert_int_equal(prepare(store, &loaded, 3), 0);
     append_second(store, &command);
     assert_int_equal(load_whole(store), 0);
@@ -456,18 +457,18 @@ static int try_start(const struct store_loaded *loaded)
     struct fake_disk disk;
     struct fake_net net;
     struct driver driver;
-    struct fsm *fsm = fsm_new();
+    struct state *whole = state_new(&fsm_machine);
     int rv;
 
     fake_observer_init(&observer);
     fake_clock_init(&clock, BOOT_MS);
     fake_disk_init(&disk, NULL);
     fake_net_init(&net);
-    rv = driver_start(&driver, &config, &disk.base, &net.base, &clock.base, fsm, &observer.base,
+    rv = driver_start(&driver, &config, &disk.base, &net.base, &clock.base, whole, &observer.base,
                       loaded);
     driver_close(&driver);
     fake_net_free(&net);
-    fsm_free(fsm);
+    state_free(whole);
     return rv;
 }
 
@@ -612,7 +613,8 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
     uint64_t term;
     int rv;
 
-    command_put(&bytes, COMMAND_DIGEST, &(struct digest_command){.index = index, .digest = digest});
+    cluster_command_put(&bytes, COMMAND_DIGEST,
+                        &(struct digest_command){.index = index, .digest = digest});
     session_stamp_put(&bytes, &(struct session_stamp){1, 1, index, index});
     command = (struct driver_command){bytes.data, bytes.len};
     rv = driver_submit(&bench->driver, &command, 1, &at, &term);
@@ -631,13 +633,13 @@ static void test_a_state_that_differs_halts_the_node(void **state)
     bench_elect(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    assert_int_equal(submit_digest(&bench, 2, fsm_digest(bench.fsm)), 0);
+    assert_int_equal(submit_digest(&bench, 2, state_digest(bench.state)), 0);
     bench_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
     assert_int_equal(driver_applied(&bench.driver)->index, 3);
     assert_int_equal(bench.observer.failed_count, 0);
-    assert_int_equal(submit_digest(&bench, 3, fsm_digest(bench.fsm) + 1), 0);
+    assert_int_equal(submit_digest(&bench, 3, state_digest(bench.state) + 1), 0);
     bench_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);

@@ -80,7 +80,7 @@ static void test_a_barrier_is_small(void **state)
 
 static void put_raise(struct buf *buf, uint16_t to)
 {
-    command_put(buf, COMMAND_LEVEL, &(struct level_command){.to = to});
+    cluster_command_put(buf, COMMAND_LEVEL, &(struct level_command){.to = to});
     session_stamp_put(buf, &(struct session_stamp){2, 1, 1, 1});
 }
 
@@ -136,7 +136,7 @@ static void test_a_leafd_that_went_back_stops(void **state)
 
     (void)state;
     put_raise(&raise, (uint16_t)(LEVEL_NEWEST + 1));
-    command_put(&said, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&said, COMMAND_NODE_INFO, &info);
     session_stamp_put(&said, &(struct session_stamp){1, 1, 1, 1});
     bench_start(&bench, &FOLLOWER);
     entries[0] = entry_with(RAFT_COMMAND, said.data, said.len);

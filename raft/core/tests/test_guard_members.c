@@ -143,8 +143,8 @@ static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(v
     assert_null(ring_row(&ring, 1, "lost"));
     assert_null(ring_row(&ring, 2, "lost"));
     assert_non_null(ring_row(&ring, 2, "kept"));
-    assert_true(fsm_digest(ring_node(&ring, 1)->replica.fsm) ==
-                fsm_digest(ring_node(&ring, 2)->replica.fsm));
+    assert_true(state_digest(ring_node(&ring, 1)->replica.state) ==
+                state_digest(ring_node(&ring, 2)->replica.state));
 }
 
 /* --- G12: who is on its way out refuses its vote to those who do not know it --- */

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/raft_pair.h"
+#include "src/id/fsm/fsm.h"
 
 #define WINDOW_BYTES ((uint64_t)LIMIT_SNAPSHOT_WINDOW * LIMIT_SNAPSHOT_CHUNK_BYTES)
 
@@ -34,8 +35,8 @@ static void test_a_follower_gets_the_whole_state(void **state)
     assert_int_equal(follower.observer.installed_count, 1);
     assert_int_equal(follower.observer.installed_index, 40);
     assert_int_equal(follower.observer.failed_count, 0);
-    assert_int_equal(fsm_tag_count(follower.fsm), PAIR_ROWS);
-    assert_true(fsm_digest(follower.fsm) == fsm_digest(leader.fsm));
+    assert_int_equal(fsm_tag_count(fsm_of(follower.state)), PAIR_ROWS);
+    assert_true(state_digest(follower.state) == state_digest(leader.state));
     assert_int_equal(follower.driver.applier.durable.index, 40);
     expect_dropped(&leader);
     /* And it goes on with the log: the leader's own first entry. */
@@ -48,7 +49,7 @@ static void test_a_follower_gets_the_whole_state(void **state)
     assert_int_equal(driver_applied(&follower.driver)->index, 41);
     bench_crash(&follower); /* what was installed is durable */
     bench_restart(&follower);
-    assert_int_equal(fsm_tag_count(follower.fsm), PAIR_ROWS);
+    assert_int_equal(fsm_tag_count(fsm_of(follower.state)), PAIR_ROWS);
     bench_close(&follower);
 }
 
@@ -62,7 +63,7 @@ static void test_an_empty_state_is_a_digest_alone(void **state)
     bench_start(&follower, &PAIR_FOLLOWER);
     pair_exchange(&leader, &follower);
     assert_int_equal(follower.observer.installed_index, 40);
-    assert_int_equal(fsm_tag_count(follower.fsm), 0);
+    assert_int_equal(fsm_tag_count(fsm_of(follower.state)), 0);
     expect_dropped(&leader);
     bench_close(&follower);
 }

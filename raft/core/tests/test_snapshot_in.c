@@ -15,6 +15,7 @@
 
 #include "raft/core/tests/raft_pair.h"
 #include "src/base/container.h"
+#include "src/id/fsm/fsm.h"
 
 static void test_a_lost_chunk_is_noticed(void **state)
 {
@@ -107,8 +108,8 @@ static void test_a_chunk_that_comes_again_is_not_taken_twice(void **state)
     assert_true(pair.follower.driver.applier.installing);
     bench_run(&pair.follower);
     assert_int_equal(pair.follower.observer.installed_index, 40);
-    assert_int_equal(fsm_tag_count(pair.follower.fsm), PAIR_ROWS);
-    assert_int_equal(fsm_digest(pair.follower.fsm), fsm_digest(pair.leader.fsm));
+    assert_int_equal(fsm_tag_count(fsm_of(pair.follower.state)), PAIR_ROWS);
+    assert_int_equal(state_digest(pair.follower.state), state_digest(pair.leader.state));
     pair_close(&pair);
 }
 
@@ -222,7 +223,7 @@ static void start_trial(struct pair *pair)
         pair_pass(pair, false);
     }
     assert_true(in->active && in->whole);
-    assert_in_range(fsm_tag_count(pair->follower.driver.trial.fsm), 1, 2000);
+    assert_in_range(fsm_tag_count(fsm_of(pair->follower.driver.trial.state)), 1, 2000);
     fake_net_clear(&pair->follower.net);
 }
 
@@ -247,7 +248,7 @@ static void test_a_head_that_comes_during_the_trial_changes_nothing(void **state
     bench_run(&pair.follower);
     assert_int_equal(pair.follower.observer.installed_count, 1);
     assert_int_equal(pair.follower.observer.installed_index, 40);
-    assert_int_equal(fsm_digest(pair.follower.fsm), fsm_digest(pair.leader.fsm));
+    assert_int_equal(state_digest(pair.follower.state), state_digest(pair.leader.state));
     pair_close(&pair);
 }
 
@@ -263,7 +264,7 @@ static void test_a_newer_head_ends_the_trial(void **state)
     receive_head(&pair.follower, 3, 7, 99);
     assert_true(in->active && !in->whole);
     assert_int_equal(in->transfer, 99);
-    assert_int_equal(fsm_tag_count(pair.follower.driver.trial.fsm), 0);
+    assert_int_equal(fsm_tag_count(fsm_of(pair.follower.driver.trial.state)), 0);
     pair_close(&pair);
 }
 

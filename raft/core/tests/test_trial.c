@@ -17,6 +17,7 @@
 #include "raft/core/trial.h"
 #include "raft/tests/raft_fakes.h"
 #include "src/base/hash.h"
+#include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 
 #define ROWS 1000
@@ -37,30 +38,31 @@ static void put_row(struct stream *stream, const void *key, size_t key_len, cons
 /* The rows of so many tags, as a store gives them: in order. */
 static void make_stream(struct stream *stream, unsigned count)
 {
-    struct fsm *fsm = fsm_new();
-    struct fsm_changes changes = {0};
+    struct state *state = state_new(&fsm_machine);
+    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct row_changes changes = {0};
 
     memset(stream, 0, sizeof *stream);
-    fsm->journal.changes = &changes;
+    state->journal.changes = &changes;
     for (unsigned i = 0; i < count; i++) {
         char name[16];
         struct fsm_row *row;
 
         snprintf(name, sizeof name, "tag%08u", i);
-        row = fsm_tags_make(&fsm->tags, name, strlen(name));
+        row = fsm_tags_make(tags, name, strlen(name));
         row->tag.step = 1;
         row->tag.max_step = 1;
         row->tag.generation = 1;
-        fsm_tags_change_end(&fsm->tags, row);
+        fsm_tags_change_end(tags, row);
     }
-    fsm->journal.changes = NULL;
+    state->journal.changes = NULL;
     for (size_t i = 0; i < changes.count; i++) {
         put_row(stream, changes.items[i].key.data, changes.items[i].key.len,
                 changes.items[i].value.data, changes.items[i].value.len);
     }
-    assert_true(stream->digest == fsm_digest(fsm));
-    fsm_changes_release(&changes);
-    fsm_free(fsm);
+    assert_true(stream->digest == state_digest(state));
+    row_changes_release(&changes);
+    state_free(state);
 }
 
 /* Each look at it is a millisecond later. */
@@ -80,14 +82,14 @@ static void test_in_slices_of_time(void **state)
 
     (void)state;
     make_stream(&stream, ROWS);
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     while (!trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &clock)) {
         steps++;
     }
     assert_true(steps >= ROWS / 64 / (TRIAL_MS + 1) && steps > 1);
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), 0);
     assert_true(fits);
-    assert_int_equal(fsm_tag_count(trial.fsm), ROWS);
+    assert_int_equal(fsm_tag_count(fsm_of(trial.state)), ROWS);
     trial_drop(&trial);
     buf_free(&stream.bytes);
 }
@@ -102,15 +104,15 @@ static void test_cut_at_each_byte(void **state)
     (void)state;
     fake_clock_init(&fake, 1000);
     make_stream(&stream, 3);
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     for (size_t len = 0; len < stream.bytes.len; len++) {
         assert_true(trial_step(&trial, stream.bytes.data, len, false, &fake.base));
     }
-    assert_int_equal(fsm_tag_count(trial.fsm), 2);
+    assert_int_equal(fsm_tag_count(fsm_of(trial.state)), 2);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), 0);
     /* Cut for good: no rows at all. */
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len - 1, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), ERR_CORRUPT);
     assert_false(fits);
@@ -128,12 +130,12 @@ static void test_what_fits_and_makes_no_state(void **state)
     (void)state;
     fake_clock_init(&fake, 1000);
     put_row(&stream, "t", 1, "x", 1);
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_not_equal(trial_end(&trial, stream.digest, 7, &fits), 0);
     assert_true(fits);
     /* And one that does not fit is nobody's lie. */
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest + 1, 7, &fits), ERR_CORRUPT);
     assert_false(fits);
@@ -141,7 +143,7 @@ static void test_what_fits_and_makes_no_state(void **state)
     stream.bytes.len = 0;
     stream.digest = 0;
     put_row(&stream, "~x", 2, "x", 1);
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), ERR_NEWER);
     trial_drop(&trial);
@@ -159,7 +161,7 @@ static void test_rows_out_of_order(void **state)
     fake_clock_init(&fake, 1000);
     put_row(&stream, "tb", 2, "x", 1);
     put_row(&stream, "ta", 2, "x", 1);
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), ERR_CORRUPT);
     assert_false(fits);
@@ -170,7 +172,7 @@ static void test_rows_out_of_order(void **state)
 static void test_more_than_the_state_may_take(void **state)
 {
     struct fake_clock fake;
-    struct fsm_usage usage;
+    uint64_t bytes;
     struct stream stream;
     struct trial trial = {0};
     bool fits;
@@ -178,11 +180,11 @@ static void test_more_than_the_state_may_take(void **state)
     (void)state;
     fake_clock_init(&fake, 1000);
     make_stream(&stream, 1024); /* it looks after each 64 rows */
-    trial_begin(&trial, level_own, 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
-    fsm_usage(trial.fsm, &usage);
+    bytes = state_memory(trial.state);
     for (int less = 0; less <= 1; less++) {
-        trial_begin(&trial, level_own, usage.bytes - (uint64_t)less);
+        trial_begin(&trial, &fsm_machine, level_own, bytes - (uint64_t)less);
         assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
         assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), less ? ERR_STATE_FULL : 0);
     }
@@ -196,33 +198,33 @@ static void test_a_state_takes_the_place_of_another(void **state)
     struct fake_clock fake;
     struct stream stream;
     struct trial trial = {0};
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct fsm_row *row;
-    struct fsm *other;
+    struct state *other;
     uint64_t digest;
     bool fits;
 
     (void)state;
     fake_clock_init(&fake, 1000);
     make_stream(&stream, 10);
-    fsm_load_begin(fsm);
-    assert_int_equal(fsm_load_end(fsm, 3), 0);
-    trial_begin(&trial, level_own, 0);
+    state_load_begin(fsm_state(fsm));
+    assert_int_equal(state_load_end(fsm_state(fsm), 3), 0);
+    trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), 0);
     other = trial_take(&trial);
-    fsm_take(fsm, other);
-    assert_true(fsm_digest(fsm) == stream.digest);
+    state_take(fsm_state(fsm), other);
+    assert_true(state_digest(fsm_state(fsm)) == stream.digest);
     assert_int_equal(fsm_tag_count(fsm), 10);
-    assert_true(fsm_digest_at(fsm, 7, &digest) && digest == stream.digest);
-    assert_int_equal(fsm_tag_count(other), 0);
-    fsm_free(other);
+    assert_true(state_digest_at(fsm_state(fsm), 7, &digest) && digest == stream.digest);
+    assert_int_equal(fsm_tag_count(fsm_of(other)), 0);
+    state_free(other);
     row = fsm_tags_find(&fsm->tags, "tag00000003", 11);
     fsm_tags_change_begin(&fsm->tags, row);
     row->tag.max_id = 99;
     fsm_tags_change_end(&fsm->tags, row);
-    assert_true(fsm_digest(fsm) != stream.digest);
-    fsm_free(fsm);
+    assert_true(state_digest(fsm_state(fsm)) != stream.digest);
+    state_free(fsm_state(fsm));
     trial_drop(&trial);
     buf_free(&stream.bytes);
 }

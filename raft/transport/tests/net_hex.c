@@ -10,26 +10,7 @@
 
 #include <cmocka.h>
 
-static int digit_of(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = strchr(digits, c);
-
-    assert_true(c != '\0' && at != NULL);
-    return (int)(at - digits);
-}
-
-void hex_put(struct buf *buf, const char *text)
-{
-    while (*text != '\0') {
-        if (*text == ' ') {
-            text++;
-            continue;
-        }
-        buf_put_u8(buf, (uint8_t)(digit_of(text[0]) * 16 + digit_of(text[1])));
-        text += 2;
-    }
-}
+#include "src/tests/unit/hex.h"
 
 void assert_hex(const void *data, size_t len, const char *text)
 {

@@ -10,16 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "src/tests/unit/hex.h"
 
 /* A configuration: one voter, id 1, address "ab:1": 24 bytes. */
 #define CONF_HEX "01 0100000000000000 0100000000000000 61623a3100 01 00"
 
 /* Fail the test unless the bytes are those of the text ("01 02", spaces ignored). */
 void assert_hex(const void *data, size_t len, const char *text);
-
-/* Append the bytes of the text. */
-void hex_put(struct buf *buf, const char *text);
 
 /* A malloc'ed copy of exactly len bytes, so that the sanitizer sees a read beyond them. */
 uint8_t *exact_copy(const void *data, size_t len);

@@ -272,10 +272,10 @@ static void test_payload_limits(void **state)
     buf_put_u8(&buf, 0);
     assert_int_equal(try_exact(reply_try, &buf), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    reply = (struct wire_reply){.id = 1, .marks = data, .marks_len = TAG_MARKS_BYTES_MAX};
+    reply = (struct wire_reply){.id = 1, .marks = data, .marks_len = WIRE_MARKS_BYTES_MAX};
     wire_reply_encode(&reply, &buf);
     assert_int_equal(try_exact(reply_try, &buf), 0);
-    buf_set_u32(&buf, 20, TAG_MARKS_BYTES_MAX + 1);
+    buf_set_u32(&buf, 20, WIRE_MARKS_BYTES_MAX + 1);
     buf_put_u8(&buf, 0);
     assert_int_equal(try_exact(reply_try, &buf), ERR_BAD_MESSAGE);
     buf_free(&buf);

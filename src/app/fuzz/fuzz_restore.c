@@ -22,7 +22,7 @@
 #include "src/base/zone.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/state/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -223,21 +223,21 @@ static void check_tag(struct fsm *fsm, const struct saved_row *row)
 
 static void check_renewed(const struct saved *saved, const struct renewed *renewed)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct reader reader;
     struct store_row row;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     reader_init(&reader, renewed->rows.data, renewed->rows.len);
     while (store_rows_next(&reader, &row)) {
-        ASSERT(fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len) == 0);
+        ASSERT(state_load_row(fsm_state(fsm), row.key, row.key_len, row.value, row.value_len) == 0);
     }
-    ASSERT(reader_done(&reader) && fsm_load_end(fsm, saved->index) == 0);
-    ASSERT(fsm_digest(fsm) == renewed->digest);
+    ASSERT(reader_done(&reader) && state_load_end(fsm_state(fsm), saved->index) == 0);
+    ASSERT(state_digest(fsm_state(fsm)) == renewed->digest);
     for (size_t i = 0; i < saved->count; i++) {
         check_tag(fsm, &saved->rows[i]);
     }
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 static void restore(const struct buf *file, bool must_read)

@@ -17,8 +17,8 @@
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_level.h"
 #include "src/id/fsm/fsm_tables.h"
+#include "src/state/facts.h"
 #include "storage/lmdb/store.h"
 
 #define MAP_BYTES (1 << 20) /* LMDB takes what the file needs */
@@ -74,7 +74,7 @@ static uint64_t grown(const struct saved_row *row, uint64_t from)
 /* Of a level that means nothing here. */
 static bool is_level_of_before(const struct backup_row *row, uint16_t format)
 {
-    static const char key[] = "s" FSM_SETTING_LEVEL;
+    static const char key[] = "s" STATE_SETTING_LEVEL;
 
     return format == BACKUP_FORMAT_DEV && row->key_len == sizeof key - 1 &&
            memcmp(row->key, key, sizeof key - 1) == 0;
@@ -191,8 +191,9 @@ static void find_members(const struct store_loaded *loaded, struct configuration
     }
 }
 
-/* fsm: with the rows. */
-static void set_reach(struct reach *reach, const struct store_loaded *loaded, const struct fsm *fsm)
+/* state: with the rows. */
+static void set_reach(struct reach *reach, const struct store_loaded *loaded,
+                      const struct state *state)
 {
     size_t count = loaded->entry_count;
     struct birth birth;
@@ -203,7 +204,7 @@ static void set_reach(struct reach *reach, const struct store_loaded *loaded, co
                        .term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term};
     memcpy(reach->cluster_id, loaded->identity.cluster_id, sizeof reach->cluster_id);
     find_members(loaded, &reach->members);
-    if (fsm_birth(fsm, &birth)) {
+    if (state_birth(state, &birth)) {
         reach->uid = birth.uid;
     }
 }
@@ -211,7 +212,7 @@ static void set_reach(struct reach *reach, const struct store_loaded *loaded, co
 /* Rows while a store is loaded: into the list, and into the state machine. */
 struct loading {
     struct saved *saved;
-    struct fsm *fsm;
+    struct state *state;
 };
 
 static int add_row(void *data, const struct store_row *row)
@@ -219,25 +220,25 @@ static int add_row(void *data, const struct store_row *row)
     struct loading *loading = data;
 
     saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
-    return prepare_load_row(loading->fsm, row);
+    return prepare_load_row(loading->state, row);
 }
 
 /* Carry out an entry behind the rows. */
 static int apply(struct loading *loading, uint64_t index, const struct store_entry *entry,
                  struct store_error *ret_error)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     BUF_LOCAL(result);
     int err =
-        fsm_apply(loading->fsm, index, entry->term, entry->data, entry->len, &result, &changes);
+        state_apply(loading->state, index, entry->term, entry->data, entry->len, &result, &changes);
 
     for (size_t i = 0; i < changes.count; i++) {
-        const struct fsm_change *change = &changes.items[i];
+        const struct row_change *change = &changes.items[i];
 
         saved_add(loading->saved, change->key.data, change->key.len, change->value.data,
                   change->value.len);
     }
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     if (err == ERR_DIVERGED) {
         return store_error_set(ret_error, err,
                                "entry %" PRIu64 " of its log says that its state is not the "
@@ -263,10 +264,10 @@ static int apply_tail(struct loading *loading, const struct store_loaded *loaded
 }
 
 /* The address under which its state knows the node itself. */
-static void find_address(const struct fsm *fsm, struct saved *saved,
+static void find_address(const struct state *state, struct saved *saved,
                          const struct configuration *members)
 {
-    const char *moved = fsm_member_address(fsm, saved->node_id);
+    const char *moved = state_member_address(state, saved->node_id);
     const struct conf_member *member = configuration_find(members, saved->node_id);
 
     if (moved != NULL) {
@@ -281,7 +282,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
 {
     struct saved *saved = loading->saved;
     struct birth birth;
-    int err = fsm_load_end(loading->fsm, loaded->position.index);
+    int err = state_load_end(loading->state, loaded->position.index);
 
     if (err != 0) {
         return store_error_set(ret_error, err, "its rows contradict each other");
@@ -289,7 +290,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     if (prepare_is_empty(loaded)) {
         return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
     }
-    set_reach(reach, loaded, loading->fsm);
+    set_reach(reach, loaded, loading->state);
     memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
     saved->node_id = reach->node_id;
     saved->index = reach->index;
@@ -298,8 +299,8 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
     err = apply_tail(loading, loaded, ret_error);
-    find_address(loading->fsm, saved, &reach->members);
-    if (fsm_birth(loading->fsm, &birth)) { /* perhaps in the log alone */
+    find_address(loading->state, saved, &reach->members);
+    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
         reach->uid = birth.uid;
         saved->uid = birth.uid;
     }
@@ -310,18 +311,18 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
 int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
                   struct store_error *ret_error)
 {
-    struct loading loading = {ret_saved, fsm_new()};
+    struct loading loading = {ret_saved, state_new(&fsm_machine)};
     struct store_loaded loaded;
     int err;
 
     *ret_saved = (struct saved){0};
-    fsm_load_begin(loading.fsm);
+    state_load_begin(loading.state);
     err = load(dir, &loaded, add_row, &loading, ret_error);
     if (err == 0) {
         err = take_loaded(&loading, &loaded, ret_reach, ret_error);
         store_loaded_release(&loaded);
     }
-    fsm_free(loading.fsm);
+    state_free(loading.state);
     if (err != 0) {
         saved_free(ret_saved);
     }
@@ -330,17 +331,17 @@ int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_re
 
 int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret_error)
 {
-    struct fsm *fsm = fsm_new();
+    struct state *state = state_new(&fsm_machine);
     struct store_loaded loaded;
     int err;
 
-    fsm_load_begin(fsm);
-    err = load(dir, &loaded, prepare_load_row, fsm, ret_error);
+    state_load_begin(state);
+    err = load(dir, &loaded, prepare_load_row, state, ret_error);
     if (err == 0) {
-        err = fsm_load_end(fsm, loaded.position.index);
-        set_reach(ret_reach, &loaded, fsm);
+        err = state_load_end(state, loaded.position.index);
+        set_reach(ret_reach, &loaded, state);
         store_loaded_release(&loaded);
     }
-    fsm_free(fsm);
+    state_free(state);
     return err;
 }

@@ -15,9 +15,9 @@
 #include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_birth.h"
-#include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_settings.h"
+#include "src/state/facts.h"
+#include "src/state/journal.h"
 
 /* Epochs of worker ids go up by so many: nobody acquired one so often since, so no holder of the
  * old cluster can be taken for one of the new. */
@@ -34,7 +34,7 @@ struct renewing {
     uint64_t now_ms;
     uint64_t taken_ms; /* when the state was saved; 0: not known */
     struct renewed *to;
-    struct fsm *fsm; /* the new state */
+    struct state *state; /* the new state */
     uint32_t worker_count;
     uint32_t worker_next; /* worker ids below it have their rows */
     bool born;
@@ -59,7 +59,7 @@ static int put(struct renewing *renewing, const void *key, size_t key_len, const
     buf_put_str32(&to->rows, value, value_len);
     to->digest += hash_row(key, key_len, value, value_len);
     to->row_count++;
-    return fsm_load_row(renewing->fsm, key, key_len, value, value_len);
+    return state_load_row(renewing->state, key, key_len, value, value_len);
 }
 
 static int keep(struct renewing *renewing, const struct saved_row *row)
@@ -371,8 +371,8 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     row->state = WORKER_RELEASED;
     row->client = 0; /* whoever acquires it again, it counts for */
     row->epoch += EPOCHS_AHEAD;
-    row->granted_until_ms = fsm_later(row->granted_until_ms, renewing->now_ms);
-    row->updated_ms = fsm_later(row->updated_ms, renewing->now_ms);
+    row->granted_until_ms = later_of(row->granted_until_ms, renewing->now_ms);
+    row->updated_ms = later_of(row->updated_ms, renewing->now_ms);
     worker_row_put(&value, row);
     err = put(renewing, key, sizeof key, value.data, value.len);
     renewing->worker_next = row->id + 1u;
@@ -445,17 +445,17 @@ static int renew_setting(struct renewing *renewing, const struct saved_row *row)
     BUF_LOCAL(value);
     int err;
 
-    if (!is_setting(row, FSM_SETTING_TIME)) {
+    if (!is_setting(row, STATE_SETTING_TIME)) {
         return keep(renewing, row);
     }
-    fsm_settings_time_value(renewing->now_ms, &value);
+    facts_time_value(renewing->now_ms, &value);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 
 /* --- the birth --- */
 
-#define BIRTH_KEY "s" FSM_SETTING_BIRTH
+#define BIRTH_KEY "s" STATE_SETTING_BIRTH
 
 /* The row of the birth of the new cluster, with a uid of its own, by which it and the nodes of the
  * old one refuse each other. No first list of members has its digest: nobody whose directory is
@@ -464,10 +464,10 @@ static int put_birth(struct renewing *renewing)
 {
     const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
                                 .list_digest = prng_entropy() | 1,
-                                .wall_ms = fsm_shown_ms(renewing->now_ms)};
+                                .wall_ms = time_shown_ms(renewing->now_ms)};
     BUF_LOCAL(value);
 
-    fsm_birth_value(&birth, &value);
+    facts_birth_value(&birth, &value);
     renewing->born = true;
     renewing->to->uid = birth.uid;
     return put(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
@@ -496,20 +496,20 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     }
     switch (row->key[0]) {
-    case FSM_TABLE_ADDRESSES:
-    case FSM_TABLE_ANSWERS:
+    case STATE_TABLE_ADDRESSES:
+    case STATE_TABLE_ANSWERS:
     case FSM_TABLE_HOLDERS:
-    case FSM_TABLE_MEMBERS:
-    case FSM_TABLE_NODES:
+    case STATE_TABLE_MEMBERS:
+    case STATE_TABLE_NODES:
     case FSM_TABLE_RECALLS:
-    case FSM_TABLE_REMOVED:
+    case STATE_TABLE_REMOVED:
         return 0; /* the old cluster's */
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
         return renewing->options->drop_keys ? 0 : keep(renewing, row);
     case FSM_TABLE_LAYOUTS:
         return keep(renewing, row);
-    case FSM_TABLE_SETTINGS:
+    case STATE_TABLE_SETTINGS:
         return renew_setting(renewing, row);
     case FSM_TABLE_TAGS:
         return renew_tag(renewing, row);
@@ -524,31 +524,31 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
 static int load_before(const struct saved *saved, struct renewing *renewing, uint64_t *ret_log_ms)
 {
     struct snowflake_layout layout;
-    struct fsm *fsm = fsm_new();
+    struct state *state = state_new(&fsm_machine);
     int err = 0;
 
-    fsm_load_begin(fsm);
+    state_load_begin(state);
     for (size_t i = 0; i < saved->count && err == 0; i++) {
         const struct saved_row *row = &saved->rows[i];
 
-        err = fsm_load_row(fsm, row->key, row->key_len, saved_value(row), row->value_len);
+        err = state_load_row(state, row->key, row->key_len, saved_value(row), row->value_len);
         err = err == 0 ? 0 : fail_row(renewing, row, err);
     }
-    if (err == 0 && fsm_load_end(fsm, saved->index) != 0) {
+    if (err == 0 && state_load_end(state, saved->index) != 0) {
         err = store_error_set(renewing->error, ERR_CORRUPT, "its rows contradict each other");
     }
     if (err == 0) {
-        *ret_log_ms = fsm_log_ms(fsm);
-        renewing->worker_count = fsm_layout(fsm, &layout) ? 1u << layout.worker_bits : 0;
+        *ret_log_ms = state_log_ms(state);
+        renewing->worker_count = fsm_layout(fsm_of(state), &layout) ? 1u << layout.worker_bits : 0;
     }
-    fsm_free(fsm);
+    state_free(state);
     return err;
 }
 
 static int check_clock(const struct saved *saved, uint64_t log_ms, uint64_t now_ms,
                        struct store_error *ret_error)
 {
-    uint64_t at_least = fsm_later(saved->wall_ms, log_ms);
+    uint64_t at_least = later_of(saved->wall_ms, log_ms);
     char now[TEXT_TIME_BYTES];
     char then[TEXT_TIME_BYTES];
 
@@ -569,7 +569,7 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
     if (err == 0) {
         err = check_clock(saved, log_ms, renewing->now_ms, renewing->error);
     }
-    fsm_load_begin(renewing->fsm);
+    state_load_begin(renewing->state);
     for (size_t i = 0; i < saved->count && err == 0; i++) {
         err = renew_row(renewing, &saved->rows[i]);
     }
@@ -579,7 +579,7 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
     if (err == 0) { /* the last table */
         err = put_unknown_workers(renewing, renewing->worker_count);
     }
-    if (err == 0 && fsm_load_end(renewing->fsm, saved->index) != 0) {
+    if (err == 0 && state_load_end(renewing->state, saved->index) != 0) {
         err = store_error_set(renewing->error, ERR_CORRUPT,
                               "the new rows contradict each other: this is a bug of leafd");
     }
@@ -593,13 +593,13 @@ int renew(const struct saved *saved, const struct options *options, uint64_t now
                                 .now_ms = now_ms,
                                 .taken_ms = saved->wall_ms,
                                 .to = ret_renewed,
-                                .fsm = fsm_new(),
+                                .state = state_new(&fsm_machine),
                                 .error = ret_error};
     int err;
 
     *ret_renewed = (struct renewed){0};
     err = renew_all(saved, &renewing);
-    fsm_free(renewing.fsm);
+    state_free(renewing.state);
     if (err == 0) {
         err = store_rows_check(ret_renewed->rows.data, ret_renewed->rows.len, ret_renewed->digest,
                                ret_error);

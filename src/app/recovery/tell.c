@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "http/proto/text.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/state/journal.h"
 
 #define SPAN_BYTES 32
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/fields.h"
+#include "src/base/fields.h"
 
 /* The least that an item takes: to allocate no more than what was sent can fill. */
 #define ITEM_BYTES_MIN 68

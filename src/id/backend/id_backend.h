@@ -19,6 +19,7 @@
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
 #include "src/id/snowflake/snowflake.h"
+#include "src/state/codec/cluster_command.h"
 
 /* A number that this node does not know. */
 #define ID_UNKNOWN UINT64_MAX

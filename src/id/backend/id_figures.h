@@ -20,7 +20,7 @@
 
 #include "src/base/histogram.h"
 #include "src/base/limits.h"
-#include "src/id/codec/level.h"
+#include "src/state/codec/level.h"
 
 #define ID_BUSIEST_TAGS 20
 #define ID_VERSION_BYTES 32

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/fields.h"
 #include "src/base/hash.h"
-#include "src/id/codec/fields.h"
-#include "src/id/codec/level.h"
 #include "src/id/codec/tag.h"
+#include "src/state/codec/level.h"
 
 #define MAGIC "leafd backup\r\n\032\n"
 #define MAGIC_BYTES (sizeof(MAGIC) - 1)
@@ -257,7 +257,7 @@ static int read_head(struct look *look)
     }
     if (!fields_read(&block.payload, &HEAD, head) || !reader_done(&block.payload) ||
         head->index == 0 || head->term == 0 || head->index >= LIMIT_PLAUSIBLE ||
-        head->term >= LIMIT_PLAUSIBLE || head->wall_ms > TAG_TIME_MAX_MS) {
+        head->term >= LIMIT_PLAUSIBLE || head->wall_ms > LIMIT_TIME_MAX_MS) {
         return malformed(look, &block, "the head");
     }
     return 0;

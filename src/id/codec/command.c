@@ -151,33 +151,6 @@ static const struct field DELETE_FIELDS[] = {
     FIELD_STRING(struct delete_command, name),
 };
 
-static const struct field NODE_INFO_FIELDS[] = {
-    FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
-    FIELD_NUMBER(struct node_info, store_id),    FIELD_TEXT(struct node_info, http_address),
-    FIELD_TEXT(struct node_info, version),       FIELD_TEXT(struct node_info, peer_address),
-    FIELD_NUMBER(struct node_info, levels.min),  FIELD_NUMBER(struct node_info, levels.max),
-    FIELD_NUMBER(struct node_info, incarnation),
-};
-
-static bool node_info_is_sound(const void *data)
-{
-    const struct node_info *info = data;
-    const char *why;
-
-    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID && level_is_sound(info->levels) &&
-           tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
-           tag_text_check(info->version, strlen(info->version), false) == 0 &&
-           (info->peer_address[0] == '\0' ||
-            member_address_check(info->peer_address, strlen(info->peer_address), &why));
-}
-
-static const struct field DIGEST_FIELDS[] = {
-    FIELD_NUMBER(struct digest_command, index),
-    FIELD_NUMBER(struct digest_command, digest),
-};
-
-static const struct field CLOCK_FIELDS[] = {FIELD_NUMBER(struct clock_command, cluster_ms)};
-
 static const struct field ACQUIRE_FIELDS[] = {
     FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
     FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
@@ -235,49 +208,18 @@ static bool release_is_sound(const void *data)
     return has_owner(release->kind, release->client);
 }
 
-static const struct field MEMBER_BEGIN_FIELDS[] = {
-    FIELD_NUMBER(struct member_change, kind),
-    FIELD_BOOL(struct member_change, force),
-    FIELD_NUMBER(struct member_change, node_id),
-    FIELD_TEXT(struct member_change, address),
-};
-
-static const struct field MEMBER_END_FIELDS[] = {
-    FIELD_BOOL(struct member_change, given_up),
-    FIELD_NUMBER(struct member_change, index),
-};
-
-static const struct field MEMBER_MOVE_FIELDS[] = {
-    FIELD_NUMBER(struct member_move, node_id), /* in a row it stands in the key */
-    FIELD_TEXT(struct member_move, address),
-};
-
-static const struct field LEVEL_FIELDS[] = {
-    FIELD_NUMBER(struct level_command, to),
-    FIELD_NUMBER(struct level_command, wall_ms),
-};
-
 /* Since which level, of which fields, when it is sound, of which items. */
 static const struct form FORMS[] = {
-    [COMMAND_NOOP] = {.since = 1},
     [COMMAND_GRANT] = {1, FIELDS(LIST_FIELDS), NULL, &GRANTS},
     [COMMAND_TAGS_PUT] = {1, FIELDS(PUT_LIST_FIELDS), NULL, &PUTS},
     [COMMAND_TAG_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
-    [COMMAND_NODE_INFO] = {1, FIELDS(NODE_INFO_FIELDS), node_info_is_sound, NULL},
-    [COMMAND_DIGEST] = {1, FIELDS(DIGEST_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT] = {1, FIELDS(snowflake_layout_fields), NULL, NULL},
-    [COMMAND_CLOCK] = {1, FIELDS(CLOCK_FIELDS), NULL, NULL},
     [COMMAND_WORKER_ACQUIRE] = {1, FIELDS(ACQUIRE_FIELDS), acquire_is_sound, NULL},
     [COMMAND_WORKER_RENEW] = {1, FIELDS(RENEW_FIELDS), renew_is_sound, NULL},
     [COMMAND_WORKER_RELEASE] = {1, FIELDS(RELEASE_FIELDS), release_is_sound, NULL},
     [COMMAND_STRICT] = {1, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS},
     [COMMAND_GIVE_BACK] = {1, FIELDS(LIST_FIELDS), NULL, &GIVE_BACKS},
     [COMMAND_RECALLED] = {.since = 1, .items = &RECALLS},
-    [COMMAND_BIRTH] = {1, FIELDS(birth_fields), birth_is_sound, NULL},
-    [COMMAND_LEVEL] = {1, FIELDS(LEVEL_FIELDS), NULL, NULL},
-    [COMMAND_MEMBER_BEGIN] = {1, FIELDS(MEMBER_BEGIN_FIELDS), member_change_is_sound, NULL},
-    [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL, NULL},
-    [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound, NULL},
     [COMMAND_WINDOW] = {1, FIELDS(LIST_FIELDS), NULL, &WINDOWS},
     [COMMAND_KEYED] = {1, FIELDS(KEYED_LIST_FIELDS), NULL, &KEYEDS},
     [COMMAND_LAYOUT_PUT] = {1, FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS), NULL, NULL},
@@ -310,34 +252,14 @@ void command_items_end(struct buf *buf)
 
 int command_type(const void *data, size_t len)
 {
-    struct reader reader;
-    uint8_t version;
-    uint8_t type;
+    int type = command_number(data, len);
 
-    reader_init(&reader, data, len);
-    version = reader_u8(&reader);
-    type = reader_u8(&reader);
-    if (reader.bad) {
-        return ERR_BAD_MESSAGE;
-    }
-    return version != COMMAND_VERSION || command_since(type) == 0 ? ERR_NEWER : type;
+    return type >= 0 && command_since(type) == 0 ? ERR_NEWER : type;
 }
 
 uint16_t command_since(int type)
 {
     return type >= 0 && (size_t)type < sizeof FORMS / sizeof FORMS[0] ? FORMS[type].since : 0;
-}
-
-uint16_t command_raises_to(const void *data, size_t len)
-{
-    struct level_command command = {0};
-
-    /* As a type of its own it never changes its bytes: each leafd must read it. */
-    return command_type(data, len) == COMMAND_LEVEL &&
-                   command_fields_read(data, len, COMMAND_LEVEL, &FORMS[COMMAND_LEVEL].fields,
-                                       &command) == 0
-               ? command.to
-               : 0;
 }
 
 /* The next item; false after the last, or where the reader turns bad. */
@@ -414,9 +336,3 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
                ? 0
                : ERR_BAD_MESSAGE;
 }
-
-/* --- the row of a node --- */
-
-const struct row_format node_info_format = ROW_FORMAT(
-    2, FIELDS_FIRST(NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1),
-    node_info_is_sound);

@@ -23,47 +23,49 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
-#include "src/id/codec/birth.h"
-#include "src/id/codec/level.h"
-#include "src/id/codec/member.h"
 #include "src/id/codec/named_layout.h"
-#include "src/id/codec/session.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
+#include "src/state/codec/session.h"
 
 /* Behind each, the struct that its bytes are written from and read into. */
 enum command_type {
-    COMMAND_NOOP = 1,           /* none: start of a leader's term; or all it carries is its stamp */
-    COMMAND_GRANT = 2,          /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT = 3,       /* command_list of tag_put, all or nothing */
-    COMMAND_TAG_DELETE = 4,     /* delete_command: leave a tombstone */
-    COMMAND_NODE_INFO = 5,      /* node_info */
-    COMMAND_DIGEST = 6,         /* digest_command: the proposer's digest at an applied index */
-    COMMAND_LAYOUT = 7,         /* snowflake_layout */
-    COMMAND_CLOCK = 8,          /* clock_command */
-    COMMAND_WORKER_ACQUIRE = 9, /* worker_acquire */
-    COMMAND_WORKER_RENEW = 10,  /* worker_renew */
+    COMMAND_GRANT = 2,           /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,        /* command_list of tag_put, all or nothing */
+    COMMAND_TAG_DELETE = 4,      /* delete_command: leave a tombstone */
+    COMMAND_LAYOUT = 7,          /* snowflake_layout */
+    COMMAND_WORKER_ACQUIRE = 9,  /* worker_acquire */
+    COMMAND_WORKER_RENEW = 10,   /* worker_renew */
     COMMAND_WORKER_RELEASE = 11, /* worker_release */
     COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
     COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_BIRTH = 15,          /* birth: nobody's, of a leader that knows of none */
-    COMMAND_LEVEL = 16,          /* level_command */
-    COMMAND_MEMBER_BEGIN = 17,   /* member_change */
-    COMMAND_MEMBER_END = 18,     /* member_change: index and given_up */
-    COMMAND_MEMBER_MOVE = 19,    /* member_move */
     COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
     COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
     COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
     COMMAND_LAYOUT_DELETE = 23   /* delete_command: leave its tombstone */
 };
 
+/* Numbers of messages, beside the cluster's (command_bytes.h) and those of worker ids. */
+#define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
+
+enum result_type {
+    RESULT_GRANTS = 0x81,
+    RESULT_PUT = 0x82,
+    RESULT_ROWS = 0x84,
+    RESULT_STRICT = 0x87,
+    RESULT_STATUSES = 0x88
+};
+
+/* Of encoded strict results: what stands before the first, and each of them. */
+#define STRICT_RESULTS_HEAD_BYTES 6
+#define STRICT_RESULT_BYTES 17
+
 /* What the leader of a term appends for nobody else, once and in its own term: it has no stamp, and
- * no session knows of it. The first entry of the term, and what monotonic tags need. */
-static inline bool command_is_leaders(enum command_type type)
+ * no session knows of it. */
+static inline bool command_is_leaders(int type)
 {
-    return type == COMMAND_NOOP || type == COMMAND_BIRTH || type == COMMAND_WINDOW ||
-           type == COMMAND_KEYED;
+    return type == COMMAND_WINDOW || type == COMMAND_KEYED;
 }
 
 /* A command with a list of items, as far as it stands before them. */
@@ -158,42 +160,12 @@ void put_result_encode(const struct put_result *result, struct buf *buf);
 /* The strings of first are borrowed from data. */
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result) MUST_CHECK;
 
-/* --- delete, clock, digest, node info --- */
+/* --- delete --- */
 struct delete_command {
     const char *name; /* borrowed */
     uint16_t name_len;
     uint64_t wall_ms;
 };
-
-/* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
- * but a step ahead of more than a day is cut to a day. */
-struct clock_command {
-    uint64_t cluster_ms;
-};
-
-struct digest_command {
-    uint64_t index;
-    uint64_t digest;
-};
-
-/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough, an address
- * that others may dial. */
-struct node_info {
-    uint64_t node_id;
-    uint64_t store_id; /* random, made with the directory: tells a wiped node from the old one */
-    char http_address[LIMIT_ADDRESS_BYTES + 1];
-    char version[32];
-    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
-    struct level_range levels;                  /* that it speaks */
-    uint64_t incarnation;                       /* the start of the node that says so */
-};
-
-/* Of its row, whose key holds the id. */
-extern const struct row_format node_info_format;
-
-/* Of all commands whose result has no other struct. */
-void status_result_encode(int32_t status, struct buf *buf);
-int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
 
 /* --- strict tags ---
  *
@@ -352,18 +324,11 @@ struct command {
     union { /* strings are borrowed from the command */
         struct command_list list;
         struct delete_command deletion;
-        struct node_info node;
-        struct digest_command digest;
         struct snowflake_layout layout;
         struct layout_row named;
-        struct clock_command clock;
         struct worker_acquire acquire;
         struct worker_renew renew;
         struct worker_release release;
-        struct member_change change;
-        struct member_move move;
-        struct birth birth;
-        struct level_command level;
     };
 };
 
@@ -379,9 +344,6 @@ int command_type(const void *data, size_t len) MUST_CHECK;
 /* The level that the cluster must have for a command of this type to be appended, or to do anything
  * when it is applied; 0: there is no such type. */
 uint16_t command_since(int type);
-/* The level that the cluster has after this command at the latest, as far as it says: of a
- * COMMAND_LEVEL the one that it names, else 0. */
-uint16_t command_raises_to(const void *data, size_t len);
 /* 0 with a command that is well formed up to its last item, or ERR_BAD_MESSAGE. */
 int command_read(const void *data, size_t len, struct command *ret_command) MUST_CHECK;
 /* The next item, into the struct of the list's; false after the last. */

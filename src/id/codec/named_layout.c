@@ -51,7 +51,7 @@ static const char *broken_rule(const struct named_layout *layout)
     if (layout->order != LAYOUT_SEQUENCE_LAST && layout->order != LAYOUT_WORKER_LAST) {
         return "the order must be time-worker-sequence or time-sequence-worker";
     }
-    return bits->epoch_ms > TAG_TIME_MAX_MS ? "epoch_ms is after the year 9999" : NULL;
+    return bits->epoch_ms > LIMIT_TIME_MAX_MS ? "epoch_ms is after the year 9999" : NULL;
 }
 
 int named_layout_check(const struct named_layout *layout, uint64_t now_ms, const char **ret_why)
@@ -114,7 +114,7 @@ bool named_layout_decode(const struct named_layout *layout, uint64_t id,
     uint64_t worker = is_worker_last ? id : id >> bits->sequence_bits;
     uint64_t sequence = is_worker_last ? id >> bits->worker_bits : id;
 
-    if (unit > (TAG_TIME_MAX_MS - bits->epoch_ms) / layout->unit_ms) {
+    if (unit > (LIMIT_TIME_MAX_MS - bits->epoch_ms) / layout->unit_ms) {
         return false;
     }
     *ret_parts = (struct snowflake_parts){
@@ -152,7 +152,7 @@ static bool row_is_sound(const void *data)
     const struct layout_row *row = data;
 
     return layout_name_fits(row->name, row->name_len) && broken_rule(&row->layout) == NULL &&
-           row->created_ms <= TAG_TIME_MAX_MS;
+           row->created_ms <= LIMIT_TIME_MAX_MS;
 }
 
 const struct row_format layout_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), row_is_sound);

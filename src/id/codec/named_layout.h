@@ -22,8 +22,8 @@
 
 #include <stddef.h>
 
+#include "src/base/fields.h"
 #include "src/base/limits.h"
-#include "src/id/codec/fields.h"
 #include "src/id/codec/snowflake_layout.h"
 
 /* What stands in the lowest bits. */
@@ -46,7 +46,8 @@ bool named_layout_equal(const struct named_layout *a, const struct named_layout 
 /* A layout that others made known, by its name. False: there is none of the name. */
 bool named_layout_preset(const char *name, size_t len, struct named_layout *ret_layout);
 
-/* The first Unix ms of a unit; at most TAG_TIME_MAX_MS and the longest span, so it cannot wrap. */
+/* The first Unix ms of a unit; at most LIMIT_TIME_MAX_MS and the longest span, so that it cannot
+ * wrap. */
 static inline uint64_t named_layout_begin_ms(const struct named_layout *layout, uint64_t unit)
 {
     return layout->bits.epoch_ms + unit * layout->unit_ms;

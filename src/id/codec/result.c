@@ -109,7 +109,6 @@ static bool strict_is_sound(const void *data)
 }
 
 static const struct field STATUS_FIELDS[] = {{FIELD_KIND_U32, 0, sizeof(int32_t), 0}};
-static const struct fields STATUS = FIELDS(STATUS_FIELDS);
 
 static bool status_is_sound(const void *status)
 {
@@ -181,17 +180,6 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
     }
     *ret_result = result;
     return 0;
-}
-
-void status_result_encode(int32_t status, struct buf *buf)
-{
-    ASSERT(status <= 0);
-    message_fields_put(buf, RESULT_STATUS, &STATUS, &status);
-}
-
-int status_result_decode(const void *data, size_t len, int32_t *ret_status)
-{
-    return message_fields_read(data, len, RESULT_STATUS, &STATUS, ret_status) ? 0 : ERR_BAD_MESSAGE;
 }
 
 static const struct field NEXT_FIELDS[] = {FIELD_CHARS(struct tag_rows, next)};

@@ -20,7 +20,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/err.h"
-#include "src/id/codec/fields.h"
+#include "src/base/fields.h"
 
 struct snowflake_layout {
     uint64_t epoch_ms; /* Unix time of time 0 */

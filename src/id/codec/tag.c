@@ -11,7 +11,6 @@
 
 #include <string.h>
 
-#include "src/base/assert.h"
 #include "src/base/hot.h"
 #include "src/base/utf8.h"
 
@@ -24,36 +23,6 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
         return order;
     }
     return a_len < b_len ? -1 : a_len > b_len;
-}
-
-/* C0, DEL and C1. */
-static bool is_control(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code <= 0x9f);
-}
-
-HOT int tag_text_check(const char *text, size_t len, bool controls)
-{
-    const char *at = text;
-
-    while (len > 0) {
-        uint32_t code = 0;
-        size_t used;
-
-        if (*at >= 0x20 && *at < 0x7f) { /* most are ASCII */
-            at++;
-            len--;
-            continue;
-        }
-        used = utf8_step(at, len, &code);
-        if (used == 0 || code == 0 || (!controls && is_control(code))) {
-            return ERR_INVALID;
-        }
-        ASSERT(used <= len);
-        at += used;
-        len -= used;
-    }
-    return 0;
 }
 
 static int refuse(const char **ret_why, const char *why)
@@ -72,10 +41,10 @@ HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
     if (len > LIMIT_TAG_NAME_BYTES) {
         return refuse(ret_why, "the name of a tag is longer than 128 bytes");
     }
-    if (tag_text_check(name, len, false) == 0) {
+    if (utf8_text_check(name, len, false) == 0) {
         return 0;
     }
-    return refuse(ret_why, tag_text_check(name, len, true) != 0
+    return refuse(ret_why, utf8_text_check(name, len, true) != 0
                                ? "the name of a tag is not UTF-8, or holds a NUL"
                                : "the name of a tag holds a control character");
 }
@@ -85,7 +54,7 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     if (len > LIMIT_TAG_DESCRIPTION_BYTES) {
         return refuse(ret_why, "description is longer than 256 bytes");
     }
-    if (tag_text_check(text, len, true) != 0) {
+    if (utf8_text_check(text, len, true) != 0) {
         return refuse(ret_why, "description is not UTF-8, or holds a NUL");
     }
     return 0;
@@ -171,7 +140,7 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
                                    ? "max is larger than 9223372036854775807"
                                    : "max is smaller than max_id: ids up to there were granted");
     }
-    if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
+    if (row->created_ms > LIMIT_TIME_MAX_MS || row->updated_ms > LIMIT_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
     if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {

@@ -19,8 +19,8 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/base/fields.h"
 #include "src/base/limits.h"
-#include "src/id/codec/fields.h"
 #include "src/id/codec/shape.h"
 
 enum tag_mode {
@@ -36,9 +36,6 @@ enum tag_mode {
 
 /* Largest max_id: the exclusive end, so INT64_MAX - 1 is the last id that is ever handed out. */
 #define TAG_MAX_ID_END INT64_MAX
-
-/* Times are kept at or below the end of the year 9999, so that they can always be shown. */
-#define TAG_TIME_MAX_MS 253402300799999ULL
 
 /* The bytes of a shape: its text and, of a secret one, a NUL and the key; of one with {key}, all
  * its keys, the first in front. */
@@ -83,10 +80,6 @@ static inline uint64_t tag_bound(const struct tag_row *row)
 
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
-
-/* 0 if the text is strict UTF-8 (no overlong form, no surrogate, at most U+10FFFF) without NUL and,
- * unless controls is true, without U+0001-1F and 7F-9F; else ERR_INVALID. */
-int tag_text_check(const char *text, size_t len, bool controls) MUST_CHECK;
 
 /* 0 if the name is valid: 1..128 bytes of UTF-8 without control characters (U+0000-1F, 7F-9F);
  * else ERR_INVALID and *ret_why is a static text naming the rule. ret_why may be NULL. */

@@ -12,8 +12,12 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
+#include "src/state/codec/command_bytes.h"
+
+/* Numbers of messages, beside those of command.h. */
+enum worker_message { RESULT_WORKER = 0x85, RESULT_WORKERS = 0x86 };
 
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
@@ -41,12 +45,12 @@ static bool row_is_sound(const void *data)
            (row->state == WORKER_HELD || row->state == WORKER_RELEASED) &&
            (row->kind == WORKER_NODE || row->kind == WORKER_CLIENT) && row->epoch >= 1 &&
            row->epoch <= WORKER_EPOCH_END && row->granted_from_ms <= row->granted_until_ms &&
-           row->granted_until_ms <= TAG_TIME_MAX_MS &&
-           row->last_timestamp_ms <= row->granted_until_ms && row->updated_ms <= TAG_TIME_MAX_MS &&
-           row->name_len <= LIMIT_WORKER_NAME_BYTES &&
+           row->granted_until_ms <= LIMIT_TIME_MAX_MS &&
+           row->last_timestamp_ms <= row->granted_until_ms &&
+           row->updated_ms <= LIMIT_TIME_MAX_MS && row->name_len <= LIMIT_WORKER_NAME_BYTES &&
            tag_name_check(row->name, row->name_len, NULL) == 0 &&
            row->address_len <= LIMIT_ADDRESS_BYTES &&
-           tag_text_check(row->address, row->address_len, false) == 0 &&
+           utf8_text_check(row->address, row->address_len, false) == 0 &&
            (row->client == 0 || row->kind == WORKER_CLIENT);
 }
 

@@ -1,12 +1,9 @@
 /*
- * fsm.c - see fsm.h: the tables together. Dispatch of commands and queries, loading, and the memory
- * of digests.
+ * fsm.c - see fsm.h: the tables together. Dispatch of commands, rows and queries.
  *
- * The happy path: fsm_apply() sees that the command is a new one of its session, reads it whole,
- * hands it to its table, and remembers the answer, and the digest under the entry's index.
+ * The happy path: read_command() takes a command apart, and apply() hands it to its table.
  *
- * Failure modes: as in fsm.h. Nothing is changed before the whole command was read. Thread: one
- * owner.
+ * Failure modes: as in machine.h. Thread: one owner.
  */
 #include "src/id/fsm/fsm.h"
 
@@ -14,28 +11,44 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
 #include "src/id/fsm/fsm_grants.h"
 #include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"
 
-struct fsm *fsm_new(void)
+_Static_assert(STRICT_RESULTS_HEAD_BYTES + LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
+                   SESSION_ANSWER_BYTES_MAX,
+               "the largest answer fits a row");
+
+static struct fsm *of(const struct machine *machine)
+{
+    return CONTAINER(machine, struct fsm, machine);
+}
+
+struct fsm *fsm_of(const struct state *state)
+{
+    ASSERT(state->machine->ops == &fsm_machine);
+    return of(state->machine);
+}
+
+struct state *fsm_state(const struct fsm *fsm)
+{
+    return fsm->machine.state;
+}
+
+static struct machine *make(struct state *state)
 {
     struct fsm *fsm = MUST_HAVE(calloc(1, sizeof *fsm));
+    struct journal *journal = &state->journal;
 
-    fsm_tags_init(&fsm->tags, &fsm->journal);
+    fsm->machine = (struct machine){.ops = &fsm_machine, .state = state};
+    fsm_tags_init(&fsm->tags, journal, &fsm->listener);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
-    fsm_settings_init(&fsm->settings, &fsm->journal);
-    fsm_layouts_init(&fsm->layouts, &fsm->journal);
-    fsm_birth_init(&fsm->birth, &fsm->journal);
-    fsm_level_init(&fsm->level, &fsm->journal, level_own);
-    fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
-    fsm_sessions_init(&fsm->sessions, &fsm->journal);
-    fsm_members_init(&fsm->members, &fsm->journal);
-    fsm_addresses_init(&fsm->addresses, &fsm->journal);
-    return fsm;
+    fsm_settings_init(&fsm->settings, journal, &fsm->listener);
+    fsm_layouts_init(&fsm->layouts, journal, &fsm->listener);
+    fsm_workers_init(&fsm->workers, &fsm->settings, journal, &fsm->listener);
+    return &fsm->machine;
 }
 
 static void foreseen_drop(struct fsm *fsm)
@@ -45,364 +58,165 @@ static void foreseen_drop(struct fsm *fsm)
 }
 
 /* Forget all rows: first those that point to tags. */
-static void clear(struct fsm *fsm)
+static void clear(struct machine *machine)
 {
+    struct fsm *fsm = of(machine);
+    struct journal *journal = &machine->state->journal;
+
     foreseen_drop(fsm);
     fsm_keys_clear(&fsm->keys);
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
-    fsm_settings_init(&fsm->settings, &fsm->journal);
-    fsm_layouts_init(&fsm->layouts, &fsm->journal);
-    fsm_birth_init(&fsm->birth, &fsm->journal);
-    fsm_level_init(&fsm->level, &fsm->journal, fsm->level.speaks);
+    fsm_settings_init(&fsm->settings, journal, &fsm->listener);
+    fsm_layouts_init(&fsm->layouts, journal, &fsm->listener);
     fsm_workers_clear(&fsm->workers);
-    fsm_sessions_clear(&fsm->sessions);
-    fsm_members_clear(&fsm->members);
-    fsm_addresses_clear(&fsm->addresses);
     ASSERT(fsm->tags.count == 0 && fsm->recalls.count == 0 && fsm->keys.table.count == 0);
-    fsm->journal.digest = 0;
 }
 
-void fsm_free(struct fsm *fsm)
+static void fsm_free(struct machine *machine)
 {
-    if (fsm == NULL) {
-        return;
-    }
-    clear(fsm);
-    buf_free(&fsm->journal.row);
-    free(fsm);
+    clear(machine);
+    free(of(machine));
 }
 
 void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
 {
-    ASSERT(listener == NULL || fsm->journal.listener == NULL);
-    fsm->journal.listener = listener;
-}
-
-void fsm_speaks(struct fsm *fsm, struct level_range range)
-{
-    ASSERT(fsm->level.row.level == 0);
-    fsm->level.speaks = range;
-}
-
-/* The digest after the entry at index, for COMMAND_DIGEST. */
-static void digest_remember(struct fsm *fsm, uint64_t index)
-{
-    fsm->marks[index % FSM_DIGEST_MARKS] = (struct fsm_digest_mark){index, fsm->journal.digest};
+    ASSERT(listener == NULL || fsm->listener == NULL);
+    fsm->listener = listener;
 }
 
 /* --- commands --- */
 
-/* Did this node have another digest at that index, as far as it still remembers? */
-static bool digest_differs(const struct fsm *fsm, const struct digest_command *digest)
+static int read_command(struct machine *machine, const void *data, size_t len,
+                        struct machine_command *ret_command)
 {
-    const struct fsm_digest_mark *mark = &fsm->marks[digest->index % FSM_DIGEST_MARKS];
+    struct fsm *fsm = of(machine);
+    int err = command_read(data, len, &fsm->command);
 
-    return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
-}
-
-static void apply_clock(struct fsm *fsm, const struct clock_command *clock)
-{
-    fsm_settings_clock(&fsm->settings, clock->cluster_ms);
-    fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
-}
-
-/* A node that starts with another address than it had has moved there: that it is this very node
- * its store shows. */
-static void apply_node_info(struct fsm *fsm, const struct node_info *info)
-{
-    const struct node_info *known = fsm_members_info(&fsm->members, info->node_id);
-    struct member_move move = {.node_id = info->node_id};
-
-    if (known != NULL && known->store_id == info->store_id && info->peer_address[0] != '\0' &&
-        strcmp(known->peer_address, info->peer_address) != 0) {
-        memcpy(move.address, info->peer_address, sizeof move.address);
-        fsm_addresses_set(&fsm->addresses, &move);
+    if (err == 0) {
+        fsm->data = data;
+        fsm->len = len;
+        *ret_command = (struct machine_command){command_since((int)fsm->command.type),
+                                                command_is_leaders((int)fsm->command.type)};
     }
-    fsm_members_report(&fsm->members, info);
+    return err;
 }
 
-static int apply_move(struct fsm *fsm, const struct member_move *move)
+static void foresee(struct machine *machine, uint64_t index)
 {
-    if (node_set_has(&fsm->members.removed, move->node_id)) {
-        return ERR_REMOVED;
+    struct fsm *fsm = of(machine);
+
+    foreseen_drop(fsm);
+    if (fsm->command.type == COMMAND_TAGS_PUT) {
+        fsm->foreseen =
+            (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, fsm->command.list),
+                                  .index = index,
+                                  .data = fsm->data,
+                                  .len = fsm->len,
+                                  .digest = machine->state->journal.digest};
     }
-    fsm_addresses_set(&fsm->addresses, move);
-    return 0;
+}
+
+/* What was judged before is only right for this entry in the very state that it found. */
+static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *list,
+                       struct buf *result)
+{
+    struct fsm_foreseen *foreseen = &fsm->foreseen;
+
+    if (foreseen->index != index || foreseen->data != fsm->data || foreseen->len != fsm->len ||
+        foreseen->digest != fsm->machine.state->journal.digest) {
+        foreseen_drop(fsm);
+    }
+    if (foreseen->judged == NULL) {
+        foreseen->judged = fsm_puts_judge(&fsm->recalls, *list);
+    }
+    fsm_puts_apply(&fsm->recalls, list, foreseen->judged, result);
+    foreseen_drop(fsm);
 }
 
 /* The commands whose result is a status: it. */
-static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
+static int apply_plain(struct fsm *fsm, uint64_t node_id, struct command *command)
 {
     switch (command->type) {
     case COMMAND_TAG_DELETE:
         return fsm_puts_delete(&fsm->recalls, &command->deletion);
-    case COMMAND_NODE_INFO:
-        apply_node_info(fsm, &command->node);
-        return 0;
-    case COMMAND_DIGEST:
-        return 0; /* in the rows of all nodes, whatever each of them finds */
     case COMMAND_LAYOUT:
         return fsm_settings_layout(&fsm->settings, &command->layout);
     case COMMAND_LAYOUT_PUT:
         return fsm_layouts_put(&fsm->layouts, &command->named, fsm->settings.log_ms);
     case COMMAND_LAYOUT_DELETE:
         return fsm_layouts_delete(&fsm->layouts, &command->deletion);
-    case COMMAND_CLOCK:
-        apply_clock(fsm, &command->clock);
-        return 0;
-    case COMMAND_RECALLED:
-        fsm_recalls_confirm(&fsm->recalls, command->stamp.node_id, &command->list);
-        return 0;
-    case COMMAND_MEMBER_BEGIN:
-        return fsm_members_begin(&fsm->members, &command->change, index);
-    case COMMAND_MEMBER_END:
-        return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
-    case COMMAND_MEMBER_MOVE:
-        return apply_move(fsm, &command->move);
-    case COMMAND_LEVEL:
-        return fsm_level_raise(&fsm->level, &command->level, index);
     default:
-        ASSERT(command->type == COMMAND_NOOP);
+        ASSERT(command->type == COMMAND_RECALLED);
+        fsm_recalls_confirm(&fsm->recalls, node_id, &command->list);
         return 0;
     }
 }
 
-/* What was judged before is only right for this entry in the very state that it found. */
-static void apply_puts(struct fsm *fsm, struct command_list *list, struct buf *result)
+static void apply(struct machine *machine, const struct machine_entry *entry, struct buf *result)
 {
-    if (fsm->foreseen.judged == NULL) {
-        fsm->foreseen.judged = fsm_puts_judge(&fsm->recalls, *list);
-    }
-    fsm_puts_apply(&fsm->recalls, list, fsm->foreseen.judged, result);
-}
-
-static struct fsm_strict strict_tables(struct fsm *fsm, uint64_t index, uint64_t term)
-{
-    return (struct fsm_strict){.tags = &fsm->tags,
-                               .keys = &fsm->keys,
-                               .recalls = &fsm->recalls,
-                               .log_ms = fsm->settings.log_ms,
-                               .index = index,
-                               .term = term};
-}
-
-/* 0 or ERR_DIVERGED. */
-static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
-{
-    const struct fsm_strict strict = strict_tables(fsm, index, 0);
-    int status;
+    struct fsm *fsm = of(machine);
+    struct command *command = &fsm->command;
+    const struct fsm_strict strict = {.tags = &fsm->tags,
+                                      .keys = &fsm->keys,
+                                      .recalls = &fsm->recalls,
+                                      .log_ms = fsm->settings.log_ms,
+                                      .index = entry->index,
+                                      .term = entry->term};
 
     switch (command->type) {
     case COMMAND_GRANT:
-        fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
-        return 0;
+        fsm_segments_grant(&fsm->recalls, entry->node_id, &command->list, result);
+        return;
     case COMMAND_TAGS_PUT:
-        apply_puts(fsm, &command->list, result);
-        return 0;
+        apply_puts(fsm, entry->index, &command->list, result);
+        return;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
         fsm_workers_apply(&fsm->workers, command, result);
-        return 0;
+        return;
     case COMMAND_STRICT:
         fsm_strict_apply(&strict, &command->list, result);
-        return 0;
+        return;
     case COMMAND_GIVE_BACK:
         fsm_segments_give_back(&fsm->tags, &command->list, result);
-        return 0;
-    default:
-        status = apply_plain(fsm, index, command);
-        status_result_encode(status, result);
-        return command->type == COMMAND_DIGEST && digest_differs(fsm, &command->digest)
-                   ? ERR_DIVERGED
-                   : 0;
-    }
-}
-
-/* Carry it out, unless it was before or must not be (session.h). */
-static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
-{
-    const struct session_stamp *stamp = &command->stamp;
-    size_t before = result->len;
-    int err = 0;
-
-    ASSERT(stamp->lowest >= 1 && stamp->lowest <= stamp->seq);
-    if (node_set_has(&fsm->members.removed, stamp->node_id)) {
-        session_refusal_encode(&(struct session_refusal){.status = ERR_REMOVED}, result);
-        return 0;
-    }
-    if (fsm_session_lookup(&fsm->sessions, stamp, result)) {
-        return 0;
-    }
-    if (!fsm_session_is_full(&fsm->sessions, stamp, result)) {
-        err = apply_type(fsm, index, command, result);
-    }
-    ASSERT(result->len > before); /* an answer for every command */
-    fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
-    return err;
-}
-
-/* What a leader appends for itself is nobody's; everything else is somebody's. A node tells of
- * itself alone. What a later level brings does nothing before it: the level in force decides,
- * whatever this leafd could do. */
-static bool is_allowed(const struct fsm *fsm, const struct command *command)
-{
-    uint64_t node_id = command->stamp.node_id;
-
-    if (command_since((int)command->type) > fsm_level_now(&fsm->level)) {
-        return false;
-    }
-    if (node_id == 0) {
-        return command_is_leaders(command->type);
-    }
-    if (command_is_leaders(command->type)) {
-        return command->type == COMMAND_NOOP;
-    }
-    return command->type != COMMAND_NODE_INFO || command->node.node_id == node_id;
-}
-
-/* The first entry of a term does nothing, or it is the birth of the cluster. The others are about
- * the windows of the term's leader. */
-static void apply_leaders(struct fsm *fsm, const struct fsm_strict *strict, struct command *command,
-                          struct buf *result)
-{
-    switch (command->type) {
-    case COMMAND_BIRTH:
-        status_result_encode(fsm_birth_apply(&fsm->birth, &command->birth), result);
         return;
     case COMMAND_WINDOW:
         fsm_windows_grant(&fsm->recalls, &command->list, result);
         return;
     case COMMAND_KEYED:
-        fsm_keyed_apply(strict, &command->list, result);
+        fsm_keyed_apply(&strict, &command->list, result);
         return;
     default:
-        status_result_encode(0, result);
+        status_result_encode(apply_plain(fsm, entry->node_id, command), result);
     }
 }
 
-bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len)
+/* --- what the cluster's half tells --- */
+
+static void take_clock(struct machine *machine, uint64_t log_ms)
 {
-    return command_type(data, len) != ERR_NEWER &&
-           command_raises_to(data, len) <= fsm->level.speaks.max;
+    struct fsm *fsm = of(machine);
+
+    fsm->settings.log_ms = log_ms;
+    fsm_keys_expire(&fsm->keys, log_ms, LIMIT_KEYS_FORGOTTEN);
 }
 
-void fsm_foresee(struct fsm *fsm, uint64_t index, const void *data, size_t len)
+static void take_removal(struct machine *machine, uint64_t node_id)
 {
-    struct command command;
-
-    ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
-    foreseen_drop(fsm);
-    if (fsm_can_apply(fsm, data, len) && command_read(data, len, &command) == 0 &&
-        is_allowed(fsm, &command) && command.type == COMMAND_TAGS_PUT) {
-        fsm->foreseen = (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, command.list),
-                                              .index = index,
-                                              .data = data,
-                                              .len = len,
-                                              .digest = fsm->journal.digest};
-    }
-}
-
-static bool is_foreseen(const struct fsm_foreseen *foreseen, uint64_t index, const void *data,
-                        size_t len, uint64_t digest)
-{
-    return foreseen->index == index && foreseen->data == data && foreseen->len == len &&
-           foreseen->digest == digest;
-}
-
-int fsm_apply(struct fsm *fsm, uint64_t index, uint64_t term, const void *data, size_t len,
-              struct buf *result, struct fsm_changes *changes)
-{
-    const struct fsm_strict strict = strict_tables(fsm, index, term);
-    struct command command;
-    int err;
-
-    ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
-    if (!is_foreseen(&fsm->foreseen, index, data, len, fsm->journal.digest)) {
-        foreseen_drop(fsm);
-    }
-    if (!fsm_can_apply(fsm, data, len)) {
-        return ERR_NEWER;
-    }
-    err = command_read(data, len, &command);
-    fsm->journal.changes = changes;
-    if (err != 0 || !is_allowed(fsm, &command)) {
-        err = ERR_BAD_MESSAGE;
-        status_result_encode(err, result);
-    } else if (command.stamp.node_id == 0) {
-        apply_leaders(fsm, &strict, &command, result);
-    } else {
-        err = apply_once(fsm, index, &command, result);
-    }
-    foreseen_drop(fsm);
-    fsm->journal.changes = NULL;
-    digest_remember(fsm, index);
-    if (command_type(data, len) == COMMAND_DIGEST) {
-        fsm->checks[fsm->check_count++ % FSM_DIGEST_CHECKS] = fsm->marks[index % FSM_DIGEST_MARKS];
-    }
-    return err;
-}
-
-bool fsm_digest_at(const struct fsm *fsm, uint64_t index, uint64_t *ret_digest)
-{
-    const struct fsm_digest_mark *mark = &fsm->marks[index % FSM_DIGEST_MARKS];
-
-    for (unsigned i = 0; mark->index != index && i < FSM_DIGEST_CHECKS; i++) {
-        mark = &fsm->checks[i];
-    }
-    if (index == 0 || mark->index != index) {
-        return false;
-    }
-    *ret_digest = mark->digest;
-    return true;
-}
-
-/* --- membership --- */
-
-void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before,
-                    size_t before_count, const struct member *after, size_t after_count,
-                    struct fsm_changes *changes)
-{
-    ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
-    fsm->journal.changes = changes;
-    for (size_t i = 0; i < before_count; i++) {
-        uint64_t node_id = before[i].node_id;
-
-        /* Everything that is kept for this node alone ends here. */
-        if (member_find(after, after_count, node_id) == NULL) {
-            fsm_members_remove(&fsm->members, node_id);
-            fsm_holder_removed(&fsm->recalls, node_id);
-            fsm_session_removed(&fsm->sessions, node_id);
-            fsm_addresses_forget(&fsm->addresses, node_id);
-        }
-    }
-    fsm_members_reached(&fsm->members, after, after_count);
-    fsm->journal.changes = NULL;
-    digest_remember(fsm, index);
-}
-
-const struct member_change *fsm_member_change(const struct fsm *fsm)
-{
-    return fsm->members.change.kind != 0 ? &fsm->members.change : NULL;
-}
-
-bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id)
-{
-    return node_set_has(&fsm->members.removed, node_id);
-}
-
-const char *fsm_member_address(const struct fsm *fsm, uint64_t node_id)
-{
-    return fsm_addresses_find(&fsm->addresses, node_id);
-}
-
-uint64_t fsm_member_moves(const struct fsm *fsm)
-{
-    return fsm->addresses.changes;
+    fsm_holder_removed(&of(machine)->recalls, node_id);
 }
 
 /* --- what is there --- */
+
+static uint64_t bytes_of(const struct machine *machine)
+{
+    struct fsm_usage usage;
+
+    fsm_usage(of(machine), &usage);
+    return usage.bytes;
+}
 
 int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *result)
 {
@@ -452,16 +266,6 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
     }
 }
 
-bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info)
-{
-    const struct node_info *info = fsm_members_info(&fsm->members, node_id);
-
-    if (info != NULL) {
-        *ret_info = *info;
-    }
-    return info != NULL;
-}
-
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id)
 {
     return fsm_workers_find(&fsm->workers, worker_id);
@@ -481,32 +285,6 @@ const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count)
     return fsm->layouts.rows;
 }
 
-bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth)
-{
-    bool is_born = !uid_is_none(&fsm->birth.birth.uid);
-
-    if (is_born) {
-        *ret_birth = fsm->birth.birth;
-    }
-    return is_born;
-}
-
-uint16_t fsm_level(const struct fsm *fsm)
-{
-    return fsm_level_now(&fsm->level);
-}
-
-void fsm_level_row(const struct fsm *fsm, struct level_row *ret_row)
-{
-    *ret_row = fsm->level.row;
-    ret_row->level = fsm_level_now(&fsm->level);
-}
-
-struct level_range fsm_levels(const struct fsm *fsm)
-{
-    return fsm->level.speaks;
-}
-
 bool fsm_has_dates(const struct fsm *fsm)
 {
     return fsm->tags.dated_count > 0;
@@ -515,25 +293,6 @@ bool fsm_has_dates(const struct fsm *fsm)
 uint64_t fsm_log_ms(const struct fsm *fsm)
 {
     return fsm->settings.log_ms;
-}
-
-bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stamp)
-{
-    return fsm_session_is_past(&fsm->sessions, stamp);
-}
-
-uint64_t fsm_node_start(const struct fsm *fsm, uint64_t node_id)
-{
-    uint64_t asked = fsm_session_incarnation(&fsm->sessions, node_id);
-    struct node_info info = {0};
-
-    (void)fsm_node(fsm, node_id, &info);
-    return info.incarnation > asked ? info.incarnation : asked;
-}
-
-uint64_t fsm_digest(const struct fsm *fsm)
-{
-    return fsm->journal.digest;
 }
 
 size_t fsm_tag_count(const struct fsm *fsm)
@@ -547,9 +306,6 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
                                     .tags = fsm->tags.count - fsm->tags.dead_count,
                                     .dead = fsm->tags.dead_count,
                                     .keys = fsm->keys.table.count};
-    for (size_t i = 0; i < fsm->sessions.count; i++) {
-        ret_usage->bytes += fsm->sessions.items[i]->bytes;
-    }
 }
 
 /* Of one put. */
@@ -619,69 +375,27 @@ bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
 
 /* --- loading --- */
 
-void fsm_load_begin(struct fsm *fsm)
+static int load_row(struct machine *machine, const struct row_loaded *row)
 {
-    clear(fsm);
-    memset(fsm->marks, 0, sizeof fsm->marks);
-    memset(fsm->checks, 0, sizeof fsm->checks);
-    fsm->journal.loading = true;
-}
+    struct fsm *fsm = of(machine);
 
-int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
-                 size_t value_len)
-{
-    const struct fsm_loaded row = {key, key_len, value, value_len};
-
-    ASSERT(fsm->journal.loading);
-    if (key_len < 1) {
-        return ERR_CORRUPT;
-    }
-    switch (row.key[0]) {
+    switch (row->key[0]) {
     case FSM_TABLE_TAGS:
-        return fsm_tags_load(&fsm->tags, &row);
+        return fsm_tags_load(&fsm->tags, row);
     case FSM_TABLE_WORKERS:
-        return fsm_workers_load(&fsm->workers, &row);
-    case FSM_TABLE_SETTINGS:
-        if (fsm_loaded_is(&row, FSM_SETTING_BIRTH)) {
-            return fsm_birth_load(&fsm->birth, &row);
-        }
-        return fsm_loaded_is(&row, FSM_SETTING_LEVEL) ? fsm_level_load(&fsm->level, &row)
-                                                      : fsm_settings_load(&fsm->settings, &row);
+        return fsm_workers_load(&fsm->workers, row);
+    case STATE_TABLE_SETTINGS:
+        return fsm_settings_load(&fsm->settings, row);
     case FSM_TABLE_LAYOUTS:
-        return fsm_layouts_load(&fsm->layouts, &row);
-    case FSM_TABLE_MEMBERS:
-    case FSM_TABLE_REMOVED:
-    case FSM_TABLE_NODES:
-        return fsm_members_load(&fsm->members, &row);
-    case FSM_TABLE_ADDRESSES:
-        return fsm_addresses_load(&fsm->addresses, &row);
+        return fsm_layouts_load(&fsm->layouts, row);
     case FSM_TABLE_HOLDERS:
     case FSM_TABLE_RECALLS:
-        return fsm_recalls_load(&fsm->recalls, &row);
-    case FSM_TABLE_ANSWERS:
-        return fsm_sessions_load(&fsm->sessions, &row);
+        return fsm_recalls_load(&fsm->recalls, row);
     case FSM_TABLE_KEYS:
-        return fsm_keys_load(&fsm->keys, &row);
+        return fsm_keys_load(&fsm->keys, row);
     default:
         return ERR_NEWER; /* a table that a later level brought */
     }
-}
-
-/* Rows of different tables may tell of each other. */
-static int check(struct fsm *fsm, uint64_t index)
-{
-    int err = fsm_tags_check(&fsm->tags);
-
-    if (fsm_level_now(&fsm->level) < fsm->level.speaks.min) {
-        return ERR_BAD_VERSION;
-    }
-    if (err == 0) {
-        err = fsm_recalls_check(&fsm->recalls);
-    }
-    if (err == 0) {
-        err = fsm_sessions_check(&fsm->sessions);
-    }
-    return err != 0 ? err : fsm_keys_order(&fsm->keys, index, fsm->settings.log_ms);
 }
 
 static void tell_all(const struct fsm *fsm)
@@ -692,54 +406,76 @@ static void tell_all(const struct fsm *fsm)
     fsm_tags_tell(&fsm->tags);
 }
 
-int fsm_load_end(struct fsm *fsm, uint64_t index)
+/* Rows of different tables may tell of each other. */
+static int load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
 {
-    int err = check(fsm, index);
+    struct fsm *fsm = of(machine);
+    int err = fsm_tags_check(&fsm->tags);
 
-    ASSERT(fsm->journal.loading && fsm->journal.changes == NULL);
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        err = fsm_recalls_check(&fsm->recalls);
     }
-    fsm->journal.loading = false;
-    digest_remember(fsm, index);
-    tell_all(fsm);
-    return 0;
+    if (err == 0) {
+        err = fsm_keys_order(&fsm->keys, index, log_ms);
+    }
+    if (err == 0) {
+        fsm->settings.log_ms = log_ms;
+        tell_all(fsm);
+    }
+    return err;
 }
 
 /* Its tables lie elsewhere now: what points into itself follows. */
 static void moved(struct fsm *fsm)
 {
-    struct fsm_journal *journal = &fsm->journal;
+    struct journal *journal = &fsm->machine.state->journal;
 
     fsm->tags.journal = journal;
+    fsm->tags.listener = &fsm->listener;
     fsm->recalls.journal = journal;
     fsm->recalls.tags = &fsm->tags;
     fsm_keys_moved(&fsm->keys, &fsm->tags);
     fsm->settings.journal = journal;
+    fsm->settings.listener = &fsm->listener;
     fsm->layouts.journal = journal;
-    fsm->birth.journal = journal;
-    fsm->level.journal = journal;
+    fsm->layouts.listener = &fsm->listener;
     fsm->workers.journal = journal;
+    fsm->workers.listener = &fsm->listener;
     fsm->workers.settings = &fsm->settings;
-    fsm->sessions.journal = journal;
-    fsm->members.journal = journal;
-    fsm->addresses.journal = journal;
 }
 
-void fsm_take(struct fsm *fsm, struct fsm *from)
+static void take(struct machine *machine, struct machine *from)
 {
-    struct fsm_listener *listener = fsm->journal.listener;
-    struct fsm *other = MUST_HAVE(malloc(sizeof *other));
+    struct fsm *fsm = of(machine);
+    struct fsm *taken = of(from);
+    struct machine self = *machine;
+    struct machine other = *from;
+    struct fsm *before = MUST_HAVE(malloc(sizeof *before));
 
-    ASSERT(from->journal.listener == NULL);
-    ASSERT(!fsm->journal.loading && !from->journal.loading);
-    *other = *fsm;
-    *fsm = *from;
-    *from = *other;
-    free(other);
-    from->journal.listener = NULL;
-    fsm->journal.listener = listener;
+    ASSERT(other.ops == &fsm_machine && taken->listener == NULL);
+    *before = *fsm;
+    *fsm = *taken;
+    *taken = *before;
+    fsm->machine = self;
+    fsm->listener = before->listener;
+    taken->machine = other;
+    taken->listener = NULL;
+    free(before);
     moved(fsm);
-    moved(from);
+    moved(taken);
     tell_all(fsm);
 }
+
+const struct machine_ops fsm_machine = {.make = make,
+                                        .free = fsm_free,
+                                        .take = take,
+                                        .bytes = bytes_of,
+                                        .since = command_since,
+                                        .read = read_command,
+                                        .apply = apply,
+                                        .foresee = foresee,
+                                        .clock = take_clock,
+                                        .removed = take_removal,
+                                        .load_begin = clear,
+                                        .load_row = load_row,
+                                        .load_end = load_end};

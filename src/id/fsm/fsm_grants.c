@@ -35,7 +35,7 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
     ret_result->size = size;
     fsm_tags_change_begin(tags, row);
     tag->max_id += size;
-    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
+    tag->updated_ms = later_of(tag->updated_ms, wall_ms);
     fsm_tags_change_end(tags, row);
     ASSERT(tag->max_id <= tag_bound(tag));
 }
@@ -93,7 +93,7 @@ static void grant_all(struct fsm_recalls *recalls, const struct grant_to *to,
 void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
                         struct buf *result)
 {
-    const struct grant_to to = {TAG_MODE_TREND, node_id, fsm_shown_ms(command->wall_ms)};
+    const struct grant_to to = {TAG_MODE_TREND, node_id, time_shown_ms(command->wall_ms)};
 
     grant_all(recalls, &to, command, result);
 }
@@ -101,7 +101,7 @@ void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct co
 void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
                        struct buf *result)
 {
-    const struct grant_to to = {TAG_MODE_MONOTONIC, 0, fsm_shown_ms(command->wall_ms)};
+    const struct grant_to to = {TAG_MODE_MONOTONIC, 0, time_shown_ms(command->wall_ms)};
 
     grant_all(recalls, &to, command, result);
 }
@@ -120,14 +120,14 @@ static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *it
     }
     fsm_tags_change_begin(tags, row);
     tag->max_id = item->first;
-    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
+    tag->updated_ms = later_of(tag->updated_ms, wall_ms);
     fsm_tags_change_end(tags, row);
     return true;
 }
 
 void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command, struct buf *result)
 {
-    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
+    uint64_t wall_ms = time_shown_ms(command->wall_ms);
     int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
     struct give_back_item item;
     size_t count = 0;
@@ -256,7 +256,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     if (!batch->changing) {
         fsm_tags_change_begin(batch->on->tags, batch->row);
         batch->changing = true;
-        tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(batch->head->wall_ms));
+        tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(batch->head->wall_ms));
     }
     ASSERT(result->first >= tag->max_id);
     tag->max_id = result->first + item->count;

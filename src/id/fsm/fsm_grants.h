@@ -1,7 +1,7 @@
 /*
  * fsm_grants.h - ids that leave a tag: segments that are granted to nodes (and given back), and
  * strict allocations in batches. That each is applied once is the session's business
- * (fsm_sessions.h).
+ * (sessions.h).
  *
  * The happy path of a grant: item by item, each takes [max_id, max_id + n) and moves max_id up. Of
  * a range given back: it must be the topmost, of this generation, and then max_id is its first id

@@ -8,8 +8,8 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/fields.h"
 #include "src/base/hash.h"
-#include "src/id/codec/fields.h"
 
 _Static_assert(2 + LIMIT_TAG_NAME_BYTES + LIMIT_KEY_BYTES <= LIMIT_ROW_KEY_BYTES, "a row's key");
 _Static_assert(LIMIT_TAG_NAME_BYTES <= UINT8_MAX && LIMIT_KEY_BYTES <= UINT8_MAX, "lengths");
@@ -35,12 +35,12 @@ static bool value_is_sound(const void *data)
 }
 
 static const struct row_format PLAIN =
-    ROW_FORMAT(FSM_ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
+    ROW_FORMAT(ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
 /* Of a key that counts for a client. */
 static const struct row_format COUNTED =
-    ROW_FORMAT(FSM_ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT), value_is_sound);
+    ROW_FORMAT(ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT), value_is_sound);
 
-static int value_read(const struct fsm_loaded *loaded, struct fsm_key_ids *ret_value)
+static int value_read(const struct row_loaded *loaded, struct fsm_key_ids *ret_value)
 {
     const uint8_t *bytes = loaded->value;
     bool counted = loaded->value_len > 0 && bytes[0] == COUNTED.version;
@@ -216,11 +216,11 @@ static void journal_put(struct fsm_keys *keys, const struct fsm_key *key)
     struct buf *row = &keys->journal->row;
     const struct fsm_key_ids value = ids_of(key);
 
-    fsm_journal_key(keys->journal, FSM_TABLE_KEYS);
+    journal_key(keys->journal, FSM_TABLE_KEYS);
     buf_put_u8(row, (uint8_t)key->row->tag.name_len);
     buf_put(row, key->row->tag.name, key->row->tag.name_len);
     buf_put(row, key->key, key->len);
-    fsm_journal_record(keys->journal, value.client != 0 ? &COUNTED : &PLAIN, &value);
+    journal_record(keys->journal, value.client != 0 ? &COUNTED : &PLAIN, &value);
 }
 
 /* A key of these ids takes its place as the youngest, and comes into the digest. */
@@ -244,7 +244,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
     keys->bytes += bytes_of(len);
     TAILQ_INSERT_TAIL(&keys->ages, key, age);
     journal_put(keys, key);
-    fsm_journal_enter(keys->journal);
+    journal_enter(keys->journal);
 }
 
 /* --- commands --- */
@@ -302,7 +302,7 @@ void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict
 void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key)
 {
     journal_put(keys, key);
-    fsm_journal_delete(keys->journal);
+    journal_delete(keys->journal);
     hash_table_remove(&keys->table, &key->link);
     keys->bytes -= bytes_of(key->len);
     TAILQ_REMOVE(&keys->ages, key, age);
@@ -323,7 +323,7 @@ void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max)
 
 /* --- loading --- */
 
-int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded)
+int fsm_keys_load(struct fsm_keys *keys, const struct row_loaded *loaded)
 {
     size_t name_len = loaded->key_len > 1 ? loaded->key[1] : 0;
     const char *name = (const char *)loaded->key + 2;

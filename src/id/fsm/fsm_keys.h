@@ -64,7 +64,7 @@ struct fsm_key {
 TAILQ_HEAD(fsm_key_ages, fsm_key);
 
 struct fsm_keys {
-    struct fsm_journal *journal;
+    struct journal *journal;
     struct fsm_tags *tags;
     struct fsm_key_ages ages; /* oldest first: by (index, position) */
     struct hash_table table;
@@ -103,8 +103,8 @@ void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key);
 /* Delete up to max keys that are not in force any more, the oldest first. */
 void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max);
 
-/* A row as fsm_load_row() gets it. */
-int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded) MUST_CHECK;
+/* A row as state_load_row() gets it. */
+int fsm_keys_load(struct fsm_keys *keys, const struct row_loaded *loaded) MUST_CHECK;
 /* All rows are there, as of the entry at index and the log's time: bring the keys into the order of
  * their age. ERR_CORRUPT if there is none. */
 int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms) MUST_CHECK;

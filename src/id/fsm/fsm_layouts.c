@@ -7,10 +7,12 @@
 
 #include "src/base/assert.h"
 
-void fsm_layouts_init(struct fsm_layouts *layouts, struct fsm_journal *journal)
+void fsm_layouts_init(struct fsm_layouts *layouts, struct journal *journal,
+                      struct fsm_listener *const *listener)
 {
     memset(layouts, 0, sizeof *layouts);
     layouts->journal = journal;
+    layouts->listener = listener;
 }
 
 static struct layout_row *find(struct fsm_layouts *layouts, const char *name, size_t len)
@@ -27,7 +29,7 @@ static struct layout_row *find(struct fsm_layouts *layouts, const char *name, si
 
 static void tell(const struct fsm_layouts *layouts, const struct layout_row *row)
 {
-    struct fsm_listener *listener = layouts->journal->listener;
+    struct fsm_listener *listener = *layouts->listener;
 
     if (listener != NULL && listener->named_layout_changed != NULL) {
         listener->named_layout_changed(listener, row);
@@ -38,8 +40,8 @@ static void add(struct fsm_layouts *layouts, const struct layout_row *row)
 {
     ASSERT(layouts->count < LIMIT_LAYOUTS);
     layouts->rows[layouts->count++] = *row;
-    fsm_journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
-                       &layout_row_format, NULL, row);
+    journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
+                   &layout_row_format, NULL, row);
 }
 
 static void set_deleted(struct fsm_layouts *layouts, struct layout_row *row, bool deleted)
@@ -48,8 +50,8 @@ static void set_deleted(struct fsm_layouts *layouts, struct layout_row *row, boo
 
     ASSERT(row->deleted != deleted);
     row->deleted = deleted;
-    fsm_journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
-                       &layout_row_format, &before, row);
+    journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
+                   &layout_row_format, &before, row);
     tell(layouts, row);
 }
 
@@ -78,7 +80,7 @@ int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row, u
         return ERR_OVERLOADED;
     }
     made.deleted = false;
-    made.created_ms = fsm_shown_ms(row->created_ms);
+    made.created_ms = time_shown_ms(row->created_ms);
     add(layouts, &made);
     tell(layouts, &made);
     return 0;
@@ -95,7 +97,7 @@ int fsm_layouts_delete(struct fsm_layouts *layouts, const struct delete_command 
     return 0;
 }
 
-int fsm_layouts_load(struct fsm_layouts *layouts, const struct fsm_loaded *loaded)
+int fsm_layouts_load(struct fsm_layouts *layouts, const struct row_loaded *loaded)
 {
     struct layout_row row = {0};
     int err;

@@ -14,15 +14,17 @@
 #define LEAFD_ID_FSM_FSM_LAYOUTS_H
 
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/id/fsm/fsm_rows.h"
 
 struct fsm_layouts {
-    struct fsm_journal *journal;
+    struct journal *journal;
+    struct fsm_listener *const *listener; /* the machine's */
     uint32_t count;
     struct layout_row rows[LIMIT_LAYOUTS]; /* in the order in which they were made or loaded */
 };
 
-void fsm_layouts_init(struct fsm_layouts *layouts, struct fsm_journal *journal);
+void fsm_layouts_init(struct fsm_layouts *layouts, struct journal *journal,
+                      struct fsm_listener *const *listener);
 
 /* 0 (also for the one in force), ERR_CONFLICT (the name has other fields), ERR_OVERLOADED
  * (LIMIT_LAYOUTS) or ERR_INVALID. log_ms: the log's time, 0: none yet. */
@@ -32,8 +34,8 @@ int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row,
 int fsm_layouts_delete(struct fsm_layouts *layouts,
                        const struct delete_command *deletion) MUST_CHECK;
 
-/* A row as fsm_load_row() gets it. */
-int fsm_layouts_load(struct fsm_layouts *layouts, const struct fsm_loaded *row) MUST_CHECK;
+/* A row as state_load_row() gets it. */
+int fsm_layouts_load(struct fsm_layouts *layouts, const struct row_loaded *row) MUST_CHECK;
 /* Tell the listener of all rows. */
 void fsm_layouts_tell(const struct fsm_layouts *layouts);
 

@@ -377,8 +377,8 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
             ASSERT(row != NULL);
         }
         merged->created_ms =
-            live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
-        merged->updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
+            live ? row->tag.created_ms : later_of(row->tag.created_ms, command.wall_ms);
+        merged->updated_ms = later_of(row->tag.updated_ms, command.wall_ms);
         fsm_row_set(row, *merged);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
@@ -416,7 +416,7 @@ void fsm_puts_drop(struct puts_judged *judged)
 void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
                     struct puts_judged *judged, struct buf *result)
 {
-    command->wall_ms = fsm_shown_ms(command->wall_ms);
+    command->wall_ms = time_shown_ms(command->wall_ms);
     if (!judged->refused) {
         put_carry_out(recalls, *command, judged->plans, &judged->answer);
     }
@@ -434,7 +434,7 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     fsm_tags_change_begin(recalls->tags, row);
     tag->deleted = true;
     tag->generation++;
-    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
+    tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(command->wall_ms));
     fsm_tags_change_end(recalls->tags, row);
     fsm_recall_follow(recalls, row);
     return 0;

@@ -49,13 +49,13 @@ void fsm_recalls_clear(struct fsm_recalls *recalls)
 /* The recall's key and value into the journal. */
 static void journal_recall(struct fsm_recalls *recalls, const struct fsm_recall *recall)
 {
-    struct fsm_journal *journal = recalls->journal;
+    struct journal *journal = recalls->journal;
 
     ASSERT(recall->nodes.count > 0);
-    fsm_journal_key(journal, FSM_TABLE_RECALLS);
+    journal_key(journal, FSM_TABLE_RECALLS);
     buf_put(&journal->row, recall->row->tag.name, recall->row->tag.name_len);
-    fsm_journal_value(journal);
-    buf_put_u8(&journal->row, FSM_ROW_VERSION);
+    journal_value(journal);
+    buf_put_u8(&journal->row, ROW_VERSION);
     for (size_t i = 0; i < recall->nodes.count; i++) {
         buf_put_u16(&journal->row, recall->nodes.ids[i]);
     }
@@ -74,13 +74,13 @@ static void recall_new(struct fsm_recalls *recalls, struct fsm_row *row,
     ASSERT(twin == NULL);
     recalls->count++;
     journal_recall(recalls, recall);
-    fsm_journal_enter(recalls->journal);
+    journal_enter(recalls->journal);
 }
 
 static void recall_drop(struct fsm_recalls *recalls, struct fsm_recall *recall)
 {
     journal_recall(recalls, recall);
-    fsm_journal_delete(recalls->journal);
+    journal_delete(recalls->journal);
     recall_free(recalls, recall);
 }
 
@@ -101,10 +101,10 @@ static void recall_leave(struct fsm_recalls *recalls, struct fsm_recall *recall,
         return;
     }
     journal_recall(recalls, recall);
-    fsm_journal_leave(recalls->journal);
+    journal_leave(recalls->journal);
     (void)node_set_remove(&recall->nodes, node_id);
     journal_recall(recalls, recall);
-    fsm_journal_enter(recalls->journal);
+    journal_enter(recalls->journal);
 }
 
 /* --- segment holders --- */
@@ -209,13 +209,13 @@ void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct c
 /* --- loading --- */
 
 /* The nodes of a recall's value: one at least, rising. */
-static int read_nodes(const struct fsm_loaded *row, struct node_set *nodes)
+static int read_nodes(const struct row_loaded *row, struct node_set *nodes)
 {
     struct reader reader;
     uint16_t last = 0;
 
     reader_init(&reader, row->value, row->value_len);
-    if (row->value_len > 0 && reader_u8(&reader) != FSM_ROW_VERSION) {
+    if (row->value_len > 0 && reader_u8(&reader) != ROW_VERSION) {
         return ERR_BAD_VERSION;
     }
     if (row->value_len < 1 + sizeof last || row->value_len % 2 != 1) {
@@ -252,7 +252,7 @@ static int load_recall(struct fsm_recalls *recalls, const char *name, size_t len
     return 0;
 }
 
-int fsm_recalls_load(struct fsm_recalls *recalls, const struct fsm_loaded *row)
+int fsm_recalls_load(struct fsm_recalls *recalls, const struct row_loaded *row)
 {
     struct node_set nodes = {0};
     int err;

@@ -27,7 +27,7 @@
 
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
-#include "src/id/fsm/node_set.h"
+#include "src/state/node_set.h"
 
 struct fsm_recall {
     RB_ENTRY(fsm_recall) link; /* by name */
@@ -38,7 +38,7 @@ struct fsm_recall {
 RB_HEAD(fsm_recall_tree, fsm_recall);
 
 struct fsm_recalls {
-    struct fsm_journal *journal;
+    struct journal *journal;
     struct fsm_tags *tags;
     struct node_set holders; /* nodes that were ever granted a segment */
     struct fsm_recall_tree tree;
@@ -70,7 +70,7 @@ void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row);
 void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list);
 
 /* Rows of the tables HOLDERS and RECALLS. */
-int fsm_recalls_load(struct fsm_recalls *recalls, const struct fsm_loaded *row) MUST_CHECK;
+int fsm_recalls_load(struct fsm_recalls *recalls, const struct row_loaded *row) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if they contradict each other. */
 int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
 

@@ -21,10 +21,13 @@ static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
 RB_GENERATE_INTERNAL(fsm_row_tree, fsm_row, link, row_order, __attribute__((unused)) static)
 
-void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal)
+void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
+                   struct fsm_listener *const *listener)
 {
-    *tags = (struct fsm_tags){
-        .journal = journal, .rows = RB_INITIALIZER(&tags->rows), .seed = prng_entropy()};
+    *tags = (struct fsm_tags){.journal = journal,
+                              .listener = listener,
+                              .rows = RB_INITIALIZER(&tags->rows),
+                              .seed = prng_entropy()};
 }
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)
@@ -122,28 +125,28 @@ static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool cou
 /* The row's key and value into the journal. */
 static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
 {
-    struct fsm_journal *journal = tags->journal;
+    struct journal *journal = tags->journal;
 
-    fsm_journal_key(journal, FSM_TABLE_TAGS);
+    journal_key(journal, FSM_TABLE_TAGS);
     buf_put(&journal->row, row->tag.name, row->tag.name_len);
-    fsm_journal_record(journal, tag_row_format(&row->tag), &row->tag);
+    journal_record(journal, tag_row_format(&row->tag), &row->tag);
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
 {
-    struct fsm_listener *listener = tags->journal->listener;
+    struct fsm_listener *listener = *tags->listener;
 
     if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
         listener->tag_changes(listener, &row->tag);
     }
     count_row(tags, row, false);
     journal_put(tags, row);
-    fsm_journal_leave(tags->journal);
+    journal_leave(tags->journal);
 }
 
 static void tell(const struct fsm_tags *tags, const struct fsm_row *row)
 {
-    struct fsm_listener *listener = tags->journal->listener;
+    struct fsm_listener *listener = *tags->listener;
 
     if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
         listener->tag_changed(listener, &row->tag);
@@ -154,7 +157,7 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
     count_row(tags, row, true);
     journal_put(tags, row);
-    fsm_journal_enter(tags->journal);
+    journal_enter(tags->journal);
     tell(tags, row);
 }
 
@@ -197,7 +200,7 @@ void fsm_tags_clear(struct fsm_tags *tags)
         describe(row, &(struct tag_row){.description = NULL});
     }
     arena_free(&tags->arena);
-    fsm_tags_init(tags, tags->journal);
+    fsm_tags_init(tags, tags->journal, tags->listener);
 }
 
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result)
@@ -249,7 +252,7 @@ struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t 
     return row;
 }
 
-int fsm_tags_load(struct fsm_tags *tags, const struct fsm_loaded *loaded)
+int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
 {
     const char *name = (const char *)loaded->key + 1;
     size_t name_len = loaded->key_len - 1;
@@ -281,7 +284,7 @@ int fsm_tags_check(const struct fsm_tags *tags)
 
 void fsm_tags_tell(const struct fsm_tags *tags)
 {
-    struct fsm_row *row = tags->journal->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
+    struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
 
     for (; row != NULL; row = fsm_tags_next(row)) {
         tell(tags, row);

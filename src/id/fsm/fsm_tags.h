@@ -15,7 +15,7 @@
 
 #include "src/base/arena.h"
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/id/fsm/fsm_rows.h"
 
 struct fsm_row {
     RB_ENTRY(fsm_row) link;
@@ -26,7 +26,8 @@ struct fsm_row {
 RB_HEAD(fsm_row_tree, fsm_row);
 
 struct fsm_tags {
-    struct fsm_journal *journal;
+    struct journal *journal;
+    struct fsm_listener *const *listener; /* the machine's */
     struct fsm_row_tree rows;
     struct arena arena;
     uint64_t seed; /* of hashes of names, which nothing that is replicated depends on */
@@ -38,7 +39,8 @@ struct fsm_tags {
     size_t recalling_count; /* while loading: live tags that are recalled */
 };
 
-void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal);
+void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
+                   struct fsm_listener *const *listener);
 /* Forget all rows. */
 void fsm_tags_clear(struct fsm_tags *tags);
 
@@ -77,8 +79,8 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 
 /* --- loading --- */
 
-/* A row as fsm_load_row() gets it. */
-int fsm_tags_load(struct fsm_tags *tags, const struct fsm_loaded *loaded) MUST_CHECK;
+/* A row as state_load_row() gets it. */
+int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded) MUST_CHECK;
 /* The row of a name that another table's row tells of. If the tag's own row was not loaded yet, it
  * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/utf8.h"
 
 #define WORKER_KEY_BYTES 3
 
@@ -34,7 +35,7 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
         !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
         tag_name_check(acquire->name, acquire->name_len, NULL) != 0 ||
         acquire->address_len > LIMIT_ADDRESS_BYTES ||
-        tag_text_check(acquire->address, acquire->address_len, false) != 0) {
+        utf8_text_check(acquire->address, acquire->address_len, false) != 0) {
         return ERR_INVALID;
     }
     if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
@@ -133,8 +134,8 @@ static int choose_any(const struct fsm_workers *workers, const struct worker_row
 static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                           struct worker_row *row)
 {
-    uint64_t from_ms = fsm_later(row->granted_until_ms, acquire->floor_ms);
-    uint64_t until_ms = fsm_later(acquire->wall_ms, from_ms) + acquire->window_ms;
+    uint64_t from_ms = later_of(row->granted_until_ms, acquire->floor_ms);
+    uint64_t until_ms = later_of(acquire->wall_ms, from_ms) + acquire->window_ms;
 
     if (ahead(workers, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
         return ERR_CLOCK_SKEW;
@@ -192,18 +193,18 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
 /* The row's key and value into the journal. */
 static void journal_put(struct fsm_workers *workers, const struct worker_row *row)
 {
-    struct fsm_journal *journal = workers->journal;
+    struct journal *journal = workers->journal;
 
-    fsm_journal_key(journal, FSM_TABLE_WORKERS);
+    journal_key(journal, FSM_TABLE_WORKERS);
     buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
     buf_put_u8(&journal->row, (uint8_t)row->id);
-    fsm_journal_value(journal);
+    journal_value(journal);
     worker_row_put(&journal->row, row);
 }
 
 static void tell(const struct fsm_workers *workers, const struct worker_row *row)
 {
-    struct fsm_listener *listener = workers->journal->listener;
+    struct fsm_listener *listener = *workers->listener;
 
     if (listener != NULL && listener->worker_changed != NULL && !workers->journal->loading) {
         listener->worker_changed(listener, row);
@@ -221,14 +222,14 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
            row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
         journal_put(workers, old);
-        fsm_journal_leave(workers->journal);
+        journal_leave(workers->journal);
     }
     if (workers->rows == NULL) {
         workers->rows = MUST_HAVE(calloc(LIMIT_WORKER_IDS, sizeof *workers->rows));
     }
     workers->rows[row->id] = *row;
     journal_put(workers, row);
-    fsm_journal_enter(workers->journal);
+    journal_enter(workers->journal);
     tell(workers, &workers->rows[row->id]);
 }
 
@@ -402,8 +403,8 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
         return ERR_CLOCK_SKEW;
     }
     row = *old;
-    row.granted_until_ms = fsm_later(old->granted_until_ms, renew->wall_ms + renew->window_ms);
-    row.last_timestamp_ms = fsm_later(old->last_timestamp_ms, renew->last_timestamp_ms);
+    row.granted_until_ms = later_of(old->granted_until_ms, renew->wall_ms + renew->window_ms);
+    row.last_timestamp_ms = later_of(old->last_timestamp_ms, renew->last_timestamp_ms);
     row.updated_ms = workers->settings->log_ms;
     if (row.last_timestamp_ms > row.granted_until_ms) {
         return ERR_INVALID; /* such a time was never granted */
@@ -438,11 +439,11 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     give_up(workers, &row);
     row.client = old->client; /* nobody else gets it before it is over */
     if (release->last_timestamp_ms != 0) {
-        uint64_t used_ms = fsm_later(old->last_timestamp_ms, release->last_timestamp_ms);
+        uint64_t used_ms = later_of(old->last_timestamp_ms, release->last_timestamp_ms);
 
         /* What was reported before counts too: a release cannot take it back. */
         if (used_ms < old->granted_until_ms && old->kind == WORKER_NODE) {
-            row.granted_until_ms = fsm_later(old->granted_from_ms, used_ms);
+            row.granted_until_ms = later_of(old->granted_from_ms, used_ms);
         }
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
@@ -487,7 +488,7 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
 
-int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded)
+int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loaded)
 {
     struct worker_row row = {0};
     int err;
@@ -518,9 +519,9 @@ void fsm_workers_tell(const struct fsm_workers *workers)
 }
 
 void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
-                      struct fsm_journal *journal)
+                      struct journal *journal, struct fsm_listener *const *listener)
 {
-    *workers = (struct fsm_workers){.journal = journal, .settings = settings};
+    *workers = (struct fsm_workers){.journal = journal, .listener = listener, .settings = settings};
 }
 
 void fsm_workers_clear(struct fsm_workers *workers)

@@ -28,13 +28,14 @@
 #include "src/id/fsm/fsm_settings.h"
 
 struct fsm_workers {
-    struct fsm_journal *journal;
+    struct journal *journal;
+    struct fsm_listener *const *listener; /* the machine's */
     const struct fsm_settings *settings;
     struct worker_row *rows; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
 };
 
 void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
-                      struct fsm_journal *journal);
+                      struct journal *journal, struct fsm_listener *const *listener);
 void fsm_workers_clear(struct fsm_workers *workers);
 
 /* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
@@ -47,8 +48,8 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
                       struct buf *result);
 
-/* A row as fsm_load_row() gets it. */
-int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded) MUST_CHECK;
+/* A row as state_load_row() gets it. */
+int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loaded) MUST_CHECK;
 /* Tell the listener of every row. */
 void fsm_workers_tell(const struct fsm_workers *workers);
 

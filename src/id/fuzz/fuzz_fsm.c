@@ -28,14 +28,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* The rows as storage has them. */
 struct rows {
-    struct fsm_change items[ROWS_MAX];
+    struct row_change items[ROWS_MAX];
     size_t count;
 };
 
-static void keep(struct rows *rows, const struct fsm_change *change)
+static void keep(struct rows *rows, const struct row_change *change)
 {
-    struct fsm_change *row = rows->items;
-    struct fsm_change *end = row + rows->count;
+    struct row_change *row = rows->items;
+    struct row_change *end = row + rows->count;
 
     while (row < end && (row->key.len != change->key.len ||
                          memcmp(row->key.data, change->key.data, change->key.len) != 0)) {
@@ -43,7 +43,7 @@ static void keep(struct rows *rows, const struct fsm_change *change)
     }
     if (row == end) {
         ASSERT(change->value.len > 0 && rows->count < ROWS_MAX);
-        *row = (struct fsm_change){BUF_INIT, BUF_INIT};
+        *row = (struct row_change){BUF_INIT, BUF_INIT};
         buf_put(&row->key, change->key.data, change->key.len);
         rows->count++;
     }
@@ -75,9 +75,9 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
                   struct rows *rows)
 {
     struct buf results[2] = {BUF_INIT, BUF_INIT};
-    struct fsm_changes changes[2] = {{0}, {0}};
-    int rv = fsm_apply(a, index, 1, command, len, &results[0], &changes[0]);
-    int other = fsm_apply(b, index, 1, command, len, &results[1], &changes[1]);
+    struct row_changes changes[2] = {{0}, {0}};
+    int rv = state_apply(fsm_state(a), index, 1, command, len, &results[0], &changes[0]);
+    int other = state_apply(fsm_state(b), index, 1, command, len, &results[1], &changes[1]);
     bool room = rows->count + changes[0].count <= ROWS_MAX;
 
     /* A restart forgets older digests, so only the one that did not may see that they differ. */
@@ -86,7 +86,7 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
     ASSERT((rv != ERR_BAD_MESSAGE && rv != ERR_NEWER) || changes[0].count == 0);
     ASSERT(changes[0].count == changes[1].count);
     if (rv == other) {
-        ASSERT(fsm_digest(a) == fsm_digest(b));
+        ASSERT(state_digest(fsm_state(a)) == state_digest(fsm_state(b)));
         expect_equal(&results[0], &results[1]);
     }
     room = room && rv != ERR_DIVERGED;
@@ -97,19 +97,19 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
     }
     for (unsigned i = 0; i < 2; i++) {
         buf_free(&results[i]);
-        fsm_changes_release(&changes[i]);
+        row_changes_release(&changes[i]);
     }
     return room;
 }
 
 static void reload(struct fsm *fsm, const struct rows *rows, uint64_t index)
 {
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < rows->count; i++) {
-        ASSERT(fsm_load_row(fsm, rows->items[i].key.data, rows->items[i].key.len,
-                            rows->items[i].value.data, rows->items[i].value.len) == 0);
+        ASSERT(state_load_row(fsm_state(fsm), rows->items[i].key.data, rows->items[i].key.len,
+                              rows->items[i].value.data, rows->items[i].value.len) == 0);
     }
-    ASSERT(fsm_load_end(fsm, index) == 0);
+    ASSERT(state_load_end(fsm_state(fsm), index) == 0);
 }
 
 static void query(struct fsm *fsm, const struct buf *bytes)
@@ -126,12 +126,12 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
 {
     uint16_t at = reader_u16(reader);
     uint8_t change = reader_u8(reader);
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     int rv = 0;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < rows->count && rv == 0; i++) {
-        const struct fsm_change *row = &rows->items[i];
+        const struct row_change *row = &rows->items[i];
         struct buf copy = BUF_INIT;
 
         buf_put(&copy, row->key.data, row->key.len);
@@ -139,13 +139,14 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
         if (i == at % rows->count) {
             copy.data[at / rows->count % copy.len] ^= change;
         }
-        rv = fsm_load_row(fsm, copy.data, row->key.len, copy.data + row->key.len, row->value.len);
+        rv = state_load_row(fsm_state(fsm), copy.data, row->key.len, copy.data + row->key.len,
+                            row->value.len);
         buf_free(&copy);
     }
-    rv = rv == 0 ? fsm_load_end(fsm, 1) : rv;
+    rv = rv == 0 ? state_load_end(fsm_state(fsm), 1) : rv;
     ASSERT(rv == 0 || rv == ERR_CORRUPT || rv == ERR_BAD_VERSION || rv == ERR_TRUNCATED ||
            rv == ERR_EXISTS || rv == ERR_NEWER);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 enum step_kind { STEP_BYTES, STEP_MADE, STEP_CHANGED, STEP_DAMAGE, STEP_LATER, STEP_KINDS };
@@ -159,8 +160,10 @@ static void later_command(struct prng *prng, const struct fsm *fsm, uint64_t ste
 
     switch (prng_below(prng, 10)) {
     case 0:
-        command_put(command, COMMAND_LEVEL,
-                    &(struct level_command){.to = (uint16_t)(fsm_level(fsm) + 1), .wall_ms = step});
+        cluster_command_put(
+            command, COMMAND_LEVEL,
+            &(struct level_command){.to = (uint16_t)(state_level(fsm_state(fsm)) + 1),
+                                    .wall_ms = step});
         break;
     case 1:
         id_random_bounded_put(prng, command);
@@ -225,10 +228,10 @@ static uint64_t raise_both(struct fsm *a, struct fsm *b, uint16_t level, struct 
         struct buf command = BUF_INIT;
         bool room;
 
-        command_put(&command, COMMAND_LEVEL, &raise);
+        cluster_command_put(&command, COMMAND_LEVEL, &raise);
         id_stamp_as(&command, 9, 1, index + 1, index + 1);
         room = apply(a, b, ++index, command.data, command.len, rows);
-        ASSERT(room && fsm_level(a) == to);
+        ASSERT(room && state_level(fsm_state(a)) == to);
         buf_free(&command);
     }
     return index;
@@ -237,8 +240,8 @@ static uint64_t raise_both(struct fsm *a, struct fsm *b, uint16_t level, struct 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static struct rows rows;
-    struct fsm *a = fsm_new();
-    struct fsm *b = fsm_new();
+    struct fsm *a = fsm_of(state_new(&fsm_machine));
+    struct fsm *b = fsm_of(state_new(&fsm_machine));
     struct buf command = BUF_INIT;
     struct reader reader;
     uint64_t index;
@@ -262,12 +265,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         query(a, &command);
         if (room && index % 4 == 0) {
             reload(b, &rows, index);
-            ASSERT(fsm_digest(a) == fsm_digest(b));
+            ASSERT(state_digest(fsm_state(a)) == state_digest(fsm_state(b)));
         }
     }
     buf_free(&command);
     free_rows(&rows);
-    fsm_free(a);
-    fsm_free(b);
+    state_free(fsm_state(a));
+    state_free(fsm_state(b));
     return 0;
 }

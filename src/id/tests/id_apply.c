@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 static int apply_status(struct id_apply *apply, struct buf *command);
 static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
 
-static void keep_row(struct id_apply *apply, struct fsm_change *change)
+static void keep_row(struct id_apply *apply, struct row_change *change)
 {
-    struct fsm_change *row = apply->rows;
+    struct row_change *row = apply->rows;
 
     while (row < apply->rows + apply->row_count &&
            (row->key.len != change->key.len ||
@@ -26,7 +26,7 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
         buf_free(&row->value);
         apply->row_count--;
         memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof *row);
-        apply->rows[apply->row_count] = (struct fsm_change){BUF_INIT, BUF_INIT};
+        apply->rows[apply->row_count] = (struct row_change){BUF_INIT, BUF_INIT};
         return;
     }
     if (row == apply->rows + apply->row_count) {
@@ -41,8 +41,11 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
 
 void id_apply_init(struct id_apply *apply)
 {
-    *apply = (struct id_apply){
-        .fsm = fsm_new(), .term = 1, .wall_ms = 1000, .node_id = 1, .key_limit = 1000};
+    *apply = (struct id_apply){.fsm = fsm_of(state_new(&fsm_machine)),
+                               .term = 1,
+                               .wall_ms = 1000,
+                               .node_id = 1,
+                               .key_limit = 1000};
 }
 
 void id_apply_free(struct id_apply *apply)
@@ -53,11 +56,11 @@ void id_apply_free(struct id_apply *apply)
     }
     buf_free(&apply->result);
     buf_free(&apply->last);
-    fsm_free(apply->fsm);
+    state_free(fsm_state(apply->fsm));
 }
 
 /* Of a command, so that it can be given again. */
-static bool is_answer(const struct fsm_change *row)
+static bool is_answer(const struct row_change *row)
 {
     return row->key.data[0] == 'a';
 }
@@ -85,17 +88,18 @@ static bool is_leaders(const struct buf *command)
  * seen in what it does. */
 static void foresee(struct id_apply *apply, const struct buf *command)
 {
-    uint64_t digest = fsm_digest(apply->fsm);
+    uint64_t digest = state_digest(fsm_state(apply->fsm));
 
     if (apply->index % 4 != 0) {
-        fsm_foresee(apply->fsm, apply->index + apply->index % 4, command->data, command->len);
+        state_foresee(fsm_state(apply->fsm), apply->index + apply->index % 4, command->data,
+                      command->len);
     }
-    ASSERT(fsm_digest(apply->fsm) == digest);
+    ASSERT(state_digest(fsm_state(apply->fsm)) == digest);
 }
 
 int id_apply_bytes(struct id_apply *apply, struct buf *command)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     int err;
 
     if (id_stamp_is_empty(command) && !is_leaders(command)) {
@@ -105,8 +109,8 @@ int id_apply_bytes(struct id_apply *apply, struct buf *command)
     buf_put(&apply->last, command->data, command->len);
     apply->result.len = 0;
     foresee(apply, command);
-    err = fsm_apply(apply->fsm, ++apply->index, apply->term, command->data, command->len,
-                    &apply->result, &changes);
+    err = state_apply(fsm_state(apply->fsm), ++apply->index, apply->term, command->data,
+                      command->len, &apply->result, &changes);
     apply->changed = 0;
     for (size_t i = 0; i < changes.count; i++) {
         apply->changed += !is_answer(&changes.items[i]);
@@ -144,12 +148,12 @@ int id_apply_refused(const struct id_apply *apply)
                                                                                    : 0;
 }
 
-void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes)
+void id_apply_keep(struct id_apply *apply, struct row_changes *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
         keep_row(apply, &changes->items[i]);
     }
-    fsm_changes_release(changes);
+    row_changes_release(changes);
 }
 
 struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size)
@@ -288,15 +292,16 @@ struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, 
 
 void id_apply_raise(struct id_apply *apply, uint16_t level)
 {
-    for (uint16_t to = (uint16_t)(fsm_level(apply->fsm) + 1); to <= level; to++) {
+    for (uint16_t to = (uint16_t)(state_level(fsm_state(apply->fsm)) + 1); to <= level; to++) {
         struct buf command = BUF_INIT;
         int status;
 
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = 1});
         status = apply_status(apply, &command);
         ASSERT(status == 0);
     }
-    ASSERT(fsm_level(apply->fsm) == level);
+    ASSERT(state_level(fsm_state(apply->fsm)) == level);
 }
 
 struct grant_result id_apply_window(struct id_apply *apply, const char *name, uint32_t size)
@@ -413,7 +418,7 @@ int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
+    cluster_command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
     return apply_status(apply, &command);
 }
 
@@ -491,7 +496,7 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
     return row;
 }
 
-const struct fsm_change *id_apply_kept(const struct id_apply *apply, size_t at)
+const struct row_change *id_apply_kept(const struct id_apply *apply, size_t at)
 {
     for (size_t i = 0; i < apply->row_count; i++) {
         if (!is_answer(&apply->rows[i]) && at-- == 0) {
@@ -505,16 +510,17 @@ static void load(const struct id_apply *apply, bool answers, struct fsm *fsm)
 {
     int err;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < apply->row_count; i++) {
-        const struct fsm_change *row = &apply->rows[i];
+        const struct row_change *row = &apply->rows[i];
 
         if (answers || !is_answer(row)) {
-            err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
+            err = state_load_row(fsm_state(fsm), row->key.data, row->key.len, row->value.data,
+                                 row->value.len);
             ASSERT(err == 0);
         }
     }
-    err = fsm_load_end(fsm, apply->index);
+    err = state_load_end(fsm_state(fsm), apply->index);
     ASSERT(err == 0);
 }
 
@@ -525,12 +531,12 @@ void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
 
 uint64_t id_apply_digest(const struct id_apply *apply)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     uint64_t digest;
 
     load(apply, false, fsm);
-    digest = fsm_digest(fsm);
-    fsm_free(fsm);
+    digest = state_digest(fsm_state(fsm));
+    state_free(fsm_state(fsm));
     return digest;
 }
 
@@ -566,9 +572,9 @@ int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex)
     struct buf value = BUF_INIT;
     int err;
 
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
+    hex_put(&key, key_hex);
+    hex_put(&value, value_hex);
+    err = state_load_row(fsm_state(fsm), key.data, key.len, value.data, value.len);
     buf_free(&key);
     buf_free(&value);
     return err;

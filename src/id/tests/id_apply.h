@@ -7,8 +7,8 @@
 #ifndef LEAFD_ID_TESTS_ID_APPLY_H
 #define LEAFD_ID_TESTS_ID_APPLY_H
 
-#include "src/id/fsm/fsm.h"
 #include "src/id/codec/command.h"
+#include "src/id/fsm/fsm.h"
 #include "src/id/tests/id_stamp.h"
 
 #define ID_APPLY_ROWS 2048
@@ -25,14 +25,14 @@ struct id_apply {
     uint32_t key_limit;                    /* of the batches of id_apply_take() */
     struct buf result;                     /* of the last command */
     size_t changed;                        /* rows listed by the last command, but its answer */
-    struct fsm_change rows[ID_APPLY_ROWS]; /* the latest value of each key */
+    struct row_change rows[ID_APPLY_ROWS]; /* the latest value of each key */
     size_t row_count;
 };
 
 void id_apply_init(struct id_apply *apply);
 void id_apply_free(struct id_apply *apply);
 
-/* Apply bytes as the next entry and keep the changed rows; returns what fsm_apply() returned. A
+/* Apply bytes as the next entry and keep the changed rows; returns what state_apply() returned. A
  * command without a stamp is node_id's. */
 int id_apply_bytes(struct id_apply *apply, struct buf *command);
 /* The same, as the next command of the node. */
@@ -46,7 +46,7 @@ void id_apply_again(struct id_apply *apply, struct buf *copy);
 int id_apply_refused(const struct id_apply *apply);
 
 /* Keep changed rows that no command listed, and release the list. */
-void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes);
+void id_apply_keep(struct id_apply *apply, struct row_changes *changes);
 
 /* One grant; the result is that of the tag. To node_id, if none is named. */
 struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size);
@@ -119,7 +119,7 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);
 
 /* Kept row number at of those that are no answers, in the order of their first keeping; NULL: there
  * are fewer. */
-const struct fsm_change *id_apply_kept(const struct id_apply *apply, size_t at);
+const struct row_change *id_apply_kept(const struct id_apply *apply, size_t at);
 
 /* The digest of all kept rows but the answers, each of which holds a number of its own. */
 uint64_t id_apply_digest(const struct id_apply *apply);
@@ -127,8 +127,8 @@ uint64_t id_apply_digest(const struct id_apply *apply);
 /* Load the kept rows into another state machine. */
 void id_apply_load(const struct id_apply *apply, struct fsm *fsm);
 
-/* While the state machine is loading: a row whose key and value are written as in id_hex.h; what
- * fsm_load_row() says. */
+/* While the state machine is loading: a row whose key and value are written as in hex.h; what
+ * state_load_row() says. */
 int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex);
 
 #endif

@@ -35,14 +35,14 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
 
     switch (prng_below(prng, 17)) {
     case 3:
-        command_put(buf, COMMAND_MEMBER_MOVE, &move);
+        cluster_command_put(buf, COMMAND_MEMBER_MOVE, &move);
         return;
     case 0:
-        command_put(buf, COMMAND_NOOP, NULL);
+        cluster_command_put(buf, COMMAND_NOOP, NULL);
         return;
     case 1:
-        command_put(buf, COMMAND_DIGEST,
-                    &(struct digest_command){.index = 0, .digest = prng_next(prng)});
+        cluster_command_put(buf, COMMAND_DIGEST,
+                            &(struct digest_command){.index = 0, .digest = prng_next(prng)});
         return;
     case 2: {
         struct node_info info = {
@@ -50,7 +50,7 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
 
         (void)snprintf(info.peer_address, sizeof info.peer_address, "h:%u",
                        1 + (unsigned)prng_below(prng, 3));
-        command_put(buf, COMMAND_NODE_INFO, &info);
+        cluster_command_put(buf, COMMAND_NODE_INFO, &info);
         return;
     }
     default:
@@ -429,7 +429,7 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
         return;
     }
     case 1:
-        command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = now_ms});
+        cluster_command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = now_ms});
         return;
     case 2:
     case 3:

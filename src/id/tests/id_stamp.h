@@ -1,5 +1,5 @@
 /*
- * id_stamp.h - commands stamped as nodes do it (src/id/codec/session.h), for tests that drive a
+ * id_stamp.h - commands stamped as nodes do it (src/state/codec/session.h), for tests that drive a
  * state machine by themselves: each node's commands are numbered in order, and each is awaited
  * alone unless the test says otherwise.
  *
@@ -8,11 +8,11 @@
 #ifndef LEAFD_ID_TESTS_ID_STAMP_H
 #define LEAFD_ID_TESTS_ID_STAMP_H
 
-#include "src/id/codec/session.h"
+#include "src/state/codec/session.h"
 
 #define ID_STAMP_NODES 256
 
-/* The place of a stamp, empty, as in id_hex.h. */
+/* The place of a stamp, empty, as in hex.h. */
 #define ID_STAMP_EMPTY "0000 0000000000000000 0000000000000000 0000000000000000 "
 
 struct id_stamps {

@@ -62,7 +62,7 @@ struct id_world *id_world_new(void)
     struct id_world *world = calloc(1, sizeof *world);
 
     ASSERT(world != NULL);
-    world->cluster = fsm_new();
+    world->cluster = fsm_of(state_new(&fsm_machine));
     world->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = world};
     world->now_ms = 1000000;
     world->table = id_table_new(0);
@@ -83,24 +83,24 @@ void id_world_free(struct id_world *world)
     allocator_free(world->allocator);
     ASSERT(timers_next_ms(&world->timers) == TIMER_NEVER);
     id_table_free(world->table);
-    fsm_free(world->cluster);
+    state_free(fsm_state(world->cluster));
     free(world);
 }
 
 /* Apply a command, which is then freed; the answer goes to *ret_answer unless that is NULL. */
 static void apply(struct id_world *world, struct buf *command, struct buf *ret_answer)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf answer = BUF_INIT;
     int err;
 
     if (id_stamp_is_empty(command)) {
         id_stamp(&world->stamps, 1, command);
     }
-    err = fsm_apply(world->cluster, ++world->index, 1, command->data, command->len, &answer,
-                    &changes);
+    err = state_apply(fsm_state(world->cluster), ++world->index, 1, command->data, command->len,
+                      &answer, &changes);
     ASSERT(err == 0);
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     if (ret_answer != NULL) {
         buf_move(ret_answer, &answer);
     }

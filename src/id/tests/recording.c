@@ -12,8 +12,8 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_random.h"
+#include "src/tests/unit/hex.h"
 
 #define ENTRIES 1500
 #define SUM_EVERY 10
@@ -49,14 +49,14 @@ static void note_result(struct side *side, struct recording_counts *counts)
 static void apply_entry(struct side *side, struct buf *command, struct recording_counts *counts)
 {
     struct id_apply *apply = &side->apply;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     int err;
 
     apply->last.len = 0;
     buf_put(&apply->last, command->data, command->len);
     apply->result.len = 0;
-    err = fsm_apply(apply->fsm, ++apply->index, apply->term, command->data, command->len,
-                    &apply->result, &changes);
+    err = state_apply(fsm_state(apply->fsm), ++apply->index, apply->term, command->data,
+                      command->len, &apply->result, &changes);
     side->results = hash_bytes(&err, sizeof err, side->results);
     note_result(side, counts);
     id_apply_keep(apply, &changes);
@@ -82,9 +82,10 @@ static void apply_conf(struct side *side, const char *before, const char *after)
     struct member new[LIMIT_NODES];
     size_t old_count = members_read(before, old);
     size_t new_count = members_read(after, new);
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
-    fsm_configured(side->apply.fsm, ++side->apply.index, old, old_count, new, new_count, &changes);
+    state_configured(fsm_state(side->apply.fsm), ++side->apply.index, old, old_count, new,
+                     new_count, &changes);
     id_apply_keep(&side->apply, &changes);
 }
 
@@ -113,7 +114,7 @@ static bool take_entry(struct replay *replay, uint64_t index, const char *hex)
     struct buf command = BUF_INIT;
     bool fits = index == replay->whole.apply.index + 1;
 
-    id_hex_put(&command, hex);
+    hex_put(&command, hex);
     if (fits) {
         apply_entry(&replay->whole, &command, replay->counts);
     }
@@ -126,13 +127,13 @@ static bool take_entry(struct replay *replay, uint64_t index, const char *hex)
 
 static bool take_sum(const struct replay *replay, uint64_t digest, uint64_t results)
 {
-    if (fsm_digest(replay->whole.apply.fsm) != digest) {
+    if (state_digest(fsm_state(replay->whole.apply.fsm)) != digest) {
         return differs(replay, "the state is another");
     }
     if (replay->whole.results != results) {
         return differs(replay, "a result is another");
     }
-    if (replay->has_late && fsm_digest(replay->late.apply.fsm) != digest) {
+    if (replay->has_late && state_digest(fsm_state(replay->late.apply.fsm)) != digest) {
         return differs(replay, "the state is another, from the rows on");
     }
     return true;
@@ -140,20 +141,20 @@ static bool take_sum(const struct replay *replay, uint64_t digest, uint64_t resu
 
 static bool take_row(struct replay *replay, const char *key, const char *value)
 {
-    struct fsm_change *row = &replay->late.apply.rows[replay->late.apply.row_count++];
+    struct row_change *row = &replay->late.apply.rows[replay->late.apply.row_count++];
 
     if (id_load_hex(replay->late.apply.fsm, key, value) != 0) {
         return differs(replay, "a row does not load");
     }
-    id_hex_put(&row->key, key);
-    id_hex_put(&row->value, value);
+    hex_put(&row->key, key);
+    hex_put(&row->value, value);
     return true;
 }
 
 static void begin_rows(struct replay *replay)
 {
     id_apply_init(&replay->late.apply);
-    fsm_load_begin(replay->late.apply.fsm);
+    state_load_begin(fsm_state(replay->late.apply.fsm));
     replay->late.apply.index = replay->whole.apply.index;
     replay->has_late = true;
     replay->in_rows = true;
@@ -162,8 +163,9 @@ static void begin_rows(struct replay *replay)
 static bool end_rows(struct replay *replay)
 {
     replay->in_rows = false;
-    return (fsm_load_end(replay->late.apply.fsm, replay->late.apply.index) == 0 &&
-            fsm_digest(replay->late.apply.fsm) == fsm_digest(replay->whole.apply.fsm)) ||
+    return (state_load_end(fsm_state(replay->late.apply.fsm), replay->late.apply.index) == 0 &&
+            state_digest(fsm_state(replay->late.apply.fsm)) ==
+                state_digest(fsm_state(replay->whole.apply.fsm))) ||
            differs(replay, "the rows make another state");
 }
 
@@ -265,7 +267,7 @@ static void record_conf(struct recorder *recorder)
 
     memcpy(before, recorder->members, sizeof before);
     for (unsigned id = 1; id <= 6; id++) {
-        bool was_removed = fsm_member_removed(recorder->side.apply.fsm, id);
+        bool was_removed = state_member_removed(fsm_state(recorder->side.apply.fsm), id);
 
         if (!was_removed && (id <= 3 || prng_below(&recorder->prng, 8) > 0)) {
             len += (size_t)snprintf(recorder->members + len, sizeof recorder->members - len,
@@ -290,32 +292,32 @@ static void random_member_command(struct recorder *recorder, uint64_t node_id, s
                              .levels = {1, (uint16_t)(1 + prng_below(prng, 2))},
                              .incarnation = 1 + prng_below(prng, 3)};
     struct member_move move = {.node_id = 1 + prng_below(prng, 5)};
-    const struct member_change *now = fsm_member_change(recorder->side.apply.fsm);
+    const struct member_change *now = state_member_change(fsm_state(recorder->side.apply.fsm));
 
     switch (prng_below(prng, 5)) {
     case 0:
         (void)snprintf(info.peer_address, sizeof info.peer_address, "host:%u",
                        7081 + (unsigned)prng_below(prng, 3));
-        command_put(command, COMMAND_NODE_INFO, &info);
+        cluster_command_put(command, COMMAND_NODE_INFO, &info);
         return;
     case 3:
         (void)snprintf(move.address, sizeof move.address, "moved:%u",
                        7081 + (unsigned)prng_below(prng, 3));
-        command_put(command, COMMAND_MEMBER_MOVE, &move);
+        cluster_command_put(command, COMMAND_MEMBER_MOVE, &move);
         return;
     case 1:
         change.kind = MEMBER_REMOVE;
         change.force = true;
-        command_put(command, COMMAND_MEMBER_BEGIN, &change);
+        cluster_command_put(command, COMMAND_MEMBER_BEGIN, &change);
         return;
     case 2:
         memcpy(change.address, "host:7081", sizeof "host:7081");
-        command_put(command, COMMAND_MEMBER_BEGIN, &change);
+        cluster_command_put(command, COMMAND_MEMBER_BEGIN, &change);
         return;
     default:
         change.index = now != NULL ? now->index : 1;
         change.given_up = prng_below(prng, 2) == 0;
-        command_put(command, COMMAND_MEMBER_END, &change);
+        cluster_command_put(command, COMMAND_MEMBER_END, &change);
     }
 }
 
@@ -329,7 +331,7 @@ static void record_birth(struct recorder *recorder)
                                 .wall_ms = 1700000000000};
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_BIRTH, &birth);
+    cluster_command_put(&command, COMMAND_BIRTH, &birth);
     record(recorder, &command);
 }
 
@@ -418,7 +420,7 @@ static void record_rows(struct recorder *recorder)
 static void record_sum(struct recorder *recorder)
 {
     fprintf(recorder->file, "sum %" PRIu64 " %016" PRIx64 " %016" PRIx64 "\n",
-            recorder->side.apply.index, fsm_digest(recorder->side.apply.fsm),
+            recorder->side.apply.index, state_digest(fsm_state(recorder->side.apply.fsm)),
             recorder->side.results);
 }
 
@@ -428,11 +430,12 @@ static void record_raises(struct recorder *recorder, uint16_t level)
     for (uint16_t to = LEVEL_FIRST; to <= level; to++) {
         struct buf command = BUF_INIT;
 
-        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = to});
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = to});
         id_stamp_as(&command, 1, 1, to, to);
         record(recorder, &command);
     }
-    ASSERT(fsm_level(recorder->side.apply.fsm) == level);
+    ASSERT(state_level(fsm_state(recorder->side.apply.fsm)) == level);
 }
 
 int recording_write(const char *path, uint16_t level)

@@ -10,18 +10,18 @@
 
 static void apply(struct fixture *fixture, struct buf *command)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf result = BUF_INIT;
 
-    ASSERT(fsm_apply(fixture->fsm, ++fixture->index, 1, command->data, command->len, &result,
-                     &changes) == 0);
+    ASSERT(state_apply(fixture->state, ++fixture->index, 1, command->data, command->len, &result,
+                       &changes) == 0);
     for (size_t i = 0; i < changes.count; i++) {
-        const struct fsm_change *change = &changes.items[i];
+        const struct row_change *change = &changes.items[i];
 
         saved_add(&fixture->saved, change->key.data, change->key.len, change->value.data,
                   change->value.len);
     }
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     buf_free(&result);
     buf_free(command);
 }
@@ -38,7 +38,7 @@ void fixture_born(struct fixture *fixture, const struct birth *birth)
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_BIRTH, birth);
+    cluster_command_put(&command, COMMAND_BIRTH, birth);
     apply(fixture, &command);
 }
 
@@ -48,20 +48,21 @@ void fixture_begin(struct fixture *fixture)
     const struct clock_command time = {FIXTURE_LOG_MS};
     struct buf command = BUF_INIT;
 
-    *fixture = (struct fixture){.fsm = fsm_new()};
+    *fixture = (struct fixture){.state = state_new(&fsm_machine)};
+    fixture->fsm = fsm_of(fixture->state);
     (void)snprintf(fixture->saved.cluster_id, sizeof fixture->saved.cluster_id, "c-1");
     fixture->saved.node_id = FIXTURE_NODE;
     fixture->saved.term = 2;
     command_put(&command, COMMAND_LAYOUT, &layout);
     fixture_apply(fixture, &command);
-    command_put(&command, COMMAND_CLOCK, &time);
+    cluster_command_put(&command, COMMAND_CLOCK, &time);
     fixture_apply(fixture, &command);
 }
 
 void fixture_end(struct fixture *fixture)
 {
     saved_free(&fixture->saved);
-    fsm_free(fixture->fsm);
+    state_free(fixture->state);
 }
 
 void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum tag_mode mode)

@@ -16,7 +16,8 @@
 
 /* A state machine, its rows, and how far it has come. */
 struct fixture {
-    struct fsm *fsm;
+    struct state *state;
+    struct fsm *fsm; /* its machine */
     struct saved saved;
     uint64_t index;
     uint64_t seq;

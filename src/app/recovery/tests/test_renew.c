@@ -14,7 +14,7 @@
 
 #include "src/app/recovery/renew.h"
 #include "src/app/recovery/tests/recovery_fixture.h"
-#include "src/id/fsm/fsm_journal.h"
+#include "src/state/journal.h"
 
 #define DAY_MS 86400000ULL
 
@@ -26,7 +26,7 @@ static struct fsm *renewed(struct fixture *fixture, const struct options *option
 {
     const struct saved *saved = fixture_saved(fixture);
     struct store_error error = {""};
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct reader reader;
     struct store_row row;
 
@@ -34,13 +34,14 @@ static struct fsm *renewed(struct fixture *fixture, const struct options *option
         print_error("%s\n", error.text);
         fail();
     }
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     reader_init(&reader, ret_renewed->rows.data, ret_renewed->rows.len);
     while (store_rows_next(&reader, &row)) {
-        assert_int_equal(fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len), 0);
+        assert_int_equal(
+            state_load_row(fsm_state(fsm), row.key, row.key_len, row.value, row.value_len), 0);
     }
-    assert_int_equal(fsm_load_end(fsm, saved->index), 0);
-    assert_true(fsm_digest(fsm) == ret_renewed->digest);
+    assert_int_equal(state_load_end(fsm_state(fsm), saved->index), 0);
+    assert_true(state_digest(fsm_state(fsm)) == ret_renewed->digest);
     return fsm;
 }
 
@@ -82,7 +83,7 @@ static void test_every_tag_is_raised_deleted_ones_too(void **state)
     assert_int_equal(of.tag_count, 1);
     assert_true(has_text(&of, "\"a\" goes on from 1005 (was 5, raised by 1000)\n"));
     assert_true(has_text(&of, "\"gone\" goes on from 1070 (was 70, raised by 1000), deleted\n"));
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -104,7 +105,7 @@ static void test_a_tag_near_the_end_is_clamped_and_said(void **state)
     assert_int_equal(tag_of(fsm, "there")->max_id, TAG_MAX_ID_END);
     assert_int_equal(of.clamped, 2);
     assert_true(has_text(&of, "raised by 999; NOT by 1000: it ends there, and is exhausted"));
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -126,7 +127,7 @@ static void test_a_tag_that_was_changing_is_strict(void **state)
     assert_false(tag_of(fsm, "a")->recalling);
     assert_int_equal(tag_of(fsm, "a")->mode, TAG_MODE_STRICT);
     assert_null(fsm_recall_next(fsm, FIXTURE_NODE, "", 0));
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -162,8 +163,9 @@ static void test_no_worker_id_may_stamp_what_is_over(void **state)
     assert_string_equal(fsm_worker(fsm, 2)->name, "restored/2");
     assert_int_equal(fsm_log_ms(fsm), FIXTURE_NOW_MS);
     /* So who comes gets one whose window begins now, not in a day. */
-    fsm_free(fixture.fsm);
+    state_free(fixture.state);
     fixture.fsm = fsm;
+    fixture.state = fsm_state(fsm);
     fixture_acquire(&fixture, "long", 1000);
     assert_string_equal(fsm_worker(fsm, 0)->name, "long");
     assert_int_equal(fsm_worker(fsm, 0)->granted_from_ms, FIXTURE_NOW_MS);
@@ -185,7 +187,7 @@ static void test_a_state_twice_renewed(void **state)
     fixture_put(&fixture, "a", 5, TAG_MODE_TREND);
     fixture_acquire(&fixture, "x", 1000);
     fsm = renewed(&fixture, &by_ids, &of);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     saved_free(&fixture.saved);
     reader_init(&reader, of.rows.data, of.rows.len);
     while (store_rows_next(&reader, &row)) {
@@ -194,7 +196,7 @@ static void test_a_state_twice_renewed(void **state)
     fsm = renewed(&fixture, &by_ids, &again);
     assert_int_equal(tag_of(fsm, "a")->max_id, 2005);
     assert_string_equal(fsm_worker(fsm, 0)->name, "restored/0");
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     renewed_release(&again);
     fixture_end(&fixture);
@@ -218,12 +220,12 @@ static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
             fixture_born(&fixture, &old);
         }
         fsm = renewed(&fixture, &by_ids, &of);
-        assert_true(fsm_birth(fsm, &birth));
+        assert_true(state_birth(fsm_state(fsm), &birth));
         assert_true(uid_equal(&birth.uid, &of.uid));
         assert_false(uid_equal(&birth.uid, &old.uid));
         assert_int_equal(birth.wall_ms, FIXTURE_NOW_MS);
-        fsm_free(fsm);
-        fsm_free(renewed(&fixture, &by_ids, &again));
+        state_free(fsm_state(fsm));
+        state_free(fsm_state(renewed(&fixture, &by_ids, &again)));
         assert_false(uid_equal(&again.uid, &of.uid));
         renewed_release(&of);
         renewed_release(&again);
@@ -266,7 +268,7 @@ static void test_named_layouts_are_kept(void **state)
         assert_true(named_layout_equal(&kept->layout, &row.layout));
         assert_int_equal(kept->deleted, kept->name[0] == 't');
     }
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -289,7 +291,7 @@ static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
         fixture_put(&fixture, "s", 1, TAG_MODE_STRICT);
         fixture_strict(&fixture, "s", 3, "k-1");
         fixture_strict(&fixture, "s", 4, "k-2");
-        fsm_free(renewed(&fixture, dropping ? &drop : &by_ids, &of));
+        state_free(fsm_state(renewed(&fixture, dropping ? &drop : &by_ids, &of)));
         reader_init(&reader, of.rows.data, of.rows.len);
         while (store_rows_next(&reader, &row)) {
             assert_null(memchr("adgmnr", *(const char *)row.key, 6));
@@ -495,7 +497,7 @@ static void test_a_date_goes_on_in_todays_period(void **state)
             fail_msg("case %zu: %llu: %.*s", i, (unsigned long long)tag_of(fsm, "d")->max_id,
                      (int)of.tags.len, (const char *)of.tags.data);
         }
-        fsm_free(fsm);
+        state_free(fsm_state(fsm));
         renewed_release(&of);
         fixture_end(&fixture);
     }
@@ -512,11 +514,11 @@ static void test_what_a_raise_of_dates_does_not_cover_is_named(void **state)
     fixture_begin(&fixture);
     fixture_put_shaped(&fixture, "inv", "{year}{id:6}", 2023000042, TAG_MODE_STRICT);
     saved_tag(&fixture, "inv")->span_ms = HOUR_MS;
-    fsm_free(renewed(&fixture, &options, &of));
+    state_free(fsm_state(renewed(&fixture, &options, &of)));
     assert_true(has_limit(&of, "\"inv\": raised by"));
     renewed_release(&of);
     options.raise.by_time = false;
-    fsm_free(renewed(&fixture, &options, &of));
+    state_free(fsm_state(renewed(&fixture, &options, &of)));
     assert_int_equal(of.used_up, 1);
     assert_true(has_limit(&of, "\"inv\" has no number of 2023"));
     renewed_release(&of);
@@ -562,7 +564,7 @@ static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state
     assert_true(has_text(&of, "(was 42, by key 2: key 1 may have been in force since)"));
     assert_int_equal(tag_of(fsm, "plain")->max_id, 1042);
     assert_int_equal(of.limits.len, 0);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -585,7 +587,7 @@ static void test_the_last_key_is_named(void **state)
         assert_int_equal(tag_key_number(tag_of(fsm, "c")), numbers[i]);
         assert_int_equal(tag_of(fsm, "c")->max_id, numbers[i] * 1000000 + (i == 4 ? 1000 : 0));
         assert_true((of.limits.len > 0) == (i == 4));
-        fsm_free(fsm);
+        state_free(fsm_state(fsm));
         saved_free(&fixture.saved);
         reader_init(&reader, of.rows.data, of.rows.len);
         while (store_rows_next(&reader, &row)) {

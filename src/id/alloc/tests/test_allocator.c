@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "src/id/codec/command.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_world.h"
+#include "src/tests/unit/hex.h"
 
 static int setup(void **state)
 {
@@ -350,7 +350,7 @@ static void test_broken_answers_are_retried(void **state)
         id_world_turn(w);
         reply.len = 0;
         if (i == 0) {
-            id_hex_put(&reply, "01 81 ff");
+            hex_put(&reply, "01 81 ff");
         } else if (i == 1) {
             status_result_encode(ERR_BAD_MESSAGE, &reply);
         } else if (i == 2) {

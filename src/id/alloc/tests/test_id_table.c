@@ -20,8 +20,8 @@
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
-#include "src/id/fsm/fsm.h"
 #include "src/id/alloc/id_table.h"
+#include "src/id/fsm/fsm.h"
 #include "src/tests/unit/collide.h"
 #include "src/tests/unit/death.h"
 
@@ -294,22 +294,23 @@ static size_t heap_bytes(void)
 static void test_memory_of_a_tag(void **state)
 {
     const uint32_t count = 3U << 16;
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     size_t before = heap_bytes();
     struct buf value = BUF_INIT;
     struct tag_row row = {.step = 1, .max_step = 1, .generation = 1};
 
     row_put(&value, tag_row_format(&row), &row);
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (uint32_t i = 0; i < count; i++) {
         struct name name = name_of(i);
         char key[32] = "t";
 
         memcpy(key + 1, name.text, name.len);
-        assert_int_equal(fsm_load_row(fsm, key, name.len + 1, value.data, value.len), 0);
+        assert_int_equal(state_load_row(fsm_state(fsm), key, name.len + 1, value.data, value.len),
+                         0);
         assert_non_null(id_table_insert(*state, name.text, name.len));
     }
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     assert_int_equal(fsm_tag_count(fsm), count);
     if (!SANITIZED) {
         size_t fixed =
@@ -320,7 +321,7 @@ static void test_memory_of_a_tag(void **state)
         assert_in_range(each, 200, 424); /* its max took 8 more, its shape 16 */
     }
     buf_free(&value);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 static void find_all(collide_name *names, size_t count, void *data)

@@ -302,7 +302,7 @@ static void test_commands_that_name_no_tags_have_none(void **state)
 
     (void)id_world_tag(w, "order", 10);
     expect_marks(w, &command, 0); /* no command at all */
-    command_put(&command, COMMAND_NOOP, NULL);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
     expect_marks(w, &command, 0);
     command.len = 0;
     command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = 1});

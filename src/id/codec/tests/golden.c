@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/command_bytes.h"
-#include "src/id/tests/id_hex.h"
+#include "src/state/codec/command_bytes.h"
+#include "src/tests/unit/hex.h"
 
 void golden_bytes(const struct golden *golden, size_t count)
 {
@@ -21,7 +21,7 @@ void golden_bytes(const struct golden *golden, size_t count)
         struct buf buf = BUF_INIT;
 
         golden[i].encode(&buf);
-        if (!id_hex_equal(&buf, golden[i].bytes)) {
+        if (!hex_equal(&buf, golden[i].bytes)) {
             fail_msg("%s", golden[i].name);
         }
         assert_int_equal(golden[i].decode(buf.data, buf.len), 0);

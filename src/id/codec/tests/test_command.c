@@ -14,8 +14,9 @@
 
 #include "src/id/codec/command.h"
 #include "src/id/codec/tests/golden.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
+#include "src/state/codec/cluster_command.h"
+#include "src/tests/unit/hex.h"
 
 #define WALL_MS 1700000000000
 #define WALL "0068e5cf8b010000 "
@@ -44,7 +45,7 @@ static struct tag_row sample_row(void)
 
 static void encode_noop(struct buf *buf)
 {
-    command_put(buf, COMMAND_NOOP, NULL);
+    cluster_command_put(buf, COMMAND_NOOP, NULL);
 }
 
 static void encode_grant(struct buf *buf)
@@ -86,18 +87,18 @@ static void encode_delete(struct buf *buf)
 
 static void encode_node(struct buf *buf)
 {
-    command_put(buf, COMMAND_NODE_INFO, &NODE);
+    cluster_command_put(buf, COMMAND_NODE_INFO, &NODE);
 }
 
 static void encode_digest(struct buf *buf)
 {
-    command_put(buf, COMMAND_DIGEST,
-                &(struct digest_command){.index = 5, .digest = 0x1122334455667788});
+    cluster_command_put(buf, COMMAND_DIGEST,
+                        &(struct digest_command){.index = 5, .digest = 0x1122334455667788});
 }
 
 static void encode_birth(struct buf *buf)
 {
-    command_put(
+    cluster_command_put(
         buf, COMMAND_BIRTH,
         &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS});
 }
@@ -257,6 +258,13 @@ static void encode_shaped_rows(struct buf *buf)
     tag_rows_encode(rows, 2, NULL, buf);
 }
 
+static int decode_cluster_command(const void *data, size_t len)
+{
+    struct cluster_command command;
+
+    return cluster_command_read(data, len, &command);
+}
+
 static int decode_command(const void *data, size_t len)
 {
     struct command command;
@@ -311,7 +319,7 @@ static int decode_rows(const void *data, size_t len)
 #define PUT_REST "0000000000000000 0000 00 0000 "
 
 static const struct golden GOLDEN[] = {
-    {"noop", encode_noop, decode_command, "03 01 " ID_STAMP_EMPTY},
+    {"noop", encode_noop, decode_cluster_command, "03 01 " ID_STAMP_EMPTY},
     {"grant", encode_grant, decode_command,
      "03 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
     {"put", encode_put, decode_command,
@@ -341,13 +349,13 @@ static const struct golden GOLDEN[] = {
     {"shaped rows", encode_shaped_rows, decode_rows,
      "01 84 0000 02000000 " ROW ROW_HEAD "0000000000010000 " SHAPE_HEX},
     {"delete", encode_delete, decode_command, "03 04 " ID_STAMP_EMPTY WALL "0300 646566"},
-    {"node", encode_node, decode_command,
+    {"node", encode_node, decode_cluster_command,
      "03 05 " ID_STAMP_EMPTY
      "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831 "
      "0100 0200 0900000000000000"},
-    {"digest", encode_digest, decode_command,
+    {"digest", encode_digest, decode_cluster_command,
      "03 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
-    {"birth", encode_birth, decode_command,
+    {"birth", encode_birth, decode_cluster_command,
      "03 0f " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL},
     {"layout put", encode_layout_put, decode_command,
      "03 16 " ID_STAMP_EMPTY "0300 733130 0a00 00d8822e48010000 27 10 08 01 " WALL},
@@ -397,9 +405,12 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = type >= COMMAND_NOOP && type <= COMMAND_LAYOUT_DELETE;
+        bool is_clusters = cluster_command_since(type) > 0;
 
-        assert_int_equal(command_type(head, 3), known ? type : ERR_NEWER);
-        assert_int_equal(command_since(type), known ? 1 : 0);
+        assert_int_equal(command_number(head, 3), type);
+        assert_int_equal(command_type(head, 3), known && !is_clusters ? type : ERR_NEWER);
+        /* Each number is of one half. */
+        assert_int_equal(command_since(type) + cluster_command_since(type), known ? 1 : 0);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
     assert_int_equal(command_type("\x01\x01", 2), ERR_NEWER); /* another version */
@@ -491,8 +502,8 @@ static void test_put_refuses_unknown_bits(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    id_hex_put(&buf, "03 03 " ID_STAMP_EMPTY "02 00 " WALL
-                     "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "00");
+    hex_put(&buf, "03 03 " ID_STAMP_EMPTY "02 00 " WALL
+                  "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "00");
     assert_int_equal(decode_command(buf.data, buf.len), ERR_BAD_MESSAGE);
     buf.data[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = 0;
     assert_int_equal(decode_command(buf.data, buf.len), 0);

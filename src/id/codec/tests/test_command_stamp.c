@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "src/id/codec/command.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
+#include "src/tests/unit/hex.h"
 
 #define WALL_MS 1700000000000
 #define WALL "0068e5cf8b010000 "
@@ -26,9 +26,9 @@ static void test_a_stamp_stands_behind_the_type(void **state)
     command_put(&buf, COMMAND_TAG_DELETE,
                 &(struct delete_command){.name = "def", .name_len = 3, .wall_ms = WALL_MS});
     id_stamp_as(&buf, 0x0102, 3, 0x1122334455667788, 0x1122334455667780);
-    assert_true(id_hex_equal(&buf,
-                             "03 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
-                             WALL "0300 646566"));
+    assert_true(hex_equal(&buf,
+                          "03 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
+                          WALL "0300 646566"));
     assert_int_equal(command_read(buf.data, buf.len, &command), 0);
     buf_free(&buf);
 }

@@ -14,7 +14,7 @@
 #include "src/base/prng.h"
 #include "src/id/codec/named_layout.h"
 #include "src/id/codec/tag.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define T0 1795176000000ULL /* 2026-11-20T12:00:00Z, a present for all tests */
 #define ROWS(table) (sizeof(table) / sizeof(table)[0])
@@ -160,10 +160,10 @@ static void test_a_time_that_cannot_be_shown_is_none(void **state)
     layout.bits.worker_bits = 1;
     layout.bits.sequence_bits = 1;
     assert_false(named_layout_decode(&layout, UINT64_MAX, &parts));
-    assert_true(
-        named_layout_decode(&layout, (TAG_TIME_MAX_MS - layout.bits.epoch_ms) / 1000 << 2, &parts));
+    assert_true(named_layout_decode(&layout, (LIMIT_TIME_MAX_MS - layout.bits.epoch_ms) / 1000 << 2,
+                                    &parts));
     assert_false(named_layout_decode(
-        &layout, ((TAG_TIME_MAX_MS - layout.bits.epoch_ms) / 1000 + 1) << 2, &parts));
+        &layout, ((LIMIT_TIME_MAX_MS - layout.bits.epoch_ms) / 1000 + 1) << 2, &parts));
 }
 
 static void test_names(void **state)
@@ -196,7 +196,7 @@ static void test_bytes_of_a_row(void **state)
 
     (void)state;
     row_put(&bytes, &layout_row_format, &row);
-    assert_true(id_hex_equal(&bytes, ROW_HEX));
+    assert_true(hex_equal(&bytes, ROW_HEX));
     assert_int_equal(row_read(bytes.data, bytes.len, &layout_row_format, &read), 0);
     assert_true(read.deleted && named_layout_equal(&read.layout, &row.layout));
     assert_int_equal(read.created_ms, row.created_ms);

@@ -15,8 +15,8 @@
 
 #include "src/id/codec/command.h"
 #include "src/id/codec/tests/golden.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
+#include "src/tests/unit/hex.h"
 
 #define WALL_MS 1700000000000
 #define WALL "0068e5cf8b010000 "
@@ -246,7 +246,7 @@ static void item_is(const char *hex, int wanted)
 {
     struct buf buf = BUF_INIT;
 
-    id_hex_put(&buf, hex);
+    hex_put(&buf, hex);
     assert_int_equal(decode_item(buf.data, buf.len), wanted);
     buf_free(&buf);
 }

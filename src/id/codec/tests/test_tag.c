@@ -13,8 +13,9 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define TEXT(s) s, sizeof(s) - 1
 
@@ -103,8 +104,8 @@ static void test_text_check_is_strict_utf8(void **state)
     for (size_t i = 0; i < sizeof TEXT_CASES / sizeof TEXT_CASES[0]; i++) {
         const struct text_case *c = &TEXT_CASES[i];
 
-        if ((tag_text_check(c->text, c->len, false) == 0) != c->plain ||
-            (tag_text_check(c->text, c->len, true) == 0) != c->controls) {
+        if ((utf8_text_check(c->text, c->len, false) == 0) != c->plain ||
+            (utf8_text_check(c->text, c->len, true) == 0) != c->controls) {
             fail_msg("case %zu", i);
         }
         assert_int_equal(tag_name_check(c->text, c->len, NULL), c->plain ? 0 : ERR_INVALID);
@@ -126,11 +127,11 @@ static void test_text_check_knows_every_code_point(void **state)
             char pair[2] = {(char)a, (char)b};
 
             /* Two-byte characters alone: U+0080..U+07FF. */
-            two += a >= 0x80 && tag_text_check(pair, 2, true) == 0;
+            two += a >= 0x80 && utf8_text_check(pair, 2, true) == 0;
             for (unsigned c = 0x80; a >= 0xe0 && c < 256; c++) {
                 char triple[3] = {(char)a, (char)b, (char)c};
 
-                three += tag_text_check(triple, 3, true) == 0;
+                three += utf8_text_check(triple, 3, true) == 0;
             }
         }
     }
@@ -195,7 +196,7 @@ static void test_row_check_at_limits(void **state)
     assert_int_equal(tag_row_check(&row, &why), 0);
     row.step = row.max_step = LIMIT_TAG_STEP;
     row.max_id = TAG_MAX_ID_END;
-    row.created_ms = row.updated_ms = TAG_TIME_MAX_MS;
+    row.created_ms = row.updated_ms = LIMIT_TIME_MAX_MS;
     assert_int_equal(tag_row_check(&row, &why), 0);
     row.step = row.max_step = 1;
     row.max_id = 0;
@@ -223,8 +224,8 @@ static void test_row_check_one_beyond(void **state)
     CHECK_REFUSED(max_step, 0x1000 - 1, "smaller than step");
     CHECK_REFUSED(max_id, (uint64_t)TAG_MAX_ID_END + 1, "max_id");
     CHECK_REFUSED(mode, TAG_MODE_MONOTONIC + 1, "mode");
-    CHECK_REFUSED(created_ms, TAG_TIME_MAX_MS + 1, "9999");
-    CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
+    CHECK_REFUSED(created_ms, LIMIT_TIME_MAX_MS + 1, "9999");
+    CHECK_REFUSED(updated_ms, LIMIT_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(name_len, 0, "empty");
     CHECK_REFUSED(description_len, 2, "description"); /* cuts a character */
     row = recalling_row();
@@ -238,7 +239,7 @@ static void golden_is(const struct tag_row *row, const char *bytes)
     struct buf buf = BUF_INIT;
 
     row_put(&buf, tag_row_format(row), row);
-    assert_true(id_hex_equal(&buf, bytes));
+    assert_true(hex_equal(&buf, bytes));
     buf_free(&buf);
 }
 
@@ -411,7 +412,7 @@ static void refuse_damage(const char *bytes)
     struct tag_row back = {0};
     struct buf buf = BUF_INIT;
 
-    id_hex_put(&buf, bytes);
+    hex_put(&buf, bytes);
     for (size_t len = 0; len < buf.len; len++) {
         assert_int_equal(tag_row_decode("order", 5, buf.data, len, &back), ERR_TRUNCATED);
     }
@@ -443,14 +444,14 @@ static void test_row_decode_refuses_damage(void **state)
     (void)state;
     refuse_damage(SAMPLE_BYTES);
     refuse_damage(RECALLING_BYTES);
-    id_hex_put(&buf, SAMPLE_BYTES);
+    hex_put(&buf, SAMPLE_BYTES);
     buf.data[1] = 0;
     buf.data[2] = 1; /* recalling alone */
     assert_int_equal(decode(&buf), 0);
     buf.data[2] = 0x40; /* neither recalling nor not */
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.len = 0;
-    id_hex_put(&buf, RECALLING_BYTES);
+    hex_put(&buf, RECALLING_BYTES);
     buf.data[3] = TAG_MODE_TREND; /* recalling, but not strict */
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.data[2] = 0;
@@ -466,7 +467,7 @@ static void survive_any_bytes(const char *bytes_hex)
     size_t good = 0;
 
     prng_seed(&prng, 7);
-    id_hex_put(&golden, bytes_hex);
+    hex_put(&golden, bytes_hex);
     for (unsigned i = 0; i < 20000; i++) {
         struct buf bytes = BUF_INIT;
         struct buf again = BUF_INIT;

@@ -16,9 +16,9 @@
 #include "src/base/prng.h"
 #include "src/id/codec/command.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_random.h"
 #include "src/id/tests/id_stamp.h"
+#include "src/tests/unit/hex.h"
 
 #define T 1700000000000
 #define T_HEX "0068e5cf8b010000 "
@@ -68,6 +68,17 @@ static void encode_acquire(struct buf *buf)
                     .address = "a:1",
                     .address_len = 3,
                 });
+}
+
+static int again_clock(const void *data, size_t len, struct buf *buf)
+{
+    struct cluster_command command;
+    int err = cluster_command_read(data, len, &command);
+
+    if (err == 0) {
+        cluster_command_put(buf, command.type, &command.clock);
+    }
+    return err;
 }
 
 static int again_command(const void *data, size_t len, struct buf *buf)
@@ -129,7 +140,7 @@ static void encode_layout(struct buf *buf)
 
 static void encode_clock(struct buf *buf)
 {
-    command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = T});
+    cluster_command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = T});
 }
 
 static void encode_query(struct buf *buf)
@@ -231,7 +242,7 @@ static const struct golden GOLDEN[] = {
     {"release of a client", encode_release_client, again_command,
      "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02 8877665544332211 01"},
     {"layout", encode_layout, again_command, "03 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
-    {"clock", encode_clock, again_command, "03 08 " ID_STAMP_EMPTY T_HEX},
+    {"clock", encode_clock, again_clock, "03 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " FIELDS_HEX},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " FIELDS_HEX},
@@ -250,7 +261,7 @@ static void test_golden_bytes(void **state)
         struct buf again = BUF_INIT;
 
         GOLDEN[i].encode(&buf);
-        if (!id_hex_equal(&buf, GOLDEN[i].bytes)) {
+        if (!hex_equal(&buf, GOLDEN[i].bytes)) {
             fail_msg("%s is written differently", GOLDEN[i].name);
         }
         assert_int_equal(GOLDEN[i].again(buf.data, buf.len, &again), 0);
@@ -393,7 +404,7 @@ static void test_results_keep_their_rules(void **state)
         struct worker_rows rows;
         struct buf buf = BUF_INIT;
 
-        id_hex_put(&buf, bad[i]);
+        hex_put(&buf, bad[i]);
         assert_int_equal(worker_result_decode(buf.data, buf.len, &result), ERR_BAD_MESSAGE);
         assert_int_equal(worker_rows_decode(buf.data, buf.len, &rows), ERR_BAD_MESSAGE);
         buf_free(&buf);
@@ -416,7 +427,7 @@ static void test_row_golden_and_damage(void **state)
 
     (void)state;
     worker_row_put(&buf, &row);
-    assert_true(id_hex_equal(&buf, ROW));
+    assert_true(hex_equal(&buf, ROW));
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), 0);
     assert_true(id_apply_same_worker(&back, &row));
     assert_string_equal(back.name, "n/1");
@@ -446,9 +457,9 @@ static void test_row_of_a_client(void **state)
     row.kind = WORKER_CLIENT;
     row.client = 0x1122334455667788;
     worker_row_put(&buf, &row);
-    assert_true(id_hex_equal(&buf, "03 0102 0300000000000000 " T_HEX "0069e5cf8b010000 "
-                                   "0168e5cf8b010000 " T_HEX
-                                   "0300 6e2f31 0500 613a383038 8877665544332211"));
+    assert_true(hex_equal(&buf, "03 0102 0300000000000000 " T_HEX "0069e5cf8b010000 "
+                                "0168e5cf8b010000 " T_HEX
+                                "0300 6e2f31 0500 613a383038 8877665544332211"));
     assert_int_equal(decode_row(9, buf.data, buf.len, &back), 0);
     assert_true(id_apply_same_worker(&back, &row));
     assert_int_equal(decode_row(9, buf.data, buf.len - 1, &back), ERR_TRUNCATED);
@@ -537,14 +548,14 @@ static void test_row_rules(void **state)
         {3, 8, 1ULL << 63, ERR_CORRUPT},
         {11, 8, T + 256, 0}, /* from, until is T + 256 */
         {11, 8, T + 257, ERR_CORRUPT},
-        {19, 8, TAG_TIME_MAX_MS, 0}, /* until, last is T + 1 */
-        {19, 8, TAG_TIME_MAX_MS + 1, ERR_CORRUPT},
+        {19, 8, LIMIT_TIME_MAX_MS, 0}, /* until, last is T + 1 */
+        {19, 8, LIMIT_TIME_MAX_MS + 1, ERR_CORRUPT},
         {19, 8, T + 1, 0},
         {19, 8, T, ERR_CORRUPT},
         {27, 8, 0, 0}, /* last */
         {27, 8, T + 257, ERR_CORRUPT},
-        {35, 8, TAG_TIME_MAX_MS, 0}, /* updated */
-        {35, 8, TAG_TIME_MAX_MS + 1, ERR_CORRUPT},
+        {35, 8, LIMIT_TIME_MAX_MS, 0}, /* updated */
+        {35, 8, LIMIT_TIME_MAX_MS + 1, ERR_CORRUPT},
         {45, 1, 0x0a, ERR_CORRUPT}, /* name */
         {50, 1, 0xff, ERR_CORRUPT}, /* address */
     };

@@ -17,8 +17,8 @@
 
 #include "src/base/prng.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_random.h"
+#include "src/tests/unit/hex.h"
 
 static int setup(void **state)
 {
@@ -78,7 +78,7 @@ static int put_node(struct id_apply *a, uint64_t id, const char *address)
     int err;
 
     memcpy(info.http_address, address, strlen(address) + 1);
-    command_put(&command, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&command, COMMAND_NODE_INFO, &info);
     a->next = (struct session_stamp){id, 1, a->index + 1, a->index + 1};
     err = id_apply_bytes(a, &command);
     buf_free(&command);
@@ -91,21 +91,21 @@ static void test_nodes_are_registered(void **state)
     const uint64_t ids[] = {300, 2, 65535, 1, 40, 3, 5, 4, 9, 8};
     struct node_info info;
 
-    assert_false(fsm_node(a->fsm, 1, &info));
+    assert_false(state_node(fsm_state(a->fsm), 1, &info));
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         assert_int_equal(put_node(a, ids[i], "h:1"), 0);
         assert_int_equal(a->changed, 1);
     }
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        assert_true(fsm_node(a->fsm, ids[i], &info));
+        assert_true(state_node(fsm_state(a->fsm), ids[i], &info));
         assert_true(info.node_id == ids[i]);
     }
-    assert_false(fsm_node(a->fsm, 6, &info));
+    assert_false(state_node(fsm_state(a->fsm), 6, &info));
     assert_int_equal(put_node(a, 2, "h:1"), 0);
     assert_int_equal(a->changed, 0); /* nothing differs */
     assert_int_equal(put_node(a, 2, "h:2"), 0);
     assert_int_equal(a->changed, 1);
-    assert_true(fsm_node(a->fsm, 2, &info));
+    assert_true(state_node(fsm_state(a->fsm), 2, &info));
     assert_string_equal(info.http_address, "h:2");
     assert_int_equal(fsm_tag_count(a->fsm), 0);
 }
@@ -116,7 +116,7 @@ static void test_a_node_tells_of_itself_alone(void **state)
     struct node_info info = {.node_id = 2, .store_id = 5, .levels = {1, 1}};
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&command, COMMAND_NODE_INFO, &info);
     assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
     assert_int_equal(id_apply_as(a, 2, &command), 0);
     assert_int_equal(a->changed, 1);
@@ -130,10 +130,10 @@ static void test_row_keys_are_golden(void **state)
     make(a, "a/b");
     assert_int_equal(put_node(a, 0x0102, "h:1"), 0);
     assert_int_equal(a->row_count, 4);
-    assert_true(id_hex_equal(&a->rows[0].key, "74 612f62"));
-    assert_true(id_hex_equal(&a->rows[1].key, "61 0000000000000001 0000"));
-    assert_true(id_hex_equal(&a->rows[2].key, "6e 0000000000000102"));
-    assert_true(id_hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
+    assert_true(hex_equal(&a->rows[0].key, "74 612f62"));
+    assert_true(hex_equal(&a->rows[1].key, "61 0000000000000001 0000"));
+    assert_true(hex_equal(&a->rows[2].key, "6e 0000000000000102"));
+    assert_true(hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
 }
 
 /* --- noop and digest --- */
@@ -154,14 +154,15 @@ static void test_noop_changes_nothing(void **state)
     struct id_apply *a = *state;
     struct buf command = BUF_INIT;
     struct buf result = BUF_INIT;
-    struct fsm_changes changes = {0};
-    uint64_t digest = fsm_digest(a->fsm);
+    struct row_changes changes = {0};
+    uint64_t digest = state_digest(fsm_state(a->fsm));
 
-    command_put(&command, COMMAND_NOOP, NULL);
-    assert_int_equal(fsm_apply(a->fsm, ++a->index, 1, command.data, command.len, &result, &changes),
-                     0);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
+    assert_int_equal(
+        state_apply(fsm_state(a->fsm), ++a->index, 1, command.data, command.len, &result, &changes),
+        0);
     assert_int_equal(changes.count, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_int_equal(apply_status(a, &command, 0), 0);
     assert_int_equal(a->changed, 0);
     assert_int_equal(a->row_count, 1);
@@ -173,8 +174,8 @@ static void check_digest(struct id_apply *a, uint64_t index, uint64_t digest, in
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_DIGEST,
-                &(struct digest_command){.index = index, .digest = digest});
+    cluster_command_put(&command, COMMAND_DIGEST,
+                        &(struct digest_command){.index = index, .digest = digest});
     assert_int_equal(apply_status(a, &command, wanted), 0); /* the rows are the same anyway */
 }
 
@@ -185,15 +186,16 @@ static void test_digest_is_compared_at_its_index(void **state)
     uint64_t second;
 
     make(a, "a"); /* index 1 */
-    first = fsm_digest(a->fsm);
+    first = state_digest(fsm_state(a->fsm));
     make(a, "b"); /* index 2 */
-    second = fsm_digest(a->fsm);
+    second = state_digest(fsm_state(a->fsm));
     assert_true(first != second && first != 0);
     check_digest(a, 1, first, 0);
     check_digest(a, 2, second, 0);
     check_digest(a, 1, second, ERR_DIVERGED);
     check_digest(a, 2, first, ERR_DIVERGED);
-    second = fsm_digest(a->fsm); /* the digest commands themselves count as any other */
+    second =
+        state_digest(fsm_state(a->fsm)); /* the digest commands themselves count as any other */
     check_digest(a, a->index, second, 0);
     check_digest(a, a->index - 1, first, ERR_DIVERGED);
     check_digest(a, 100, 1, 0); /* not there yet */
@@ -208,7 +210,7 @@ static void test_digest_memory_is_8192_entries(void **state)
     while (a->index < 8192) {
         struct buf command = BUF_INIT;
 
-        command_put(&command, COMMAND_NOOP, NULL);
+        cluster_command_put(&command, COMMAND_NOOP, NULL);
         assert_int_equal(apply_status(a, &command, 0), 0);
     }
     check_digest(a, 1, 12345, ERR_DIVERGED); /* this is entry 8193, and takes 1's place */
@@ -222,7 +224,7 @@ static void test_digest_undoes_changes(void **state)
     struct tag_put put = {.name = "a", .fields = TAG_FIELD_STEP, .step = 10};
     uint64_t first;
 
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     (void)id_apply_put(a, put, false);
     first = id_apply_digest(a);
@@ -233,8 +235,8 @@ static void test_digest_undoes_changes(void **state)
     (void)id_apply_put(a, put, false);
     assert_true(id_apply_digest(a) == first);
     id_apply_load(a, loaded); /* and with the answers, it is that of the rows that are left */
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
-    fsm_free(loaded);
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(loaded));
 }
 
 /* --- loading --- */
@@ -243,7 +245,7 @@ static void test_digest_undoes_changes(void **state)
 static void test_load_replaces_everything(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
     struct id_apply b;
     struct node_info info;
 
@@ -259,12 +261,12 @@ static void test_load_replaces_everything(void **state)
     assert_int_equal(put_node(&b, 4, "h:4"), 0);
     id_apply_load(a, b.fsm); /* over what was there */
     id_apply_load(a, other);
-    assert_true(fsm_digest(b.fsm) == fsm_digest(a->fsm));
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(b.fsm)) == state_digest(fsm_state(a->fsm)));
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
     assert_int_equal(fsm_tag_count(b.fsm), 2);
     assert_null(fsm_tag(b.fsm, "zzz", 3));
-    assert_false(fsm_node(b.fsm, 4, &info));
-    assert_true(fsm_node(b.fsm, 3, &info));
+    assert_false(state_node(fsm_state(b.fsm), 4, &info));
+    assert_true(state_node(fsm_state(b.fsm), 3, &info));
     assert_string_equal(fsm_tag(b.fsm, "a", 1)->description, "A");
     assert_true(fsm_tag(b.fsm, "b", 1)->deleted);
     /* Only the digest at the loaded index is remembered. */
@@ -273,7 +275,7 @@ static void test_load_replaces_everything(void **state)
     check_digest(&b, 1, 12345, 0);
     check_digest(&b, a->index, 12345, ERR_DIVERGED);
     id_apply_free(&b);
-    fsm_free(other);
+    state_free(fsm_state(other));
 }
 
 /* Shows P7-log. */
@@ -284,7 +286,7 @@ static void test_load_refuses_damage(void **state)
     const char *node = "02 0500000000000000 0000 0000 0000 0100 0100 0000000000000000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "74 61", tag), 0);
     assert_int_equal(id_load_hex(fsm, "74 61", tag), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "74", tag), ERR_CORRUPT);    /* no name */
@@ -302,7 +304,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "6e 0000000000010000", node), ERR_CORRUPT); /* 65536 */
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "02 05"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "09"), ERR_BAD_VERSION);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     assert_int_equal(fsm_tag_count(fsm), 1);
 }
 
@@ -326,7 +328,7 @@ static void test_listener_hears_of_each_change(void **state)
 {
     struct id_apply *a = *state;
     struct watcher watcher = {.listener = {.tag_changed = tag_changed_cb}};
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
     const struct tag_put puts[2] = {{.name = "b"}, {.name = "a"}};
 
     fsm_listen(a->fsm, &watcher.listener);
@@ -342,7 +344,7 @@ static void test_listener_hears_of_each_change(void **state)
     fsm_listen(other, &watcher.listener);
     id_apply_load(a, other); /* all of them, when the load is through */
     assert_string_equal(watcher.heard, "a:1 b-:2 c:1 ");
-    fsm_free(other);
+    state_free(fsm_state(other));
 }
 
 static void tag_changes_cb(struct fsm_listener *listener, const struct tag_row *row)
@@ -359,7 +361,7 @@ static void test_listener_hears_before_each_change(void **state)
 {
     struct id_apply *a = *state;
     struct watcher watcher = {.listener = {.tag_changes = tag_changes_cb}};
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     fsm_listen(a->fsm, &watcher.listener);
     make(a, "a");
@@ -372,7 +374,7 @@ static void test_listener_hears_before_each_change(void **state)
     fsm_listen(other, &watcher.listener);
     id_apply_load(a, other); /* nothing changes by that */
     assert_string_equal(watcher.heard, "");
-    fsm_free(other);
+    state_free(fsm_state(other));
 }
 
 /* --- any bytes --- */
@@ -384,12 +386,12 @@ static void test_listener_hears_before_each_change(void **state)
 /* The rows that were listed give the same state again; then both begin anew. */
 static void compare_and_restart(struct id_apply *a, struct id_apply *b)
 {
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
     assert_int_equal(fsm_tag_count(loaded), fsm_tag_count(a->fsm));
-    fsm_free(loaded);
+    state_free(fsm_state(loaded));
     id_apply_free(a);
     id_apply_free(b);
     id_apply_init(a);
@@ -455,7 +457,7 @@ static void test_any_bytes_keep_replicas_equal(void **state)
         bad += err != 0;
         assert_int_equal(a->result.len, b->result.len);
         assert_memory_equal(a->result.data, b->result.data, a->result.len);
-        assert_true(fsm_digest(a->fsm) == fsm_digest(b->fsm));
+        assert_true(state_digest(fsm_state(a->fsm)) == state_digest(fsm_state(b->fsm)));
         if (a->row_count > RESTART_ROWS || i % RESTART_STEPS == 0) {
             compare_and_restart(a, b);
             given = (struct give_back_item){0};
@@ -498,14 +500,14 @@ static void give_back_half(struct id_apply *a, const char *name, struct granted 
  * if it was awaited. */
 static bool give_back_again(struct id_apply *a, struct granted *granted)
 {
-    uint64_t digest = fsm_digest(a->fsm);
+    uint64_t digest = state_digest(fsm_state(a->fsm));
     bool awaited = granted->given_seq >= a->stamps.awaited[HOLDER];
     int32_t status = 1;
     size_t count = 0;
 
     id_apply_again(a, &granted->given);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
     if (awaited) {
         assert_int_equal(
@@ -576,7 +578,7 @@ static void apply_newer(struct id_apply *a, const char *hex)
 {
     struct buf command = BUF_INIT;
 
-    id_hex_put(&command, hex);
+    hex_put(&command, hex);
     assert_int_equal(id_apply_bytes(a, &command), ERR_NEWER);
     assert_int_equal(a->result.len, 0); /* as if it were not there yet */
     buf_free(&command);
@@ -589,7 +591,7 @@ static void test_bad_bytes_are_told_so(void **state)
 
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     apply_newer(a, "04 01 " ID_STAMP_EMPTY); /* a later version */
-    id_hex_put(&command, "03 01");           /* without its stamp */
+    hex_put(&command, "03 01");              /* without its stamp */
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     apply_newer(a, "03 3f " ID_STAMP_EMPTY); /* a later command */
     query_get_encode(&command, "a", 1);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define KEY "73 6269727468" /* "s", "birth" */
 #define UID "d041ec7dae4f1df8 f66b1ec9a00065a7 "
@@ -27,14 +27,14 @@ static const struct birth BIRTH = {
 /* Apply the bytes as they are, unstamped; the status, or what fsm_apply() said. */
 static int apply(struct fsm *fsm, struct buf *command, size_t *ret_changed)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf result = BUF_INIT;
     int32_t status = 0;
-    int rv = fsm_apply(fsm, 7, 1, command->data, command->len, &result, &changes);
+    int rv = state_apply(fsm_state(fsm), 7, 1, command->data, command->len, &result, &changes);
 
     assert_int_equal(status_result_decode(result.data, result.len, &status), 0);
     *ret_changed = changes.count;
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     buf_free(&result);
     buf_free(command);
     return rv != 0 ? rv : status;
@@ -44,47 +44,47 @@ static int apply_birth(struct fsm *fsm, const struct birth *birth, size_t *ret_c
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_BIRTH, birth);
+    cluster_command_put(&command, COMMAND_BIRTH, birth);
     return apply(fsm, &command, ret_changed);
 }
 
 static void test_the_first_birth_holds_for_good(void **state)
 {
     struct birth other = BIRTH;
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct birth found;
     uint64_t digest;
     size_t changed;
 
     (void)state;
-    assert_false(fsm_birth(fsm, &found));
+    assert_false(state_birth(fsm_state(fsm), &found));
     assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
     assert_int_equal(changed, 1);
-    digest = fsm_digest(fsm);
+    digest = state_digest(fsm_state(fsm));
     assert_true(digest != 0);
     other.uid = uid_make(1, 2);
     assert_int_equal(apply_birth(fsm, &other, &changed), ERR_EXISTS);
     assert_int_equal(changed, 0);
     assert_int_equal(apply_birth(fsm, &BIRTH, &changed), ERR_EXISTS);
-    assert_true(fsm_birth(fsm, &found));
+    assert_true(state_birth(fsm_state(fsm), &found));
     assert_memory_equal(&found, &BIRTH, sizeof found);
-    assert_true(fsm_digest(fsm) == digest);
-    fsm_free(fsm);
+    assert_true(state_digest(fsm_state(fsm)) == digest);
+    state_free(fsm_state(fsm));
 }
 
 /* The clock of a leader may say anything: it is only shown. */
 static void test_a_time_beyond_what_can_be_shown_is_cut(void **state)
 {
     struct birth late = BIRTH;
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct birth found;
     size_t changed;
 
     (void)state;
     late.wall_ms = UINT64_MAX;
     assert_int_equal(apply_birth(fsm, &late, &changed), 0);
-    assert_true(fsm_birth(fsm, &found) && found.wall_ms == TAG_TIME_MAX_MS);
-    fsm_free(fsm);
+    assert_true(state_birth(fsm_state(fsm), &found) && found.wall_ms == LIMIT_TIME_MAX_MS);
+    state_free(fsm_state(fsm));
 }
 
 /* Only the first entry of a term, which is nobody's, can be it. */
@@ -96,9 +96,9 @@ static void test_a_node_cannot_ask_for_one(void **state)
 
     (void)state;
     id_apply_init(&a);
-    command_put(&command, COMMAND_BIRTH, &BIRTH);
+    cluster_command_put(&command, COMMAND_BIRTH, &BIRTH);
     assert_int_equal(id_apply_as(&a, 1, &command), ERR_BAD_MESSAGE);
-    assert_false(fsm_birth(a.fsm, &found));
+    assert_false(state_birth(fsm_state(a.fsm), &found));
     buf_free(&command);
     id_apply_free(&a);
 }
@@ -113,7 +113,7 @@ static void test_what_is_no_birth_changes_nothing(void **state)
         {{.uid = {1, 2}, .list_digest = 1}},                   /* no version 4 UUID */
         {{.uid = {uid_make(1, 2).high, 2}, .list_digest = 1}}, /* of another variant */
     };
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct birth found;
     size_t changed;
 
@@ -121,21 +121,21 @@ static void test_what_is_no_birth_changes_nothing(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(apply_birth(fsm, &bad[i].birth, &changed), ERR_BAD_MESSAGE);
         assert_int_equal(changed, 0);
-        assert_false(fsm_birth(fsm, &found));
+        assert_false(state_birth(fsm_state(fsm), &found));
     }
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 static void test_the_row_loads_and_damage_is_refused(void **state)
 {
-    struct fsm *fsm = fsm_new();
-    struct fsm *same = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
+    struct fsm *same = fsm_of(state_new(&fsm_machine));
     struct birth found;
     size_t changed;
 
     (void)state;
     assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
-    fsm_load_begin(same);
+    state_load_begin(fsm_state(same));
     assert_int_equal(id_load_hex(same, KEY, "02 " UID LIST WALL), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL "00"), ERR_CORRUPT);
@@ -145,15 +145,15 @@ static void test_the_row_loads_and_damage_is_refused(void **state)
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), 0);
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), ERR_EXISTS);
     assert_int_equal(id_load_hex(same, "73 6269727469", "01 " UID LIST WALL), ERR_NEWER);
-    assert_int_equal(fsm_load_end(same, 7), 0);
-    assert_true(fsm_birth(same, &found));
+    assert_int_equal(state_load_end(fsm_state(same), 7), 0);
+    assert_true(state_birth(fsm_state(same), &found));
     assert_memory_equal(&found, &BIRTH, sizeof found);
-    assert_true(fsm_digest(same) == fsm_digest(fsm));
-    fsm_load_begin(same); /* all is forgotten */
-    assert_int_equal(fsm_load_end(same, 0), 0);
-    assert_false(fsm_birth(same, &found));
-    fsm_free(same);
-    fsm_free(fsm);
+    assert_true(state_digest(fsm_state(same)) == state_digest(fsm_state(fsm)));
+    state_load_begin(fsm_state(same)); /* all is forgotten */
+    assert_int_equal(state_load_end(fsm_state(same), 0), 0);
+    assert_false(state_birth(fsm_state(same), &found));
+    state_free(fsm_state(same));
+    state_free(fsm_state(fsm));
 }
 
 static void test_a_uid_reads_as_a_uuid(void **state)

@@ -29,11 +29,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -104,13 +104,13 @@ static void test_only_by_compare_and_set(void **state)
  * refused if the node awaits it no more. */
 static void copy_does_nothing(struct id_apply *a, struct buf *copy, bool awaited)
 {
-    uint64_t digest = fsm_digest(a->fsm);
+    uint64_t digest = state_digest(fsm_state(a->fsm));
     int32_t status = 1;
     size_t count = 0;
 
     id_apply_again(a, copy);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
     if (awaited) {
         assert_int_equal(
@@ -171,17 +171,17 @@ static void test_what_was_given_up_is_not_carried_out(void **state)
     command_items_end(&command);
     id_stamp(&a->stamps, 1, &command);
     (void)id_apply_grant(a, "none", 1); /* says that the one before is over */
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     id_apply_again(a, &command);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     a->next = (struct session_stamp){1, 2, 1, 1};
     (void)id_apply_grant(a, "none", 1);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     id_stamp_as(&command, 1, 1, 99, 99); /* of the incarnation before */
     id_apply_again(a, &command);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     max_id_is(a, 1001);
     buf_free(&command);
 }

@@ -169,11 +169,12 @@ static void test_a_key_is_kept_for_a_day_of_the_logs_time(void **state)
 /* Set the log's time so that no COMMAND_CLOCK forgets what is expired. */
 static void clock_without_expiry(struct id_apply *a, uint64_t ms)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
-    a->fsm->journal.changes = &changes;
-    fsm_settings_clock(&a->fsm->settings, ms);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes;
+    facts_clock(&fsm_state(a->fsm)->facts, ms);
+    a->fsm->settings.log_ms = ms;
+    fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 1);
     id_apply_keep(a, &changes);
 }
@@ -298,11 +299,11 @@ static void model_take(struct id_apply *a, struct model_key *key, unsigned numbe
 
 static void reload(struct id_apply *a)
 {
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(a->fsm);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(a->fsm));
     a->fsm = other;
 }
 

@@ -18,7 +18,7 @@
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/fsm/tests/keys_scene.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -41,10 +41,10 @@ static void test_key_rows_are_golden(void **state)
     gives(id_apply_take_by(a, "a", "k1", 300), 10);
     assert_int_equal(a->index, 4);
     assert_null(id_apply_kept(a, 3));
-    assert_true(id_hex_equal(&id_apply_kept(a, 2)->key, "69 01 61 6b31"));
-    assert_true(id_hex_equal(&id_apply_kept(a, 2)->value,
-                             "01 0a00000000000000 2c010000 0068e5cf8b010000 "
-                             "0400000000000000 0000"));
+    assert_true(hex_equal(&id_apply_kept(a, 2)->key, "69 01 61 6b31"));
+    assert_true(hex_equal(&id_apply_kept(a, 2)->value,
+                          "01 0a00000000000000 2c010000 0068e5cf8b010000 "
+                          "0400000000000000 0000"));
 }
 
 #define TAG_A                                                                                      \
@@ -57,11 +57,11 @@ static void test_key_rows_are_golden(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     const char *good = "01" FIRST COUNT AT INDEX "0000";
 
     (void)state;
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "69 01 61 6b", good), 0);
     assert_int_equal(id_load_hex(fsm, "69 01 61 6b", good), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "69 01 61", good), ERR_CORRUPT); /* no key */
@@ -90,26 +90,26 @@ static void test_load_refuses_damage(void **state)
                      0);
     assert_int_equal(id_load_hex(fsm, "74 61", TAG_A), 0);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "01" AT), 0);
-    assert_int_equal(fsm_load_end(fsm, 4), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 4), 0);
     assert_int_equal(fsm->keys.table.count, 2);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 /* Two keys of a tag, loaded as of the entry at index. */
 static int load_two(uint64_t index, const char *first, const char *second, bool tag)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     int err;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "69 01 61 6b", first), 0);
     assert_int_equal(id_load_hex(fsm, "69 01 61 6c", second), 0);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "01" AT), 0);
     if (tag) {
         assert_int_equal(id_load_hex(fsm, "74 61", TAG_A), 0);
     }
-    err = fsm_load_end(fsm, index);
-    fsm_free(fsm);
+    err = state_load_end(fsm_state(fsm), index);
+    state_free(fsm_state(fsm));
     return err;
 }
 
@@ -154,7 +154,8 @@ static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned co
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
-    assert_int_equal(fsm_apply(fsm, index, 1, command.data, command.len, &answer, NULL), 0);
+    assert_int_equal(
+        state_apply(fsm_state(fsm), index, 1, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(
         results_decode(RESULT_STRICT, answer.data, answer.len, ret_results, count, &got), 0);
     assert_int_equal(got, count);
@@ -172,14 +173,16 @@ static void test_a_command_forgets_so_many_and_no_more(void **state)
     for (unsigned i = 0; i < 3; i++) {
         add_keys(a->fsm, 100 + i, i * LIMIT_STRICT_ITEMS, LIMIT_STRICT_ITEMS, results);
     }
-    command_put(&clock, COMMAND_CLOCK,
-                &(struct clock_command){.cluster_ms = NOW_MS + LIMIT_KEY_LIFE_MS});
+    cluster_command_put(&clock, COMMAND_CLOCK,
+                        &(struct clock_command){.cluster_ms = NOW_MS + LIMIT_KEY_LIFE_MS});
     id_stamp_as(&clock, 1, 1, 200, 200);
-    assert_int_equal(fsm_apply(a->fsm, 200, 1, clock.data, clock.len, &answer, NULL), 0);
+    assert_int_equal(state_apply(fsm_state(a->fsm), 200, 1, clock.data, clock.len, &answer, NULL),
+                     0);
     assert_int_equal(a->fsm->keys.table.count, 3 * LIMIT_STRICT_ITEMS - LIMIT_KEYS_FORGOTTEN);
     /* Any time will do, also one that does not move the log's. */
     id_stamp_as(&clock, 1, 1, 201, 201);
-    assert_int_equal(fsm_apply(a->fsm, 201, 1, clock.data, clock.len, &answer, NULL), 0);
+    assert_int_equal(state_apply(fsm_state(a->fsm), 201, 1, clock.data, clock.len, &answer, NULL),
+                     0);
     assert_int_equal(a->fsm->keys.table.count, 0);
     buf_free(&clock);
     buf_free(&answer);

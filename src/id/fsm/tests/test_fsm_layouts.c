@@ -16,7 +16,7 @@
 
 #include "src/id/fsm/fsm_layouts.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define T 1700000000000ULL
 #define KEY "76 733130" /* vs10 */
@@ -140,23 +140,23 @@ static void test_names_are_bounded(void **state)
 static void test_rows_load_to_the_same_state(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
     uint32_t count;
 
     a->wall_ms = 0;
     assert_int_equal(id_apply_layout_put(a, "s10", &SONY), 0);
-    assert_true(id_hex_equal(&id_apply_kept(a, 0)->key, KEY));
-    assert_true(id_hex_equal(&id_apply_kept(a, 0)->value, VALUE));
+    assert_true(hex_equal(&id_apply_kept(a, 0)->key, KEY));
+    assert_true(hex_equal(&id_apply_kept(a, 0)->value, VALUE));
     assert_int_equal(id_apply_layout_put(a, "other", &SONY), 0);
     assert_int_equal(id_apply_layout_delete(a, "other"), 0);
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
     assert_int_equal(fsm_layouts(loaded, &count)[0].layout.unit_ms, 10);
     assert_int_equal(count, 2);
-    fsm_load_begin(loaded);
+    state_load_begin(fsm_state(loaded));
     (void)fsm_layouts(loaded, &count);
     assert_int_equal(count, 0);
-    fsm_free(loaded);
+    state_free(fsm_state(loaded));
 }
 
 static void test_load_refuses_damage(void **state)
@@ -164,7 +164,7 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
     char key[16];
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "76", VALUE), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "76 53", VALUE), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, KEY, ""), ERR_TRUNCATED);
@@ -187,7 +187,7 @@ static void test_load_refuses_damage(void **state)
         assert_int_equal(id_load_hex(fsm, key, VALUE), 0);
     }
     assert_int_equal(id_load_hex(fsm, "76 7a", VALUE), ERR_CORRUPT); /* one too many */
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
 }
 
 /* --- listener --- */
@@ -210,7 +210,7 @@ static void test_listener_hears_of_changes_and_of_loaded_rows(void **state)
 {
     struct id_apply *a = *state;
     struct watcher watcher = {.listener = {.named_layout_changed = changed_cb}};
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
     struct fsm *empty;
 
     fsm_listen(a->fsm, &watcher.listener);
@@ -225,14 +225,14 @@ static void test_listener_hears_of_changes_and_of_loaded_rows(void **state)
     watcher = (struct watcher){.listener = watcher.listener};
     id_apply_load(a, loaded);
     fsm_listen(loaded, &watcher.listener);
-    empty = fsm_new();
-    fsm_take(loaded, empty);
+    empty = fsm_of(state_new(&fsm_machine));
+    state_take(fsm_state(loaded), fsm_state(empty));
     assert_int_equal(watcher.heard, 0); /* of an empty state */
-    fsm_take(loaded, empty);
+    state_take(fsm_state(loaded), fsm_state(empty));
     assert_int_equal(watcher.heard, 2);
     assert_int_equal(watcher.deleted, 1);
-    fsm_free(loaded);
-    fsm_free(empty);
+    state_free(fsm_state(loaded));
+    state_free(fsm_state(empty));
 }
 
 int main(void)

@@ -25,7 +25,7 @@ static int setup(void **state)
 {
     static struct table table;
 
-    table = (struct table){.fsm = fsm_new()};
+    table = (struct table){.fsm = fsm_of(state_new(&fsm_machine))};
     *state = &table;
     return 0;
 }
@@ -34,22 +34,23 @@ static int teardown(void **state)
 {
     struct table *table = *state;
 
-    fsm_free(table->fsm);
+    state_free(fsm_state(table->fsm));
     return 0;
 }
 
 /* Apply the command and free it. */
 static void apply(struct table *table, struct buf *command)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf result = BUF_INIT;
 
     table->index++;
     id_stamp_as(command, 1, 1, table->index, table->index);
-    assert_int_equal(
-        fsm_apply(table->fsm, table->index, 1, command->data, command->len, &result, &changes), 0);
+    assert_int_equal(state_apply(fsm_state(table->fsm), table->index, 1, command->data,
+                                 command->len, &result, &changes),
+                     0);
     assert_int_equal(changes.count, 2); /* the tag, and the answer */
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     buf_free(&result);
     buf_free(command);
 }

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "src/id/codec/member.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/state/codec/member.h"
+#include "src/tests/unit/hex.h"
 
 static int setup(void **state)
 {
@@ -53,7 +53,7 @@ static int32_t begin(struct id_apply *a, uint8_t kind, uint64_t node_id, const c
     struct buf command = BUF_INIT;
 
     memcpy(change.address, address, strlen(address));
-    command_put(&command, COMMAND_MEMBER_BEGIN, &change);
+    cluster_command_put(&command, COMMAND_MEMBER_BEGIN, &change);
     return apply(a, &command);
 }
 
@@ -61,8 +61,8 @@ static int32_t end(struct id_apply *a, uint64_t index, bool given_up)
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_MEMBER_END,
-                &(struct member_change){.index = index, .given_up = given_up});
+    cluster_command_put(&command, COMMAND_MEMBER_END,
+                        &(struct member_change){.index = index, .given_up = given_up});
     return apply(a, &command);
 }
 
@@ -72,7 +72,7 @@ static void configured(struct id_apply *a, const uint64_t *before, size_t before
 {
     struct member old[LIMIT_NODES];
     struct member new[LIMIT_NODES];
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
     for (size_t i = 0; i < before_count; i++) {
         old[i] = (struct member){before[i], true};
@@ -80,7 +80,7 @@ static void configured(struct id_apply *a, const uint64_t *before, size_t before
     for (size_t i = 0; i < after_count; i++) {
         new[i] = (struct member){after[i], after[i] != standby};
     }
-    fsm_configured(a->fsm, ++a->index, old, before_count, new, after_count, &changes);
+    state_configured(fsm_state(a->fsm), ++a->index, old, before_count, new, after_count, &changes);
     id_apply_keep(a, &changes);
 }
 
@@ -91,10 +91,10 @@ static void test_addition(void **state)
     struct id_apply *a = *state;
     const struct member_change *change;
 
-    assert_null(fsm_member_change(a->fsm));
+    assert_null(state_member_change(fsm_state(a->fsm)));
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0);
     assert_int_equal(a->changed, 1);
-    change = fsm_member_change(a->fsm);
+    change = state_member_change(fsm_state(a->fsm));
     assert_non_null(change);
     assert_int_equal(change->kind, MEMBER_ADD);
     assert_int_equal(change->node_id, 4);
@@ -106,10 +106,10 @@ static void test_addition(void **state)
     assert_int_equal(begin(a, MEMBER_ADD, 5, "h:1"), ERR_EXISTS);
     assert_int_equal(begin(a, MEMBER_REMOVE, 3, ""), ERR_EXISTS);
     configured(a, IDS, 3, IDS, 4, 4); /* a standby: not the end */
-    assert_non_null(fsm_member_change(a->fsm));
+    assert_non_null(state_member_change(fsm_state(a->fsm)));
     configured(a, IDS, 4, IDS, 4, 0);
-    assert_null(fsm_member_change(a->fsm));
-    assert_false(fsm_member_removed(a->fsm, 4));
+    assert_null(state_member_change(fsm_state(a->fsm)));
+    assert_false(state_member_removed(fsm_state(a->fsm), 4));
 }
 
 static void test_removal_is_for_good(void **state)
@@ -120,19 +120,19 @@ static void test_removal_is_for_good(void **state)
 
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), 0);
     configured(a, IDS, 4, IDS, 4, 4);
-    assert_non_null(fsm_member_change(a->fsm));
-    assert_false(fsm_member_removed(a->fsm, 4));
+    assert_non_null(state_member_change(fsm_state(a->fsm)));
+    assert_false(state_member_removed(fsm_state(a->fsm), 4));
     configured(a, IDS, 4, IDS, 3, 0);
-    assert_null(fsm_member_change(a->fsm));
-    assert_true(fsm_member_removed(a->fsm, 4));
-    assert_false(fsm_member_removed(a->fsm, 3));
+    assert_null(state_member_change(fsm_state(a->fsm)));
+    assert_true(state_member_removed(fsm_state(a->fsm), 4));
+    assert_false(state_member_removed(fsm_state(a->fsm), 3));
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_REMOVED);
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), ERR_REMOVED);
-    command_put(&command, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&command, COMMAND_NODE_INFO, &info);
     id_stamp(&a->stamps, 4, &command);
     assert_int_equal(apply(a, &command), ERR_REMOVED);
     assert_int_equal(a->changed, 0);
-    assert_false(fsm_node(a->fsm, 4, &info));
+    assert_false(state_node(fsm_state(a->fsm), 4, &info));
     assert_int_equal(id_apply_grant_to(a, 3, "nothing", 1).status, ERR_UNKNOWN_TAG);
 }
 
@@ -142,8 +142,8 @@ static void test_addition_called_off(void **state)
 
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0);
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), 0);
-    assert_int_equal(fsm_member_change(a->fsm)->kind, MEMBER_REMOVE);
-    assert_int_equal(fsm_member_change(a->fsm)->index, a->index);
+    assert_int_equal(state_member_change(fsm_state(a->fsm))->kind, MEMBER_REMOVE);
+    assert_int_equal(state_member_change(fsm_state(a->fsm))->index, a->index);
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_EXISTS); /* not back again */
 }
 
@@ -157,12 +157,12 @@ static void test_given_up(void **state)
     index = a->index;
     assert_int_equal(end(a, index + 1, true), ERR_NOT_FOUND);
     assert_int_equal(end(a, index, true), 0);
-    assert_true(fsm_member_change(a->fsm)->given_up);
+    assert_true(state_member_change(fsm_state(a->fsm))->given_up);
     assert_int_equal(end(a, index, true), ERR_NOT_FOUND);
     assert_int_equal(begin(a, MEMBER_REMOVE, 3, ""), 0); /* in nobody's way */
     index = a->index;
     assert_int_equal(end(a, index, false), 0);
-    assert_null(fsm_member_change(a->fsm));
+    assert_null(state_member_change(fsm_state(a->fsm)));
 }
 
 static int32_t move(struct id_apply *a, uint64_t node_id, const char *address)
@@ -171,7 +171,7 @@ static int32_t move(struct id_apply *a, uint64_t node_id, const char *address)
     struct buf command = BUF_INIT;
 
     memcpy(move.address, address, strlen(address));
-    command_put(&command, COMMAND_MEMBER_MOVE, &move);
+    cluster_command_put(&command, COMMAND_MEMBER_MOVE, &move);
     return apply(a, &command);
 }
 
@@ -181,7 +181,7 @@ static void report(struct id_apply *a, uint64_t node_id, uint64_t store_id, cons
     struct buf command = BUF_INIT;
 
     memcpy(info.peer_address, address, strlen(address));
-    command_put(&command, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&command, COMMAND_NODE_INFO, &info);
     id_stamp(&a->stamps, node_id, &command);
     assert_int_equal(apply(a, &command), 0);
 }
@@ -189,32 +189,32 @@ static void report(struct id_apply *a, uint64_t node_id, uint64_t store_id, cons
 static void test_a_member_moves(void **state)
 {
     struct id_apply *a = *state;
-    uint64_t moves = fsm_member_moves(a->fsm);
+    uint64_t moves = state_member_moves(fsm_state(a->fsm));
 
     report(a, 3, 9, "h:3"); /* its first word: where it was added */
-    assert_null(fsm_member_address(a->fsm, 3));
-    assert_int_equal(fsm_member_moves(a->fsm), moves);
+    assert_null(state_member_address(fsm_state(a->fsm), 3));
+    assert_int_equal(state_member_moves(fsm_state(a->fsm)), moves);
     report(a, 3, 9, "h:33");
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:33");
-    assert_true(fsm_member_moves(a->fsm) > moves);
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:33");
+    assert_true(state_member_moves(fsm_state(a->fsm)) > moves);
     assert_int_equal(move(a, 3, "h:34"), 0); /* an operator knows better, */
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 9, "h:33"); /* until the node starts elsewhere again */
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 9, "");
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 8, "h:35"); /* another store: it proves nothing */
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 8, "h:36");
-    assert_string_equal(fsm_member_address(a->fsm, 3), "h:36");
-    moves = fsm_member_moves(a->fsm);
+    assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:36");
+    moves = state_member_moves(fsm_state(a->fsm));
     assert_int_equal(move(a, 3, "h:36"), 0);
     assert_int_equal(a->changed, 0);
-    assert_int_equal(fsm_member_moves(a->fsm), moves);
-    assert_null(fsm_member_address(a->fsm, 2));
+    assert_int_equal(state_member_moves(fsm_state(a->fsm)), moves);
+    assert_null(state_member_address(fsm_state(a->fsm), 2));
 
     configured(a, IDS, 4, (uint64_t[]){1, 2, 4}, 3, 0); /* it goes, and its row with it */
-    assert_null(fsm_member_address(a->fsm, 3));
+    assert_null(state_member_address(fsm_state(a->fsm), 3));
     assert_int_equal(move(a, 3, "h:1"), ERR_REMOVED);
 }
 
@@ -222,30 +222,31 @@ static void test_a_member_moves(void **state)
 static void test_rows(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     const struct member_change *change;
 
     configured(a, IDS, 4, IDS, 3, 0);
     assert_int_equal(move(a, 2, "h:2"), 0);
     assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < a->row_count; i++) {
-        const struct fsm_change *row = &a->rows[i];
+        const struct row_change *row = &a->rows[i];
 
         if (row->value.len > 0) {
-            assert_int_equal(
-                fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len), 0);
+            assert_int_equal(state_load_row(fsm_state(fsm), row->key.data, row->key.len,
+                                            row->value.data, row->value.len),
+                             0);
         }
     }
-    assert_int_equal(fsm_load_end(fsm, a->index), 0);
-    assert_int_equal(fsm_digest(fsm), fsm_digest(a->fsm));
-    assert_true(fsm_member_removed(fsm, 4));
-    assert_string_equal(fsm_member_address(fsm, 2), "h:2");
-    change = fsm_member_change(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), a->index), 0);
+    assert_int_equal(state_digest(fsm_state(fsm)), state_digest(fsm_state(a->fsm)));
+    assert_true(state_member_removed(fsm_state(fsm), 4));
+    assert_string_equal(state_member_address(fsm_state(fsm), 2), "h:2");
+    change = state_member_change(fsm_state(fsm));
     assert_non_null(change);
     assert_string_equal(change->address, "[::1]:7");
     assert_int_equal(change->index, a->index);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 static void test_load_refuses_damage(void **state)
@@ -253,7 +254,7 @@ static void test_load_refuses_damage(void **state)
     const char *change = "01 01 00 00 0400000000000000 0900000000000000 0300 683a31";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "6d", change), 0);
     assert_int_equal(id_load_hex(fsm, "6d", change), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "6d 00", change), ERR_CORRUPT);
@@ -276,7 +277,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "72 00000004", "01"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "02"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "0101"), ERR_CORRUPT);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
 }
 
 /* --- bytes --- */
@@ -285,7 +286,7 @@ static void assert_bytes(struct buf *got, const char *hex)
 {
     struct buf want = BUF_INIT;
 
-    id_hex_put(&want, hex);
+    hex_put(&want, hex);
     assert_int_equal(got->len, want.len);
     assert_memory_equal(got->data, want.data, want.len);
     buf_free(&want);
@@ -301,13 +302,14 @@ static void test_golden_bytes(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    command_put(&buf, COMMAND_MEMBER_BEGIN, &change);
+    cluster_command_put(&buf, COMMAND_MEMBER_BEGIN, &change);
     assert_bytes(&buf, "03 11 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
-    command_put(&buf, COMMAND_MEMBER_END, &(struct member_change){.index = 9, .given_up = true});
+    cluster_command_put(&buf, COMMAND_MEMBER_END,
+                        &(struct member_change){.index = 9, .given_up = true});
     assert_bytes(&buf, "03 12 " ID_STAMP_EMPTY "01 0900000000000000");
     buf.len = 0;
-    command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
+    cluster_command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
     assert_bytes(&buf, "03 13 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
@@ -325,24 +327,25 @@ static void test_lengths(void **state)
 {
     struct member_change change = {.kind = MEMBER_REMOVE, .node_id = 4};
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = 2, .address = "h:1"};
-    struct command read;
+    struct cluster_command read;
     struct buf begin_bytes = BUF_INIT;
     struct buf ask_bytes = BUF_INIT;
 
     (void)state;
-    command_put(&begin_bytes, COMMAND_MEMBER_BEGIN, &change);
+    cluster_command_put(&begin_bytes, COMMAND_MEMBER_BEGIN, &change);
     member_ask_encode(&ask, &ask_bytes);
     for (size_t len = 0; len < begin_bytes.len; len++) {
-        assert_int_equal(command_read(begin_bytes.data, len, &read), ERR_BAD_MESSAGE);
+        assert_int_equal(cluster_command_read(begin_bytes.data, len, &read), ERR_BAD_MESSAGE);
     }
     for (size_t len = 0; len < ask_bytes.len; len++) {
         assert_int_equal(member_ask_decode(ask_bytes.data, len, &ask), ERR_BAD_MESSAGE);
     }
-    assert_int_equal(command_read(begin_bytes.data, begin_bytes.len, &read), 0);
+    assert_int_equal(cluster_command_read(begin_bytes.data, begin_bytes.len, &read), 0);
     assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), 0);
     buf_put_u8(&begin_bytes, 0);
     buf_put_u8(&ask_bytes, 0);
-    assert_int_equal(command_read(begin_bytes.data, begin_bytes.len, &read), ERR_BAD_MESSAGE);
+    assert_int_equal(cluster_command_read(begin_bytes.data, begin_bytes.len, &read),
+                     ERR_BAD_MESSAGE);
     assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), ERR_BAD_MESSAGE);
     buf_free(&begin_bytes);
     buf_free(&ask_bytes);

@@ -29,11 +29,11 @@
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     return four_ids_teardown(state);
 }
 

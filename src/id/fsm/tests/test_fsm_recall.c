@@ -17,7 +17,7 @@
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len,
                            uint64_t node_id)
@@ -48,12 +48,12 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
     assert_int_equal(other->recalls.count, a->fsm->recalls.count);
-    fsm_free(other);
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -339,7 +339,7 @@ static void test_the_tags_of_a_node_in_order(void **state)
 static void test_a_removed_node_is_waited_for_no_more(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
     three_holders(a);
     id_apply_mode(a, "a", TAG_MODE_TREND);
@@ -348,13 +348,13 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_mode(a, "a", TAG_MODE_STRICT);
     id_apply_recalled(a, 1, "a", 2);
     id_apply_recalled(a, 3, "a", 2);
-    a->fsm->journal.changes = &changes;
+    fsm_state(a->fsm)->journal.changes = &changes;
     fsm_holder_removed(&a->fsm->recalls, 4);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
-    a->fsm->journal.changes = &changes;
+    fsm_state(a->fsm)->journal.changes = &changes;
     fsm_holder_removed(&a->fsm->recalls, 2);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count,
                      4); /* its row; a recall and a tag that ended; a shorter recall */
     waits_for(a, "a", "");
@@ -362,12 +362,12 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_keep(a, &changes);
     id_apply_mode(a, "b", TAG_MODE_STRICT);
     waits_for(a, "b", "13");
-    a->fsm->journal.changes = &changes;
+    fsm_state(a->fsm)->journal.changes = &changes;
     fsm_holder_removed(&a->fsm->recalls, 1);
-    a->fsm->journal.changes = NULL;
-    a->fsm->journal.changes = &changes;
+    fsm_state(a->fsm)->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes;
     fsm_holder_removed(&a->fsm->recalls, 3);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     waits_for(a, "b", "");
     open(a, "order", 31);
@@ -378,16 +378,16 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
 static void test_holders_at_their_limit(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct grant_result result;
 
     id_apply_mode(a, "order", TAG_MODE_TREND);
     for (uint64_t node = 1; node <= LIMIT_SEGMENT_HOLDERS; node++) {
         assert_int_equal(id_apply_grant_to(a, node, "order", 1).status, 0);
     }
-    a->fsm->journal.changes = &changes; /* else there is no room for another node's */
-    fsm_session_removed(&a->fsm->sessions, 1);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes; /* else there is no room for another node's */
+    sessions_removed(&fsm_state(a->fsm)->sessions, 1);
+    fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     result = id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS + 1, "order", 1);
     assert_int_equal(result.status, ERR_OVERLOADED);
@@ -422,7 +422,8 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
-    assert_int_equal(fsm_apply(fsm, index, 1, command.data, command.len, &answer, NULL), 0);
+    assert_int_equal(
+        state_apply(fsm_state(fsm), index, 1, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
     status = result.status;
     assert_true(status == 0 || strstr(result.why, "10000 tags") != NULL);
@@ -433,7 +434,7 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
 
 static void test_drains_at_their_limit(void **state)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct id_apply b = {.fsm = fsm, .wall_ms = 1, .node_id = 2};
 
     (void)state;
@@ -469,19 +470,19 @@ static void test_rows_are_golden(void **state)
     (void)id_apply_grant_to(a, 3, "ab", 1);
     id_apply_mode(a, "ab", TAG_MODE_STRICT);
     assert_null(id_apply_kept(a, 4));
-    assert_true(id_hex_equal(&id_apply_kept(a, 1)->key, "67 0000000000000102"));
-    assert_true(id_hex_equal(&id_apply_kept(a, 1)->value, "01"));
-    assert_true(id_hex_equal(&id_apply_kept(a, 2)->key, "67 0000000000000003"));
-    assert_true(id_hex_equal(&id_apply_kept(a, 3)->key, "64 6162"));
-    assert_true(id_hex_equal(&id_apply_kept(a, 3)->value, "01 0300 0201"));
+    assert_true(hex_equal(&id_apply_kept(a, 1)->key, "67 0000000000000102"));
+    assert_true(hex_equal(&id_apply_kept(a, 1)->value, "01"));
+    assert_true(hex_equal(&id_apply_kept(a, 2)->key, "67 0000000000000003"));
+    assert_true(hex_equal(&id_apply_kept(a, 3)->key, "64 6162"));
+    assert_true(hex_equal(&id_apply_kept(a, 3)->value, "01 0300 0201"));
 }
 
 static void test_load_refuses_damage(void **state)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
 
     (void)state;
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "67 0000000000000003", "01"), 0);
     assert_int_equal(id_load_hex(fsm, "67 0000000000000003", "01"), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "67 0000000000000004", ""), ERR_TRUNCATED);
@@ -499,8 +500,8 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "64 61", "01 0400 0300"), ERR_CORRUPT); /* not rising */
     assert_int_equal(id_load_hex(fsm, "64", "01 0300"), ERR_CORRUPT);         /* no name */
     assert_int_equal(id_load_hex(fsm, "64 0a", "01 0300"), ERR_CORRUPT);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
-    fsm_free(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
+    state_free(fsm_state(fsm));
 }
 
 #define TAG_FIELDS " 0a000000 64000000 0500000000000000 0000000000000000 0000000000000000 0000"
@@ -511,10 +512,10 @@ static void test_load_refuses_damage(void **state)
 /* What three rows give; a value NULL is no row. */
 static int load_three(const char *tag, const char *recall, const char *holder)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     int err;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     if (recall != NULL) { /* in the order of keys */
         assert_int_equal(id_load_hex(fsm, "64 61", recall), 0);
         assert_int_equal(id_load_hex(fsm, "64 61", recall), ERR_EXISTS);
@@ -526,8 +527,8 @@ static int load_three(const char *tag, const char *recall, const char *holder)
         assert_int_equal(id_load_hex(fsm, "74 61", tag), 0);
         assert_int_equal(id_load_hex(fsm, "74 61", tag), ERR_EXISTS);
     }
-    err = fsm_load_end(fsm, 9);
-    fsm_free(fsm);
+    err = state_load_end(fsm_state(fsm), 9);
+    state_free(fsm_state(fsm));
     return err;
 }
 

@@ -1,7 +1,7 @@
 /*
  * test_fsm_repeats.c - a change of tags that stands in the log several times happens once, whatever
  * came in between: while its node waits for it, every copy is told the same; afterwards a copy is
- * refused. test_fsm_sessions.c has the sessions themselves.
+ * refused. test_src/state/sessions.c has the sessions themselves.
  *
  * Thread: one.
  */
@@ -32,11 +32,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -61,7 +61,7 @@ static void answered(struct id_apply *a)
     struct buf noop = BUF_INIT;
 
     a->stamps.awaited[a->node_id] = 0;
-    command_put(&noop, COMMAND_NOOP, NULL);
+    cluster_command_put(&noop, COMMAND_NOOP, NULL);
     id_apply_again(a, &noop);
     buf_free(&noop);
 }
@@ -81,11 +81,11 @@ static void others(struct id_apply *a)
 /* A copy comes and changes nothing. */
 static void comes_again(struct id_apply *a, struct buf *copy)
 {
-    uint64_t digest = fsm_digest(a->fsm);
+    uint64_t digest = state_digest(fsm_state(a->fsm));
 
     id_apply_again(a, copy);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
 }
 
 static struct put_result put_again(struct id_apply *a, struct buf *copy)
@@ -251,19 +251,20 @@ static void test_a_number_is_not_used_for_another_command(void **state)
 static void test_without_a_stamp_nothing_is_done(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf command = BUF_INIT;
     struct buf result = BUF_INIT;
     uint64_t digest;
 
     (void)put(a, 10);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     command_put(&command, COMMAND_TAG_DELETE,
                 &(struct delete_command){.name = "order", .name_len = 5, .wall_ms = a->wall_ms});
-    assert_int_equal(fsm_apply(a->fsm, ++a->index, 1, command.data, command.len, &result, &changes),
-                     ERR_BAD_MESSAGE);
+    assert_int_equal(
+        state_apply(fsm_state(a->fsm), ++a->index, 1, command.data, command.len, &result, &changes),
+        ERR_BAD_MESSAGE);
     assert_int_equal(changes.count, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     buf_free(&command);
     buf_free(&result);
 }
@@ -271,7 +272,7 @@ static void test_without_a_stamp_nothing_is_done(void **state)
 static void test_it_outlives_a_reload(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
     struct fsm *before = a->fsm;
     struct buf given_up;
     struct buf first;
@@ -291,7 +292,7 @@ static void test_it_outlives_a_reload(void **state)
     assert_int_equal(put_again(a, &second).changed, 1);
     refused_again(a, &given_up);
     assert_int_equal(id_apply_row(a, "order")->step, 30);
-    fsm_free(before);
+    state_free(fsm_state(before));
     buf_free(&given_up);
     buf_free(&first);
     buf_free(&second);
@@ -432,7 +433,7 @@ static void test_so_many_are_known(void **state)
         assert_int_equal(result.changed, i > 0);
     }
     assert_int_equal(id_apply_row(a, "order")->step, LIMIT_SESSION_COMMANDS);
-    command_put(&noop, COMMAND_NOOP, NULL);
+    cluster_command_put(&noop, COMMAND_NOOP, NULL);
     id_stamp_as(&noop, 1, 1, LIMIT_SESSION_COMMANDS + 1, 1);
     assert_int_equal(id_apply_bytes(a, &noop), ERR_BAD_MESSAGE);
     id_stamp_as(&noop, 1, 1, LIMIT_SESSION_COMMANDS + 1, 2); /* the first is over */

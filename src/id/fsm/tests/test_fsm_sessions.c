@@ -1,6 +1,6 @@
 /*
- * test_fsm_sessions.c - commands are carried out once (src/id/codec/session.h, fsm_sessions.c):
- * repeats, late copies, incarnations, bounds, and the rows of all that. Thread: one.
+ * test_fsm_sessions.c - commands are carried out once (session.h, sessions.c): repeats, late
+ * copies, incarnations, bounds, and the rows of all that. Thread: one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static size_t answer_rows(const struct id_apply *a)
     size_t count = 0;
 
     for (size_t i = 0; i < a->row_count; i++) {
-        count += a->rows[i].key.data[0] == FSM_TABLE_ANSWERS;
+        count += a->rows[i].key.data[0] == STATE_TABLE_ANSWERS;
     }
     return count;
 }
@@ -105,13 +105,13 @@ static void test_a_repeat_gets_the_same_answer_and_does_nothing(void **state)
     make(a, "a");
     assert_int_equal(grant_stamped(a, 1, 1, 1), 1);
     buf_put(&first, a->result.data, a->result.len);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     assert_int_equal(grant_stamped(a, 1, 1, 1), 1); /* the same range */
     assert_int_equal(a->result.len, first.len);
     assert_memory_equal(a->result.data, first.data, first.len);
     assert_int_equal(a->changed, 0);
     assert_int_equal(id_apply_row(a, "a")->max_id, 11);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     buf_free(&first);
     id_apply_free(a);
 }
@@ -185,7 +185,7 @@ static void test_the_first_command_of_an_incarnation_ends_the_earlier_ones(void 
     make(a, "a");
     assert_int_equal(grant_stamped(a, 7, 1, 1), 1);
     assert_int_equal(grant_stamped(a, 7, 2, 1), 11); /* one on its way may come yet */
-    command_put(&fence, COMMAND_NOOP, NULL);
+    cluster_command_put(&fence, COMMAND_NOOP, NULL);
     apply_stamped(a, &fence, 2, 9, 1, 1);
     assert_int_equal(grant_stamped(a, 7, 3, 1), 0);
     refused(a, ERR_STALE, 9);
@@ -213,11 +213,11 @@ static void test_a_node_that_was_removed_gets_nothing(void **state)
 {
     const struct member both[] = {{1, true}, {2, true}};
     struct id_apply *a = start(state);
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
     make(a, "a");
     assert_int_equal(grant_stamped(a, 1, 1, 1), 1);
-    fsm_configured(a->fsm, ++a->index, both, 2, both, 1, &changes);
+    state_configured(fsm_state(a->fsm), ++a->index, both, 2, both, 1, &changes);
     id_apply_keep(a, &changes);
     assert_int_equal(answer_rows(a), 1); /* node 1's */
     assert_int_equal(grant_stamped(a, 1, 1, 1), 0);
@@ -233,12 +233,13 @@ static void test_requests_that_nobody_waits_for(void **state)
     struct id_apply *a = start(state);
 
     make(a, "a");
-    assert_false(fsm_session_is_over(a->fsm, &(struct session_stamp){2, 5, 1, 1})); /* unknown */
+    assert_false(state_session_is_over(fsm_state(a->fsm),
+                                       &(struct session_stamp){2, 5, 1, 1})); /* unknown */
     (void)grant_stamped(a, 5, 4, 3);
-    assert_true(fsm_session_is_over(a->fsm, &(struct session_stamp){2, 5, 2, 1}));
-    assert_false(fsm_session_is_over(a->fsm, &(struct session_stamp){2, 5, 3, 1}));
-    assert_true(fsm_session_is_over(a->fsm, &(struct session_stamp){2, 4, 9, 1}));
-    assert_false(fsm_session_is_over(a->fsm, &(struct session_stamp){2, 6, 1, 1}));
+    assert_true(state_session_is_over(fsm_state(a->fsm), &(struct session_stamp){2, 5, 2, 1}));
+    assert_false(state_session_is_over(fsm_state(a->fsm), &(struct session_stamp){2, 5, 3, 1}));
+    assert_true(state_session_is_over(fsm_state(a->fsm), &(struct session_stamp){2, 4, 9, 1}));
+    assert_false(state_session_is_over(fsm_state(a->fsm), &(struct session_stamp){2, 6, 1, 1}));
     id_apply_free(a);
 }
 
@@ -249,16 +250,18 @@ static void test_only_the_first_entry_of_a_term_is_nobodys(void **state)
     struct id_apply *a = start(state);
     struct buf command = BUF_INIT;
     struct buf result = BUF_INIT;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     int32_t told = 0;
 
-    command_put(&command, COMMAND_NOOP, NULL);
-    assert_int_equal(fsm_apply(a->fsm, 1, 1, command.data, command.len, &result, &changes), 0);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
+    assert_int_equal(
+        state_apply(fsm_state(a->fsm), 1, 1, command.data, command.len, &result, &changes), 0);
     command.len = 0;
     put_step(&command, "a", 1);
     result.len = 0;
-    assert_int_equal(fsm_apply(a->fsm, 2, 1, command.data, command.len, &result, &changes),
-                     ERR_BAD_MESSAGE);
+    assert_int_equal(
+        state_apply(fsm_state(a->fsm), 2, 1, command.data, command.len, &result, &changes),
+        ERR_BAD_MESSAGE);
     assert_int_equal(status_result_decode(result.data, result.len, &told), 0);
     assert_int_equal(told, ERR_BAD_MESSAGE);
     assert_int_equal(changes.count, 0);
@@ -274,7 +277,7 @@ static void test_bytes_that_are_no_command_use_up_no_number(void **state)
     struct buf command = BUF_INIT;
 
     make(a, "a");
-    command_put(&command, COMMAND_NOOP, NULL);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
     buf_put_u8(&command, 7); /* too long */
     id_stamp_as(&command, 2, 1, 1, 1);
     assert_int_equal(id_apply_bytes(a, &command), ERR_BAD_MESSAGE);
@@ -292,13 +295,13 @@ static void test_a_node_tells_of_itself_alone(void **state)
     struct buf command = BUF_INIT;
     struct node_info known;
 
-    command_put(&command, COMMAND_NODE_INFO, &info);
+    cluster_command_put(&command, COMMAND_NODE_INFO, &info);
     id_stamp_as(&command, 2, 1, 1, 1);
     assert_int_equal(id_apply_bytes(a, &command), ERR_BAD_MESSAGE);
-    assert_false(fsm_node(a->fsm, 3, &known));
+    assert_false(state_node(fsm_state(a->fsm), 3, &known));
     id_stamp_as(&command, 3, 1, 1, 1);
     assert_int_equal(id_apply_bytes(a, &command), 0);
-    assert_true(fsm_node(a->fsm, 3, &known));
+    assert_true(state_node(fsm_state(a->fsm), 3, &known));
     buf_free(&command);
     id_apply_free(a);
 }
@@ -329,24 +332,24 @@ static void test_as_many_answers_as_a_node_may_wait_for(void **state)
 static void test_sessions_of_as_many_nodes_as_there_may_be(void **state)
 {
     struct id_apply *a = start(state);
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf command = BUF_INIT;
 
     for (uint64_t node = LIMIT_SESSIONS; node > 0; node--) {
         command.len = 0;
-        command_put(&command, COMMAND_NOOP, NULL);
+        cluster_command_put(&command, COMMAND_NOOP, NULL);
         apply_stamped(a, &command, node, 1, 1, 1);
     }
     command.len = 0;
-    command_put(&command, COMMAND_NOOP, NULL);
+    cluster_command_put(&command, COMMAND_NOOP, NULL);
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);
     refused(a, ERR_OVERLOADED, 0);
-    a->fsm->journal.changes = &changes;
-    fsm_session_removed(&a->fsm->sessions, 5);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes;
+    sessions_removed(&fsm_state(a->fsm)->sessions, 5);
+    fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);
-    assert_int_equal(a->fsm->sessions.count, LIMIT_SESSIONS);
+    assert_int_equal(fsm_state(a->fsm)->sessions.count, LIMIT_SESSIONS);
     assert_int_equal(answer_rows(a), LIMIT_SESSIONS);
     buf_free(&command);
     id_apply_free(a);
@@ -371,12 +374,12 @@ static void big_batch(struct id_apply *a, uint64_t seq, uint64_t lowest)
 static void test_bytes_of_answers_have_a_bound(void **state)
 {
     struct id_apply *a = start(state);
-    const struct fsm_session *session;
+    const struct node_session *session;
     uint64_t seq = 0;
 
     make(a, "a");
     big_batch(a, ++seq, 1);
-    session = a->fsm->sessions.items[1];
+    session = fsm_state(a->fsm)->sessions.items[1];
     while (session->bytes < LIMIT_SESSION_BYTES) {
         big_batch(a, ++seq, 1);
         assert_true(session->bytes < LIMIT_SESSION_BYTES + 32768);
@@ -392,33 +395,34 @@ static void test_bytes_of_answers_have_a_bound(void **state)
 
 /* --- rows --- */
 
-static const struct fsm_session *session_of(const struct fsm *fsm, uint64_t node_id)
+static const struct node_session *session_of(const struct fsm *fsm, uint64_t node_id)
 {
     size_t i = 0;
 
-    while (i < fsm->sessions.count && fsm->sessions.items[i]->node_id != node_id) {
+    while (i < fsm_state(fsm)->sessions.count &&
+           fsm_state(fsm)->sessions.items[i]->node_id != node_id) {
         i++;
     }
-    assert_true(i < fsm->sessions.count);
-    return fsm->sessions.items[i];
+    assert_true(i < fsm_state(fsm)->sessions.count);
+    return fsm_state(fsm)->sessions.items[i];
 }
 
 static void same_as_loaded(const struct id_apply *a)
 {
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
-    assert_int_equal(loaded->sessions.count, a->fsm->sessions.count);
-    for (size_t i = 0; i < loaded->sessions.count; i++) {
-        const struct fsm_session *left = a->fsm->sessions.items[i];
-        const struct fsm_session *right = session_of(loaded, left->node_id);
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
+    assert_int_equal(fsm_state(loaded)->sessions.count, fsm_state(a->fsm)->sessions.count);
+    for (size_t i = 0; i < fsm_state(loaded)->sessions.count; i++) {
+        const struct node_session *left = fsm_state(a->fsm)->sessions.items[i];
+        const struct node_session *right = session_of(loaded, left->node_id);
 
         assert_int_equal(left->incarnation, right->incarnation);
         assert_int_equal(left->lowest, right->lowest);
         assert_int_equal(left->bytes, right->bytes);
     }
-    fsm_free(loaded);
+    state_free(fsm_state(loaded));
 }
 
 static void test_sessions_survive_a_restart(void **state)
@@ -503,15 +507,15 @@ static void test_rows_that_no_apply_can_have_made(void **state)
          "02 0300000000000000 0600000000000000 0500000000000000 06000000 0183 00000000",
          ERR_BAD_VERSION},
     };
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
 
     (void)state;
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(id_load_hex(fsm, rows[i].key, rows[i].value), rows[i].err);
     }
-    assert_int_equal(fsm_load_end(fsm, 9), 0);
-    fsm_load_begin(fsm); /* an answer that the newest one let go of */
+    assert_int_equal(state_load_end(fsm_state(fsm), 9), 0);
+    state_load_begin(fsm_state(fsm)); /* an answer that the newest one let go of */
     assert_int_equal(
         id_load_hex(fsm, "61 0000000000000002 0000",
                     "01 0300000000000000 0500000000000000 0500000000000000 06000000 0183 00000000"),
@@ -520,8 +524,8 @@ static void test_rows_that_no_apply_can_have_made(void **state)
         id_load_hex(fsm, "61 0000000000000002 0001",
                     "01 0300000000000000 0900000000000000 0600000000000000 06000000 0183 00000000"),
         0);
-    assert_int_equal(fsm_load_end(fsm, 9), ERR_CORRUPT);
-    fsm_free(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), 9), ERR_CORRUPT);
+    state_free(fsm_state(fsm));
 }
 
 int main(void)

@@ -15,11 +15,11 @@
 
 #include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define T 1700000000000ULL
 #define DAY 86400000ULL
-#define TIME_END (TAG_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
+#define TIME_END (LIMIT_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
 
 static const struct snowflake_layout LEAF = SNOWFLAKE_LEAF_LAYOUT;
 static const struct snowflake_layout JS53 = SNOWFLAKE_JS53_LAYOUT;
@@ -81,7 +81,7 @@ static void test_layout_must_keep_its_rules(void **state)
     layout = LEAF;
     layout.epoch_ms = UINT64_MAX; /* its times would wrap */
     assert_int_equal(id_apply_layout(a, &layout), ERR_INVALID);
-    layout.epoch_ms = TAG_TIME_MAX_MS + 1;
+    layout.epoch_ms = LIMIT_TIME_MAX_MS + 1;
     assert_int_equal(id_apply_layout(a, &layout), ERR_INVALID);
     assert_int_equal(id_apply_clock(a, T), 0);
     layout.epoch_ms = T + 1; /* after the log's time */
@@ -147,7 +147,7 @@ static void test_clock_ends_at_what_can_be_shown(void **state)
                                                     .wall_ms = TIME_END + LIMIT_WORKER_AHEAD_MS,
                                                     .name = "n"});
     assert_int_equal(result.status, 0);
-    assert_true(result.row.granted_until_ms == TAG_TIME_MAX_MS);
+    assert_true(result.row.granted_until_ms == LIMIT_TIME_MAX_MS);
 }
 
 /* --- rows --- */
@@ -155,14 +155,14 @@ static void test_clock_ends_at_what_can_be_shown(void **state)
 static void row_is(const struct id_apply *a, size_t at, const char *key, const char *value)
 {
     assert_true(at < a->row_count);
-    assert_true(id_hex_equal(&a->rows[at].key, key));
-    assert_true(id_hex_equal(&a->rows[at].value, value));
+    assert_true(hex_equal(&a->rows[at].key, key));
+    assert_true(hex_equal(&a->rows[at].value, value));
 }
 
 static void test_setting_rows_are_golden(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
     struct snowflake_layout layout;
 
     (void)id_apply_clock(a, T);
@@ -171,16 +171,16 @@ static void test_setting_rows_are_golden(void **state)
     row_is(a, 0, "73 74696d65", "01 0068e5cf8b010000");              /* stime */
     row_is(a, 2, "73 6c61796f7574", "01 c1038d142c010000 29 0a 0c"); /* slayout */
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
     assert_true(fsm_log_ms(loaded) == T);
     assert_true(fsm_layout(loaded, &layout));
     assert_int_equal(layout.worker_bits, 10);
-    fsm_load_begin(loaded); /* begin forgets both */
+    state_load_begin(fsm_state(loaded)); /* begin forgets both */
     assert_true(fsm_log_ms(loaded) == 0);
     assert_false(fsm_layout(loaded, &layout));
-    assert_int_equal(fsm_load_end(loaded, 1), 0);
-    assert_true(fsm_digest(loaded) == 0);
-    fsm_free(loaded);
+    assert_int_equal(state_load_end(fsm_state(loaded), 1), 0);
+    assert_true(state_digest(fsm_state(loaded)) == 0);
+    state_free(fsm_state(loaded));
 }
 
 /* For who makes a state out of another. */
@@ -190,14 +190,14 @@ static void test_the_value_of_a_time_is_that_of_its_row(void **state)
     struct buf value = BUF_INIT;
 
     (void)id_apply_clock(a, T);
-    fsm_settings_time_value(T, &value);
+    facts_time_value(T, &value);
     assert_int_equal(value.len, a->rows[0].value.len);
     assert_memory_equal(value.data, a->rows[0].value.data, value.len);
     value.len = 0;
-    fsm_settings_time_value(UINT64_MAX, &value);
-    fsm_load_begin(a->fsm);
-    assert_int_equal(fsm_load_row(a->fsm, "stime", 5, value.data, value.len), 0);
-    assert_int_equal(fsm_load_end(a->fsm, 1), 0);
+    facts_time_value(UINT64_MAX, &value);
+    state_load_begin(fsm_state(a->fsm));
+    assert_int_equal(state_load_row(fsm_state(a->fsm), "stime", 5, value.data, value.len), 0);
+    assert_int_equal(state_load_end(fsm_state(a->fsm), 1), 0);
     assert_true(fsm_log_ms(a->fsm) == TIME_END);
     buf_free(&value);
 }
@@ -205,7 +205,7 @@ static void test_the_value_of_a_time_is_that_of_its_row(void **state)
 static void test_digest_follows_the_time(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
     uint64_t before;
 
     (void)id_apply_clock(a, T);
@@ -213,8 +213,8 @@ static void test_digest_follows_the_time(void **state)
     (void)id_apply_clock(a, T + 5);
     assert_true(id_apply_digest(a) != before);
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
-    fsm_free(loaded);
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(loaded));
 }
 
 static void test_load_refuses_damage(void **state)
@@ -223,7 +223,7 @@ static void test_load_refuses_damage(void **state)
     const char *layout = "01 c1038d142c010000 29 0a 0c";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "73", time), ERR_NEWER);
     assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_NEWER);     /* "tim" */
     assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_NEWER); /* "times" */
@@ -243,7 +243,7 @@ static void test_load_refuses_damage(void **state)
                      ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), 0);
     assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), ERR_EXISTS);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     assert_true(fsm_log_ms(fsm) == T);
 }
 
@@ -267,7 +267,7 @@ static void test_listener_hears_the_layout_once(void **state)
 {
     struct id_apply *a = *state;
     struct watcher watcher = {.listener = {.layout_changed = layout_changed_cb}};
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     fsm_listen(a->fsm, &watcher.listener);
     (void)id_apply_clock(a, T);
@@ -280,13 +280,13 @@ static void test_listener_hears_the_layout_once(void **state)
     assert_int_equal(watcher.heard, 1);
     watcher = (struct watcher){.listener = watcher.listener};
     fsm_listen(loaded, &watcher.listener);
-    fsm_load_begin(loaded);
-    assert_int_equal(fsm_load_end(loaded, 1), 0);
+    state_load_begin(fsm_state(loaded));
+    assert_int_equal(state_load_end(fsm_state(loaded), 1), 0);
     assert_int_equal(watcher.heard, 0); /* there is none */
     id_apply_load(a, loaded);
     assert_int_equal(watcher.heard, 1);
     assert_int_equal(watcher.layout.worker_bits, 6);
-    fsm_free(loaded);
+    state_free(fsm_state(loaded));
 }
 
 int main(void)

@@ -155,14 +155,14 @@ static void test_a_key_that_changes_hands(void **state)
 static void test_it_holds_behind_a_restart(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     gives(take(a, "1", GREEDY, 0), 1);
     gives(take(a, "2", GREEDY, 0), 2);
     gives(take(a, "3", MODEST, 0), 3);
     id_apply_load(a, loaded);
     assert_true(loaded->keys.bytes == a->fsm->keys.bytes);
-    fsm_free(a->fsm);
+    state_free(fsm_state(a->fsm));
     a->fsm = loaded;
     assert_int_equal(held_by(a, GREEDY), 2);
     assert_int_equal(held_by(a, MODEST), 1);
@@ -183,12 +183,12 @@ static void test_rows_that_no_apply_made(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        struct fsm *fsm = fsm_new();
+        struct fsm *fsm = fsm_of(state_new(&fsm_machine));
 
-        fsm_load_begin(fsm);
+        state_load_begin(fsm_state(fsm));
         assert_int_equal(id_load_hex(fsm, "69 01 61 6b", values[i]), wanted[i]);
         assert_int_equal(fsm_keys_of(&fsm->keys, 5), i == 1);
-        fsm_free(fsm);
+        state_free(fsm_state(fsm));
     }
 }
 

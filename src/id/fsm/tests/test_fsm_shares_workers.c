@@ -23,11 +23,11 @@
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     return four_ids_teardown(state);
 }
 
@@ -241,12 +241,12 @@ static void test_a_late_repeat_counts_once(void **state)
 static void test_it_holds_behind_a_restart(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     obtains(acquire(a, "a", GREEDY), 0);
     obtains(acquire(a, "b", GREEDY), 1);
     id_apply_load(a, loaded);
-    fsm_free(a->fsm);
+    state_free(fsm_state(a->fsm));
     a->fsm = loaded;
     has_its_share(a, acquire(a, "c", GREEDY), 2, 2);
     obtains(acquire(a, "c", MODEST), 2);

@@ -18,7 +18,7 @@
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define OTHER 200 /* the node that changes tags */
 #define AWAITS 8  /* commands that a node awaits, with the last one */
@@ -40,11 +40,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -173,11 +173,11 @@ static void test_a_repetition_is_answered_byte_for_byte(void **state)
     buf_put(&first, a->result.data, a->result.len);
     (void)take(a, 1, 1, 1);
     assert_int_equal(id_apply_delete(a, "b"), 0);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     a->wall_ms = 9999;
     id_apply_strict(a, batch(a, 2, 7, 1), items, 3, results);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_int_equal(a->result.len, first.len);
     assert_memory_equal(a->result.data, first.data, first.len);
     buf_free(&first);
@@ -294,7 +294,7 @@ static void test_senders_at_their_limit(void **state)
 {
     enum { LAST = LIMIT_SESSIONS - 1 }; /* with OTHER */
     struct id_apply *a = *state;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
     for (uint64_t node = LAST; node > 0; node--) {
         assert_int_equal(take(a, node, 1, 1).status, 0);
@@ -304,13 +304,13 @@ static void test_senders_at_their_limit(void **state)
     assert_int_equal(a->changed, 0);
     max_id_is(a, "a", LAST + 1);
     assert_int_equal(take(a, LAST, 1, 2).status, 0);
-    a->fsm->journal.changes = &changes;
-    fsm_session_removed(&a->fsm->sessions, 1000);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes;
+    sessions_removed(&fsm_state(a->fsm)->sessions, 1000);
+    fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
-    a->fsm->journal.changes = &changes;
-    fsm_session_removed(&a->fsm->sessions, LAST);
-    a->fsm->journal.changes = NULL;
+    fsm_state(a->fsm)->journal.changes = &changes;
+    sessions_removed(&fsm_state(a->fsm)->sessions, LAST);
+    fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 2);
     id_apply_keep(a, &changes);
     assert_int_equal(take(a, 1000, 1, 1).status, 0);
@@ -321,7 +321,7 @@ static void test_senders_at_their_limit(void **state)
 static void test_a_reloaded_state_knows_its_answers(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
     struct fsm *before = a->fsm;
 
     for (uint64_t seq = 1; seq <= 12; seq++) {
@@ -334,7 +334,7 @@ static void test_a_reloaded_state_knows_its_answers(void **state)
     assert_int_equal(take(a, 3, 2, 4).status, ERR_STALE);
     assert_int_equal(take(a, 3, 1, 13).status, ERR_STALE);
     gives(take(a, 3, 2, 13), 13);
-    fsm_free(before);
+    state_free(fsm_state(before));
 }
 
 static void test_a_full_batch_fits_a_row(void **state)
@@ -366,10 +366,10 @@ static void test_answer_rows_are_golden(void **state)
 
     gives(take(a, 0x0102, 3, 13), 1);
     assert_int_equal(a->row_count, 4); /* two tags, and the answer to who made them */
-    assert_true(id_hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
-    assert_true(id_hex_equal(&a->rows[3].value,
-                             "01 0300000000000000 0d00000000000000 0600000000000000 "
-                             "17000000 01 87 01000000 00000000 00 01000000 0100000000000000"));
+    assert_true(hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
+    assert_true(hex_equal(&a->rows[3].value,
+                          "01 0300000000000000 0d00000000000000 0600000000000000 "
+                          "17000000 01 87 01000000 00000000 00 01000000 0100000000000000"));
 }
 
 #define INCARNATION "0300000000000000 "
@@ -380,11 +380,11 @@ static void test_answer_rows_are_golden(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     char key[32];
 
     (void)state;
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000",
                                  "01" INCARNATION "0e00000000000000" LOWEST RESULTS),
@@ -426,23 +426,23 @@ static void test_load_refuses_damage(void **state)
         assert_int_equal(id_load_hex(fsm, key, HEAD RESULTS), 0);
     }
     assert_int_equal(id_load_hex(fsm, "61 00000000000000f0 0000", HEAD RESULTS), ERR_CORRUPT);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
-    fsm_free(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
+    state_free(fsm_state(fsm));
 }
 
 /* Answers that no node can have awaited at once. */
 static void test_load_refuses_contradictions(void **state)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
 
     (void)state;
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001", /* awaits 13 no more */
                                  "01" INCARNATION "0e00000000000000 0e00000000000000" RESULTS),
                      0);
-    assert_int_equal(fsm_load_end(fsm, 1), ERR_CORRUPT);
-    fsm_load_begin(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), ERR_CORRUPT);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001", /* 1024 above the lowest */
                                  "01" INCARNATION "0604000000000000 0600000000000000" RESULTS),
@@ -450,8 +450,8 @@ static void test_load_refuses_contradictions(void **state)
     assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001",
                                  "01" INCARNATION "0504000000000000 0600000000000000" RESULTS),
                      0);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
-    fsm_free(fsm);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
+    state_free(fsm_state(fsm));
 }
 
 int main(void)

@@ -208,11 +208,11 @@ static void change_tag(struct world *world, unsigned tag)
 
 static void reload(struct world *world)
 {
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(&world->apply, fsm);
-    assert_true(fsm_digest(fsm) == fsm_digest(world->apply.fsm));
-    fsm_free(world->apply.fsm);
+    assert_true(state_digest(fsm_state(fsm)) == state_digest(fsm_state(world->apply.fsm)));
+    state_free(fsm_state(world->apply.fsm));
     world->apply.fsm = fsm;
 }
 
@@ -265,7 +265,7 @@ static void deliver(struct world *world, const struct copy *copy)
 {
     struct batch *batch = batch_of(world, copy);
     const struct buf *answer = &world->apply.result;
-    uint64_t digest = fsm_digest(world->apply.fsm);
+    uint64_t digest = state_digest(fsm_state(world->apply.fsm));
     struct strict_result results[ITEMS];
     bool awaited = !batch->over && copy->incarnation == world->nodes[copy->node].incarnation;
     size_t count = 0;
@@ -274,7 +274,7 @@ static void deliver(struct world *world, const struct copy *copy)
     if (id_apply_refused(&world->apply) != 0) {
         assert_int_equal(id_apply_refused(&world->apply), ERR_STALE);
         assert_false(awaited);
-        assert_true(fsm_digest(world->apply.fsm) == digest);
+        assert_true(state_digest(fsm_state(world->apply.fsm)) == digest);
         batch->stale = true;
         world->counts[STALE]++;
         return;
@@ -283,7 +283,7 @@ static void deliver(struct world *world, const struct copy *copy)
         results_decode(RESULT_STRICT, answer->data, answer->len, results, ITEMS, &count), 0);
     assert_int_equal(count, batch->item_count);
     assert_false(batch->stale);
-    if (fsm_digest(world->apply.fsm) != digest) { /* at least by the answer */
+    if (state_digest(fsm_state(world->apply.fsm)) != digest) { /* at least by the answer */
         assert_false(batch->applied);
         batch->applied = true;
         check_fresh(world, batch, results);

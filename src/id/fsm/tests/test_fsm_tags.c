@@ -35,11 +35,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    fsm_free(other);
+    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -232,7 +232,7 @@ static void test_put_changes_only_what_is_given(void **state)
     assert_int_equal(id_apply_row(a, "order")->updated_ms, 2000);
     a->wall_ms = UINT64_MAX;
     id_apply_put(a, PUT(.name = "order"), false);
-    assert_true(id_apply_row(a, "order")->updated_ms == TAG_TIME_MAX_MS);
+    assert_true(id_apply_row(a, "order")->updated_ms == LIMIT_TIME_MAX_MS);
 }
 
 static void test_put_step_raises_max_step_unless_given(void **state)
@@ -380,10 +380,10 @@ static void test_put_bulk_at_its_limit(void **state)
     struct id_apply *a = *state;
     struct tag_put *puts = calloc(LIMIT_TAGS_PER_BULK + 1, sizeof *puts);
     char(*names)[8] = calloc(LIMIT_TAGS_PER_BULK + 1, sizeof *names);
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct put_result result;
     struct buf command = BUF_INIT;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
 
     assert_non_null(puts);
     assert_non_null(names);
@@ -405,16 +405,17 @@ static void test_put_bulk_at_its_limit(void **state)
     for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
         struct buf answer = BUF_INIT;
 
-        assert_int_equal(fsm_apply(fsm, 1 + round, 1, command.data, command.len, &answer, &changes),
-                         0);
+        assert_int_equal(
+            state_apply(fsm_state(fsm), 1 + round, 1, command.data, command.len, &answer, &changes),
+            0);
         assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
         assert_int_equal(result.made, LIMIT_TAGS_PER_BULK);
         assert_int_equal(fsm_tag_count(fsm), LIMIT_TAGS_PER_BULK);
         assert_int_equal(changes.count, LIMIT_TAGS_PER_BULK + 1); /* and what it was told */
         buf_free(&answer);
     }
-    fsm_free(fsm);
-    fsm_changes_release(&changes);
+    state_free(fsm_state(fsm));
+    row_changes_release(&changes);
     result = id_apply_puts(a, puts, 0, false);
     assert_int_equal(result.status, ERR_INVALID);
     assert_non_null(strstr(result.why, "empty"));
@@ -427,10 +428,10 @@ static void test_put_bulk_at_its_limit(void **state)
 static void apply_bulk(collide_name *names, size_t count, void *data)
 {
     struct tag_put *puts = data;
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct buf command = BUF_INIT;
     struct buf answer = BUF_INIT;
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct put_result result;
 
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
@@ -440,13 +441,14 @@ static void apply_bulk(collide_name *names, size_t count, void *data)
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, 1, 1);
-    assert_int_equal(fsm_apply(fsm, 1, 1, command.data, command.len, &answer, &changes), 0);
+    assert_int_equal(
+        state_apply(fsm_state(fsm), 1, 1, command.data, command.len, &answer, &changes), 0);
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
     assert_int_equal(result.made, count);
     buf_free(&answer);
     buf_free(&command);
-    fsm_changes_release(&changes);
-    fsm_free(fsm);
+    row_changes_release(&changes);
+    state_free(fsm_state(fsm));
 }
 
 /* Names that a client chose to be in one place when a bulk is looked through for a name that stands

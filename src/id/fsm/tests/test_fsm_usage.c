@@ -34,7 +34,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
+    struct fsm *other = fsm_of(state_new(&fsm_machine));
     struct fsm_usage usage;
     struct fsm_usage loaded;
 
@@ -42,7 +42,7 @@ static int teardown(void **state)
     fsm_usage(a->fsm, &usage);
     fsm_usage(other, &loaded);
     assert_memory_equal(&usage, &loaded, sizeof usage);
-    fsm_free(other);
+    state_free(fsm_state(other));
     id_apply_free(a);
     free(a);
     return 0;
@@ -160,14 +160,14 @@ static void test_it_is_no_less_than_what_is_taken(void **state)
     enum { TAGS = 20000 };
     const struct tag_row like = {.step = 1, .max_step = 1, .created_ms = 1, .updated_ms = 1};
     char description[LIMIT_TAG_DESCRIPTION_BYTES + 1];
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct buf value = BUF_INIT;
     struct fsm_usage usage;
     size_t before = mallinfo2().uordblks;
 
     (void)state;
     memset(description, 'd', sizeof description);
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     for (unsigned i = 0; i < TAGS; i++) {
         struct tag_row row = like;
         char key[LIMIT_TAG_NAME_BYTES + 2];
@@ -179,15 +179,16 @@ static void test_it_is_no_less_than_what_is_taken(void **state)
         row.description_len = (uint16_t)(i % 257);
         value.len = 0;
         row_put(&value, tag_row_format(&row), &row);
-        assert_int_equal(fsm_load_row(fsm, key, 1U + row.name_len, value.data, value.len), 0);
+        assert_int_equal(
+            state_load_row(fsm_state(fsm), key, 1U + row.name_len, value.data, value.len), 0);
     }
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     fsm_usage(fsm, &usage);
     assert_int_equal(usage.tags, TAGS);
     assert_true(mallinfo2().uordblks - before <= usage.bytes);
     assert_true(usage.bytes / TAGS < 1000);
     buf_free(&value);
-    fsm_free(fsm);
+    state_free(fsm_state(fsm));
 }
 
 int main(void)

@@ -239,7 +239,7 @@ static void step_again(struct world *world)
 {
     struct past *past = &world->pasts[below(world, PASTS)];
     const struct buf *answer = &world->apply.result;
-    uint64_t digest = fsm_digest(world->apply.fsm);
+    uint64_t digest = state_digest(fsm_state(world->apply.fsm));
     struct worker_result result;
 
     if (past->seq == 0) {
@@ -247,7 +247,7 @@ static void step_again(struct world *world)
     }
     id_apply_again(&world->apply, &past->command);
     assert_int_equal(world->apply.changed, 0);
-    assert_true(fsm_digest(world->apply.fsm) == digest);
+    assert_true(state_digest(fsm_state(world->apply.fsm)) == digest);
     if (past->seq < lowest_awaited(world)) {
         assert_int_equal(id_apply_refused(&world->apply), ERR_STALE);
         tell(world, ERR_STALE);
@@ -438,7 +438,7 @@ static void check_stamps(const struct world *world)
 static void run(uint64_t seed)
 {
     struct world *world = calloc(1, sizeof *world);
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     assert_non_null(world);
     id_apply_init(&world->apply);
@@ -461,8 +461,8 @@ static void run(uint64_t seed)
     assert_true(world->told[-ERR_NO_WORKER_ID] > 50);
     assert_true(world->told[-ERR_FENCED] > 50);
     id_apply_load(&world->apply, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(world->apply.fsm));
-    fsm_free(loaded);
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(world->apply.fsm)));
+    state_free(fsm_state(loaded));
     for (unsigned i = 0; i < PASTS; i++) {
         buf_free(&world->pasts[i].command);
         buf_free(&world->pasts[i].answer);

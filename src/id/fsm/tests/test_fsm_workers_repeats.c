@@ -37,11 +37,11 @@ static void test_repeated_acquire_changes_nothing(void **state)
     first = id_apply_copy(a);
     a->stamps.awaited[1] = a->stamps.seqs[1];
     (void)id_apply_renew(a, four_ids_renewal(0, 1, T + 1));
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     four_ids_granted(again(a, &first), 0, 1, 0,
                      T + WINDOW); /* what it was told, and not what is now */
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     /* Another one. */
     four_ids_granted(id_apply_acquire(a, ask), 0, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
     ask.name = "b"; /* another node's command of the same number */
@@ -53,11 +53,11 @@ static void test_repeated_acquire_changes_nothing(void **state)
     four_ids_granted(id_apply_acquire(a, ask), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     fourth = id_apply_copy(a);
     (void)id_apply_release(a, (struct worker_release){1, 4, T + 3 * WINDOW, WORKER_NODE, 0, false});
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     four_ids_granted(again(a, &fourth), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     assert_int_equal(a->changed, 0);
     four_ids_granted(again(a, &first), 0, 1, 0, T + WINDOW);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_RELEASED);
     assert_true(fsm_worker(a->fsm, 1)->epoch == 4);
     four_ids_refused(a, id_apply_renew(a, four_ids_renewal(1, 4, T)),
@@ -82,22 +82,22 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
         id_apply_release(a, (struct worker_release){0, 1, T, WORKER_NODE, 0, false}).status, 0);
     released = id_apply_copy(a);
     four_ids_granted(four_ids_acquire(a, "a"), 0, 2, T, T + WINDOW);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     id_apply_again(a, &acquired);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
     id_apply_again(a, &released);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     /* One that never came before, of the node's start before this one. */
     a->next = (struct session_stamp){1, 2, 1, 1};
     assert_int_equal(id_apply_clock(a, T + 1), 0);
-    digest = fsm_digest(a->fsm);
+    digest = state_digest(fsm_state(a->fsm));
     buf_put(&unseen, acquired.data, acquired.len);
     id_stamp_as(&unseen, 1, 1, 100, 100);
     id_apply_again(a, &unseen);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(state_digest(fsm_state(a->fsm)) == digest);
     assert_true(fsm_worker(a->fsm, 0)->epoch == 2);
     assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_HELD);
     buf_free(&acquired);

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_hex.h"
+#include "src/tests/unit/hex.h"
 
 #define T 1700000000000ULL
 #define WINDOW 10000ULL
@@ -108,35 +108,35 @@ static void test_worker_rows_are_golden(void **state)
 
     (void)acquire(a, "n", 0x0102, T);
     assert_int_equal(a->row_count, 4); /* layout, answer, time */
-    assert_true(id_hex_equal(&a->rows[3].key, "77 0102"));
-    assert_true(id_hex_equal(&a->rows[3].value,
-                             "02 01 01 0100000000000000 0000000000000000 108fe5cf8b010000 "
-                             "0000000000000000 0068e5cf8b010000 0100 6e 0000"));
+    assert_true(hex_equal(&a->rows[3].key, "77 0102"));
+    assert_true(hex_equal(&a->rows[3].value,
+                          "02 01 01 0100000000000000 0000000000000000 108fe5cf8b010000 "
+                          "0000000000000000 0068e5cf8b010000 0100 6e 0000"));
 }
 
 static void test_load_gives_the_same_state(void **state)
 {
     struct id_apply *a = *state;
-    struct fsm *loaded = fsm_new();
-    struct fsm *again = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
+    struct fsm *again = fsm_of(state_new(&fsm_machine));
 
     (void)acquire(a, "a", 1023, T);
     (void)acquire(a, "b", WORKER_ID_ANY, T);
     (void)acquire(a, "b", WORKER_ID_ANY, T);
     (void)id_apply_release(a, (struct worker_release){1023, 1, T, WORKER_NODE, 0, false});
     id_apply_load(a, loaded);
-    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
     assert_true(id_apply_same_worker(fsm_worker(loaded, 0), fsm_worker(a->fsm, 0)));
     assert_true(id_apply_same_worker(fsm_worker(loaded, 1023), fsm_worker(a->fsm, 1023)));
     assert_null(fsm_worker(loaded, 1));
-    fsm_load_begin(loaded); /* begin forgets them */
+    state_load_begin(fsm_state(loaded)); /* begin forgets them */
     assert_null(fsm_worker(loaded, 0));
-    assert_int_equal(fsm_load_end(loaded, 1), 0);
-    assert_true(fsm_digest(loaded) == 0);
+    assert_int_equal(state_load_end(fsm_state(loaded), 1), 0);
+    assert_true(state_digest(fsm_state(loaded)) == 0);
     id_apply_load(a, again);
-    assert_true(fsm_digest(again) == fsm_digest(a->fsm));
-    fsm_free(again);
-    fsm_free(loaded);
+    assert_true(state_digest(fsm_state(again)) == state_digest(fsm_state(a->fsm)));
+    state_free(fsm_state(again));
+    state_free(fsm_state(loaded));
 }
 
 static void test_load_refuses_damage(void **state)
@@ -146,9 +146,9 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
     uint64_t digest;
 
-    fsm_load_begin(fsm);
+    state_load_begin(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "77 0102", row), 0);
-    digest = fsm_digest(fsm);
+    digest = state_digest(fsm_state(fsm));
     assert_int_equal(id_load_hex(fsm, "77 0102", row), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "77", row), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "77 01", row), ERR_CORRUPT);
@@ -158,8 +158,8 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "77 0001", ""), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "77 0001", "02 01"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "77 0001", "01"), ERR_BAD_VERSION);
-    assert_true(fsm_digest(fsm) == digest);
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    assert_true(state_digest(fsm_state(fsm)) == digest);
+    assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     assert_string_equal(fsm_worker(fsm, 0x0102)->name, "n");
 }
 
@@ -270,7 +270,7 @@ static void test_listener_hears_of_each_change(void **state)
 {
     struct id_apply *a = *state;
     struct watcher watcher = {.listener = {.worker_changed = worker_changed_cb}};
-    struct fsm *loaded = fsm_new();
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
 
     fsm_listen(a->fsm, &watcher.listener);
     (void)acquire(a, "a", 5, T);
@@ -288,7 +288,7 @@ static void test_listener_hears_of_each_change(void **state)
     fsm_listen(loaded, &watcher.listener);
     id_apply_load(a, loaded); /* all of them, when the load is through */
     assert_string_equal(watcher.heard, "3-:a:1 5-:a:1 ");
-    fsm_free(loaded);
+    state_free(fsm_state(loaded));
 }
 
 int main(void)

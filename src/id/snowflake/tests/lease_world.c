@@ -49,7 +49,7 @@ static bool reaches_log(const struct lease_node *node)
 static void log_append(struct lease_world *world, const void *data, size_t len,
                        struct buf *ret_result)
 {
-    struct fsm_changes changes = {0};
+    struct row_changes changes = {0};
     struct buf result = BUF_INIT;
     int err;
 
@@ -60,9 +60,9 @@ static void log_append(struct lease_world *world, const void *data, size_t len,
     }
     world->entries[world->entry_count] = (struct buf)BUF_INIT;
     buf_put(&world->entries[world->entry_count++], data, len);
-    err = fsm_apply(world->log, world->entry_count, 1, data, len, &result, &changes);
+    err = state_apply(fsm_state(world->log), world->entry_count, 1, data, len, &result, &changes);
     ASSERT(err == 0);
-    fsm_changes_release(&changes);
+    row_changes_release(&changes);
     if (ret_result != NULL) {
         buf_move(ret_result, &result);
     }
@@ -75,13 +75,13 @@ static void node_apply(struct lease_node *node)
 
     while (node->applied < world->entry_count) {
         const struct buf *entry = &world->entries[node->applied++];
-        struct fsm_changes changes = {0};
+        struct row_changes changes = {0};
         struct buf result = BUF_INIT;
-        int err =
-            fsm_apply(node->fsm, node->applied, 1, entry->data, entry->len, &result, &changes);
+        int err = state_apply(fsm_state(node->fsm), node->applied, 1, entry->data, entry->len,
+                              &result, &changes);
 
         ASSERT(err == 0);
-        fsm_changes_release(&changes);
+        row_changes_release(&changes);
         buf_free(&result);
         node->due = true;
     }
@@ -90,8 +90,10 @@ static void node_apply(struct lease_node *node)
 /* An empty state machine. */
 static void node_forget(struct lease_node *node)
 {
-    fsm_free(node->fsm);
-    node->fsm = fsm_new();
+    if (node->fsm != NULL) {
+        state_free(fsm_state(node->fsm));
+    }
+    node->fsm = fsm_of(state_new(&fsm_machine));
     fsm_listen(node->fsm, &node->listener);
     node->applied = 0;
 }
@@ -223,16 +225,16 @@ void lease_world_ghosts(struct lease_world *world)
 void lease_world_restore(struct lease_world *world, size_t entries)
 {
     ASSERT(entries <= world->entry_count);
-    fsm_free(world->log);
-    world->log = fsm_new();
+    state_free(fsm_state(world->log));
+    world->log = fsm_of(state_new(&fsm_machine));
     for (size_t i = 0; i < entries; i++) {
-        struct fsm_changes changes = {0};
+        struct row_changes changes = {0};
         struct buf result = BUF_INIT;
-        int err = fsm_apply(world->log, i + 1, 1, world->entries[i].data, world->entries[i].len,
-                            &result, &changes);
+        int err = state_apply(fsm_state(world->log), i + 1, 1, world->entries[i].data,
+                              world->entries[i].len, &result, &changes);
 
         ASSERT(err == 0);
-        fsm_changes_release(&changes);
+        row_changes_release(&changes);
         buf_free(&result);
     }
     for (size_t i = entries; i < world->entry_count; i++) {
@@ -309,7 +311,7 @@ static void tell_time(struct lease_world *world, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
+    cluster_command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
     id_stamp(&world->stamps, SOMEBODY, &command);
     log_append(world, command.data, command.len, NULL);
     buf_free(&command);
@@ -324,7 +326,7 @@ struct lease_world *lease_world_new_config(size_t nodes, const struct lease_conf
     world->true_ms = LEASE_WORLD_START_MS;
     world->news_ms = world->true_ms + NEWS_MS;
     world->config = *config;
-    world->log = fsm_new();
+    world->log = fsm_of(state_new(&fsm_machine));
     world->node_count = nodes;
     command_put(&command, COMMAND_LAYOUT, &config->layout);
     id_stamp(&world->stamps, SOMEBODY, &command);
@@ -440,7 +442,7 @@ void lease_world_free(struct lease_world *world)
             lease_world_crash(node, false, false);
         }
         lease_world_wipe(node);
-        fsm_free(node->fsm);
+        state_free(fsm_state(node->fsm));
     }
     for (size_t i = 0; i < world->entry_count; i++) {
         buf_free(&world->entries[i]);
@@ -448,7 +450,7 @@ void lease_world_free(struct lease_world *world)
     free(world->entries);
     free(world->ranges);
     buf_free(&world->ghosts);
-    fsm_free(world->log);
+    state_free(fsm_state(world->log));
     free(world);
 }
 

@@ -270,14 +270,14 @@ static void test_row_recorded_after_its_window(void **state)
 /* So many entries are the log up to the first acquire, with it. */
 static size_t acquired_at(const struct lease_world *world)
 {
-    struct command command;
     size_t i = 0;
+    int type;
 
     do {
         assert_true(i < world->entry_count);
-        assert_int_equal(command_read(world->entries[i].data, world->entries[i].len, &command), 0);
+        type = command_number(world->entries[i].data, world->entries[i].len);
         i++;
-    } while (command.type != COMMAND_WORKER_ACQUIRE);
+    } while (type != COMMAND_WORKER_ACQUIRE);
     return i;
 }
 

@@ -1,0 +1,135 @@
+/*
+ * journal.c - see journal.h.
+ */
+#include "src/state/journal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/array.h"
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+
+void journal_key(struct journal *journal, uint8_t table)
+{
+    journal->row.len = 0;
+    journal->key_len = 0;
+    buf_put_u8(&journal->row, table);
+}
+
+void journal_node_key(struct journal *journal, uint8_t table, uint64_t node_id)
+{
+    journal_key(journal, table);
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        buf_put_u8(&journal->row, (uint8_t)(node_id >> shift));
+    }
+    ASSERT(journal->row.len == ROW_NODE_KEY_BYTES);
+}
+
+void journal_value(struct journal *journal)
+{
+    ASSERT(journal->key_len == 0 && journal->row.len >= 1);
+    ASSERT(journal->row.len <= LIMIT_ROW_KEY_BYTES);
+    journal->key_len = journal->row.len;
+}
+
+void journal_record(struct journal *journal, const struct row_format *format, const void *record)
+{
+    journal_value(journal);
+    row_put(&journal->row, format, record);
+}
+
+static uint64_t hash_of(const struct journal *journal)
+{
+    ASSERT(journal->key_len > 0 && journal->row.len > journal->key_len); /* else: a deletion */
+    return hash_row(journal->row.data, journal->key_len, journal->row.data + journal->key_len,
+                    journal->row.len - journal->key_len);
+}
+
+void journal_leave(struct journal *journal)
+{
+    journal->digest -= hash_of(journal);
+}
+
+/* List the change of the row to the value's first bytes: none of them if it is deleted. */
+static void list_change(struct journal *journal, size_t value_len)
+{
+    struct row_changes *changes = journal->changes;
+    struct row_change *change;
+
+    if (changes == NULL) {
+        return;
+    }
+    changes->items =
+        array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+    change = &changes->items[changes->count++];
+    *change = (struct row_change){BUF_INIT, BUF_INIT};
+    buf_put(&change->key, journal->row.data, journal->key_len);
+    buf_put(&change->value, journal->row.data + journal->key_len, value_len);
+}
+
+void journal_enter(struct journal *journal)
+{
+    journal->digest += hash_of(journal);
+    list_change(journal, journal->row.len - journal->key_len);
+}
+
+void journal_delete(struct journal *journal)
+{
+    journal_leave(journal);
+    list_change(journal, 0);
+}
+
+static void put_record(struct journal *journal, uint8_t table, const void *key, size_t len,
+                       const struct row_format *format, const void *record)
+{
+    journal_key(journal, table);
+    buf_put(&journal->row, key, len);
+    journal_record(journal, format, record);
+}
+
+void journal_change(struct journal *journal, uint8_t table, const void *key, size_t len,
+                    const struct row_format *format, const void *before, const void *after)
+{
+    if (before != NULL) {
+        put_record(journal, table, key, len, format, before);
+        (after != NULL ? journal_leave : journal_delete)(journal);
+    }
+    if (after != NULL) {
+        put_record(journal, table, key, len, format, after);
+        journal_enter(journal);
+    }
+}
+
+void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
+                  const struct row_format *format, const void *before, const void *after)
+{
+    const uint64_t key = htobe64(node_id);
+
+    journal_change(journal, table, &key, sizeof key, format, before, after);
+}
+
+void row_changes_release(struct row_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        buf_free(&changes->items[i].key);
+        buf_free(&changes->items[i].value);
+    }
+    free(changes->items);
+    *changes = (struct row_changes){0};
+}
+
+bool row_is_setting(const struct row_loaded *row, const char *name)
+{
+    return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
+}
+
+uint64_t row_key_node(const uint8_t *key)
+{
+    uint64_t node_id = 0;
+
+    for (size_t i = 1; i < ROW_NODE_KEY_BYTES; i++) {
+        node_id = node_id << 8 | key[i];
+    }
+    return node_id;
+}

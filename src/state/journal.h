@@ -1,0 +1,117 @@
+/*
+ * journal.h - what all tables of the replicated state write into, those of the cluster and those of
+ * the machine: the digest of all rows, and the list of those that changed.
+ *
+ * The happy path: a table says what a row was and what it becomes, by journal_change(). Or it puts
+ * the row that it is about to change into the journal, by journal_key() (or _node_key),
+ * journal_value() and the value's bytes, and lets it leave; changes it; and puts it in again, to
+ * enter. Then the digest is the sum of all rows again, and storage gets the new one.
+ *
+ * Invariant: a row counts in the digest exactly while it stands in its table. The digest is the sum
+ * modulo 2^64 of hash_row() over all rows, the very sum that storage keeps and verifies.
+ *
+ * Failure modes: none. Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_STATE_JOURNAL_H
+#define LEAFD_STATE_JOURNAL_H
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/fields.h"
+#include "src/base/limits.h"
+
+/* The first byte of a row's key: its table; and what follows. These are the cluster's tables, the
+ * others are the machine's; the settings are of both, each by its name. */
+enum state_table {
+    STATE_TABLE_ANSWERS = 'a',   /* answer to a command: the id of its node, and a slot (2) */
+    STATE_TABLE_ADDRESSES = 'l', /* member that moved: its id */
+    STATE_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
+    STATE_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
+    STATE_TABLE_REMOVED = 'r',   /* node that was removed: its id */
+    STATE_TABLE_SETTINGS = 's'   /* setting: its name */
+};
+
+/* The key of a row of a node: the table, and its id (8 bytes). Numbers in keys are big-endian, so
+ * that storage keeps their order. */
+#define ROW_NODE_KEY_BYTES 9
+
+/* Of values whose format has no other. */
+#define ROW_VERSION 1
+
+/* A row changed by apply, as storage keeps it: key and value bytes. */
+struct row_change {
+    struct buf key;
+    struct buf value; /* empty: the row was deleted */
+};
+
+/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
+struct row_changes {
+    struct row_change *items;
+    size_t count;
+    size_t capacity;
+};
+
+void row_changes_release(struct row_changes *changes);
+
+struct journal {
+    uint64_t digest;
+    struct row_changes *changes; /* of the command that is applied; NULL: nobody wants them */
+    bool loading;                /* between state_load_begin() and _end() */
+    struct buf row;              /* a key and its value, one behind the other */
+    size_t key_len;
+};
+
+/* Begin a row by its table; its key's other bytes are appended to journal->row. */
+void journal_key(struct journal *journal, uint8_t table);
+void journal_node_key(struct journal *journal, uint8_t table, uint64_t node_id);
+/* The key is whole; the value's bytes are appended to journal->row. */
+void journal_value(struct journal *journal);
+/* The key is whole; and this is the value. */
+void journal_record(struct journal *journal, const struct row_format *format, const void *record);
+
+/* The row leaves the digest, since it is about to change. */
+void journal_leave(struct journal *journal);
+/* The row comes into the digest, and is listed as a change. */
+void journal_enter(struct journal *journal);
+/* The row leaves for good: its deletion is listed. It must have been in the digest, with this very
+ * value: storage refuses the deletion of a row that it does not have. */
+void journal_delete(struct journal *journal);
+
+/* All of that: the row of this key, the table and so many bytes, was before, and is after. NULL: it
+ * is new, or deleted. */
+void journal_change(struct journal *journal, uint8_t table, const void *key, size_t len,
+                    const struct row_format *format, const void *before, const void *after);
+/* The same of a row of a node. */
+void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
+                  const struct row_format *format, const void *before, const void *after);
+
+/* --- rows that are loaded --- */
+
+/* A row as state_load_row() gets it; its key has one byte at least. */
+struct row_loaded {
+    const uint8_t *key;
+    size_t key_len;
+    const void *value;
+    size_t value_len;
+};
+
+/* Is it the setting of this name? */
+bool row_is_setting(const struct row_loaded *row, const char *name);
+
+/* The id in the key of a row of a node, which may be longer. */
+uint64_t row_key_node(const uint8_t *key);
+
+/* --- times --- */
+
+static inline uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A proposer's clock may say anything; the row keeps only what can be shown. */
+static inline uint64_t time_shown_ms(uint64_t wall_ms)
+{
+    return wall_ms < LIMIT_TIME_MAX_MS ? wall_ms : LIMIT_TIME_MAX_MS;
+}
+
+#endif

@@ -1,0 +1,475 @@
+/*
+ * state.c - see state.h: sessions around both halves, the dispatch of commands and rows, and the
+ * memory of digests.
+ *
+ * The happy path: state_apply() reads the command whole, sees that it is a new one of its session,
+ * has its half carry it out, and remembers the answer, and the digest under the entry's index.
+ *
+ * Failure modes: as in state.h. Nothing is changed before the whole command was read. Thread: one
+ * owner.
+ */
+#include "src/state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+struct state *state_new(const struct machine_ops *ops)
+{
+    struct state *state = MUST_HAVE(calloc(1, sizeof *state));
+
+    facts_init(&state->facts, &state->journal, level_own);
+    sessions_init(&state->sessions, &state->journal);
+    members_init(&state->members, &state->journal);
+    state->machine = ops->make(state);
+    ASSERT(state->machine->ops == ops && state->machine->state == state);
+    return state;
+}
+
+void state_free(struct state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    state->machine->ops->free(state->machine);
+    sessions_clear(&state->sessions);
+    members_clear(&state->members);
+    buf_free(&state->journal.row);
+    free(state);
+}
+
+void state_speaks(struct state *state, struct level_range range)
+{
+    ASSERT(state->facts.level.level == 0);
+    state->facts.speaks = range;
+}
+
+/* The digest after the entry at index, for COMMAND_DIGEST. */
+static void digest_remember(struct state *state, uint64_t index)
+{
+    state->marks[index % STATE_DIGEST_MARKS] =
+        (struct state_digest_mark){index, state->journal.digest};
+}
+
+/* --- commands --- */
+
+/* A command that was read, by one half. */
+struct state_command {
+    bool is_clusters;
+    struct session_stamp stamp;
+    struct machine_command of; /* the machine's */
+    struct cluster_command cluster;
+};
+
+/* 0, ERR_BAD_MESSAGE or ERR_NEWER. */
+static int read_command(const struct state *state, const void *data, size_t len,
+                        struct state_command *ret_command)
+{
+    struct machine *machine = state->machine;
+    int type = command_number(data, len);
+    int err;
+
+    if (type < 0) {
+        return type;
+    }
+    ret_command->is_clusters = cluster_command_since(type) > 0;
+    if (ret_command->is_clusters) {
+        err = cluster_command_read(data, len, &ret_command->cluster);
+        ret_command->stamp = ret_command->cluster.stamp;
+        return err;
+    }
+    if (machine->ops->since(type) == 0) {
+        return ERR_NEWER;
+    }
+    err = session_stamp_read(data, len, &ret_command->stamp);
+    return err != 0 ? err : machine->ops->read(machine, data, len, &ret_command->of);
+}
+
+/* Did this node have another digest at that index, as far as it still remembers? */
+static bool digest_differs(const struct state *state, const struct digest_command *digest)
+{
+    const struct state_digest_mark *mark = &state->marks[digest->index % STATE_DIGEST_MARKS];
+
+    return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
+}
+
+static void apply_clock(struct state *state, const struct clock_command *clock)
+{
+    facts_clock(&state->facts, clock->cluster_ms);
+    state->machine->ops->clock(state->machine, state->facts.log_ms);
+}
+
+/* The status that is its result. */
+static int apply_clusters(struct state *state, uint64_t index,
+                          const struct cluster_command *command)
+{
+    switch (command->type) {
+    case COMMAND_NODE_INFO:
+        members_report(&state->members, &command->node);
+        return 0;
+    case COMMAND_CLOCK:
+        apply_clock(state, &command->clock);
+        return 0;
+    case COMMAND_BIRTH:
+        return facts_birth(&state->facts, &command->birth);
+    case COMMAND_LEVEL:
+        return facts_raise(&state->facts, &command->level, index);
+    case COMMAND_MEMBER_BEGIN:
+        return members_begin(&state->members, &command->change, index);
+    case COMMAND_MEMBER_END:
+        return members_end(&state->members, command->change.index, command->change.given_up);
+    case COMMAND_MEMBER_MOVE:
+        return members_move(&state->members, &command->move);
+    case COMMAND_DIGEST: /* in the rows of all nodes, whatever each of them finds */
+    case COMMAND_NOOP:
+        return 0;
+    }
+    UNREACHABLE("a command of the cluster");
+}
+
+/* By the half that it belongs to. 0 or ERR_DIVERGED. */
+static int apply_type(struct state *state, const struct machine_entry *entry,
+                      const struct state_command *command, struct buf *result)
+{
+    const struct cluster_command *cluster = &command->cluster;
+
+    if (!command->is_clusters) {
+        state->machine->ops->apply(state->machine, entry, result);
+        return 0;
+    }
+    status_result_encode(apply_clusters(state, entry->index, cluster), result);
+    return cluster->type == COMMAND_DIGEST && digest_differs(state, &cluster->digest) ? ERR_DIVERGED
+                                                                                      : 0;
+}
+
+/* Carry it out, unless it was before or must not be (session.h). */
+static int apply_once(struct state *state, const struct machine_entry *entry,
+                      const struct state_command *command, struct buf *result)
+{
+    const struct session_stamp *stamp = &command->stamp;
+    size_t before = result->len;
+    int err = 0;
+
+    ASSERT(stamp->lowest >= 1 && stamp->lowest <= stamp->seq);
+    if (node_set_has(&state->members.removed, stamp->node_id)) {
+        session_refusal_encode(&(struct session_refusal){.status = ERR_REMOVED}, result);
+        return 0;
+    }
+    if (sessions_lookup(&state->sessions, stamp, result)) {
+        return 0;
+    }
+    if (!sessions_is_full(&state->sessions, stamp, result)) {
+        err = apply_type(state, entry, command, result);
+    }
+    ASSERT(result->len > before); /* an answer for every command */
+    sessions_answer(&state->sessions, stamp, result->data + before, result->len - before);
+    return err;
+}
+
+/* What a leader appends for itself is nobody's; everything else is somebody's. A node tells of
+ * itself alone. What a later level brings does nothing before it: the level in force decides,
+ * whatever this leafd could do. */
+static bool is_allowed(const struct state *state, const struct state_command *command)
+{
+    const struct cluster_command *cluster = &command->cluster;
+    bool is_nobodys = command->stamp.node_id == 0;
+
+    if (!command->is_clusters) {
+        return command->of.since <= facts_level(&state->facts) &&
+               command->of.is_leaders == is_nobodys;
+    }
+    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts)) {
+        return false;
+    }
+    switch (cluster->type) {
+    case COMMAND_NOOP: /* the first entry of a term, or all it carries is its stamp */
+        return true;
+    case COMMAND_BIRTH:
+        return is_nobodys;
+    case COMMAND_NODE_INFO:
+        return !is_nobodys && cluster->node.node_id == command->stamp.node_id;
+    default:
+        return !is_nobodys;
+    }
+}
+
+int state_check(const struct state *state, const void *data, size_t len)
+{
+    struct state_command command;
+
+    return read_command(state, data, len, &command);
+}
+
+uint16_t state_since(const struct state *state, int type)
+{
+    uint16_t since = cluster_command_since(type);
+
+    return since > 0 || type < 0 ? since : state->machine->ops->since(type);
+}
+
+bool state_may_append(const struct state *state, const void *data, size_t len)
+{
+    return state_check(state, data, len) == 0 &&
+           state_since(state, command_number(data, len)) <= facts_level(&state->facts);
+}
+
+bool state_can_apply(const struct state *state, const void *data, size_t len)
+{
+    int type = command_number(data, len);
+
+    return (type == ERR_BAD_MESSAGE || state_since(state, type) > 0) &&
+           command_raises_to(data, len) <= state->facts.speaks.max;
+}
+
+void state_foresee(struct state *state, uint64_t index, const void *data, size_t len)
+{
+    struct state_command command;
+
+    ASSERT(!state->journal.loading && state->journal.changes == NULL);
+    if (read_command(state, data, len, &command) == 0 && !command.is_clusters &&
+        is_allowed(state, &command)) {
+        state->machine->ops->foresee(state->machine, index);
+    }
+}
+
+int state_apply(struct state *state, uint64_t index, uint64_t term, const void *data, size_t len,
+                struct buf *result, struct row_changes *changes)
+{
+    struct machine_entry entry = {.index = index, .term = term};
+    struct state_command command;
+    int err;
+
+    ASSERT(!state->journal.loading && state->journal.changes == NULL);
+    if (!state_can_apply(state, data, len)) {
+        return ERR_NEWER;
+    }
+    err = read_command(state, data, len, &command);
+    state->journal.changes = changes;
+    if (err != 0 || !is_allowed(state, &command)) {
+        err = ERR_BAD_MESSAGE;
+        status_result_encode(err, result);
+    } else if (command.stamp.node_id == 0) {
+        err = apply_type(state, &entry, &command, result);
+    } else {
+        entry.node_id = command.stamp.node_id;
+        err = apply_once(state, &entry, &command, result);
+    }
+    state->journal.changes = NULL;
+    digest_remember(state, index);
+    if (command_number(data, len) == COMMAND_DIGEST) {
+        state->checks[state->check_count++ % STATE_DIGEST_CHECKS] =
+            state->marks[index % STATE_DIGEST_MARKS];
+    }
+    return err;
+}
+
+bool state_digest_at(const struct state *state, uint64_t index, uint64_t *ret_digest)
+{
+    const struct state_digest_mark *mark = &state->marks[index % STATE_DIGEST_MARKS];
+
+    for (unsigned i = 0; mark->index != index && i < STATE_DIGEST_CHECKS; i++) {
+        mark = &state->checks[i];
+    }
+    if (index == 0 || mark->index != index) {
+        return false;
+    }
+    *ret_digest = mark->digest;
+    return true;
+}
+
+/* --- membership --- */
+
+void state_configured(struct state *state, uint64_t index, const struct member *before,
+                      size_t before_count, const struct member *after, size_t after_count,
+                      struct row_changes *changes)
+{
+    ASSERT(!state->journal.loading && state->journal.changes == NULL);
+    state->journal.changes = changes;
+    for (size_t i = 0; i < before_count; i++) {
+        uint64_t node_id = before[i].node_id;
+
+        /* Everything that is kept for this node alone ends here. */
+        if (member_find(after, after_count, node_id) == NULL) {
+            members_remove(&state->members, node_id);
+            state->machine->ops->removed(state->machine, node_id);
+            sessions_removed(&state->sessions, node_id);
+            members_move_forget(&state->members, node_id);
+        }
+    }
+    members_reached(&state->members, after, after_count);
+    state->journal.changes = NULL;
+    digest_remember(state, index);
+}
+
+const struct member_change *state_member_change(const struct state *state)
+{
+    return state->members.change.kind != 0 ? &state->members.change : NULL;
+}
+
+bool state_member_removed(const struct state *state, uint64_t node_id)
+{
+    return node_set_has(&state->members.removed, node_id);
+}
+
+const char *state_member_address(const struct state *state, uint64_t node_id)
+{
+    return members_address(&state->members, node_id);
+}
+
+uint64_t state_member_moves(const struct state *state)
+{
+    return state->members.move_changes;
+}
+
+/* --- what is there --- */
+
+bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info)
+{
+    const struct node_info *info = members_info(&state->members, node_id);
+
+    if (info != NULL) {
+        *ret_info = *info;
+    }
+    return info != NULL;
+}
+
+bool state_birth(const struct state *state, struct birth *ret_birth)
+{
+    bool is_born = !uid_is_none(&state->facts.birth.uid);
+
+    if (is_born) {
+        *ret_birth = state->facts.birth;
+    }
+    return is_born;
+}
+
+uint16_t state_level(const struct state *state)
+{
+    return facts_level(&state->facts);
+}
+
+void state_level_row(const struct state *state, struct level_row *ret_row)
+{
+    *ret_row = state->facts.level;
+    ret_row->level = facts_level(&state->facts);
+}
+
+struct level_range state_levels(const struct state *state)
+{
+    return state->facts.speaks;
+}
+
+uint64_t state_log_ms(const struct state *state)
+{
+    return state->facts.log_ms;
+}
+
+bool state_session_is_over(const struct state *state, const struct session_stamp *stamp)
+{
+    return sessions_is_past(&state->sessions, stamp);
+}
+
+uint64_t state_node_start(const struct state *state, uint64_t node_id)
+{
+    uint64_t asked = sessions_incarnation(&state->sessions, node_id);
+    struct node_info info = {0};
+
+    (void)state_node(state, node_id, &info);
+    return later_of(info.incarnation, asked);
+}
+
+uint64_t state_digest(const struct state *state)
+{
+    return state->journal.digest;
+}
+
+uint64_t state_memory(const struct state *state)
+{
+    uint64_t bytes = state->machine->ops->bytes(state->machine);
+
+    for (size_t i = 0; i < state->sessions.count; i++) {
+        bytes += state->sessions.items[i]->bytes;
+    }
+    return bytes;
+}
+
+/* --- loading --- */
+
+void state_load_begin(struct state *state)
+{
+    state->journal.loading = true;
+    state->machine->ops->load_begin(state->machine);
+    facts_init(&state->facts, &state->journal, state->facts.speaks);
+    sessions_clear(&state->sessions);
+    members_clear(&state->members);
+    state->journal.digest = 0;
+    memset(state->marks, 0, sizeof state->marks);
+    memset(state->checks, 0, sizeof state->checks);
+}
+
+int state_load_row(struct state *state, const void *key, size_t key_len, const void *value,
+                   size_t value_len)
+{
+    const struct row_loaded row = {key, key_len, value, value_len};
+    int err = ERR_NOT_FOUND;
+
+    ASSERT(state->journal.loading);
+    if (key_len < 1) {
+        return ERR_CORRUPT;
+    }
+    switch (row.key[0]) {
+    case STATE_TABLE_MEMBERS:
+    case STATE_TABLE_REMOVED:
+    case STATE_TABLE_NODES:
+    case STATE_TABLE_ADDRESSES:
+        return members_load(&state->members, &row);
+    case STATE_TABLE_ANSWERS:
+        return sessions_load(&state->sessions, &row);
+    case STATE_TABLE_SETTINGS:
+        err = facts_load(&state->facts, &row);
+        break;
+    default:
+        break;
+    }
+    return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, &row) : err;
+}
+
+int state_load_end(struct state *state, uint64_t index)
+{
+    int err;
+
+    ASSERT(state->journal.loading && state->journal.changes == NULL);
+    if (facts_level(&state->facts) < state->facts.speaks.min) {
+        return ERR_BAD_VERSION;
+    }
+    err = sessions_check(&state->sessions);
+    if (err != 0) {
+        return err;
+    }
+    state->journal.loading = false;
+    err = state->machine->ops->load_end(state->machine, index, state->facts.log_ms);
+    state->journal.loading = err != 0;
+    if (err == 0) {
+        digest_remember(state, index);
+    }
+    return err;
+}
+
+void state_take(struct state *state, struct state *from)
+{
+    struct state *other = MUST_HAVE(malloc(sizeof *other));
+    struct machine *machine = state->machine;
+    struct machine *taken = from->machine;
+
+    ASSERT(!state->journal.loading && !from->journal.loading);
+    *other = *state;
+    *state = *from;
+    *from = *other;
+    free(other);
+    state->machine = machine;
+    from->machine = taken;
+    state->facts.journal = state->sessions.journal = state->members.journal = &state->journal;
+    from->facts.journal = from->sessions.journal = from->members.journal = &from->journal;
+    machine->ops->take(machine, taken);
+}
