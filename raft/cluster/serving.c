@@ -15,9 +15,9 @@ _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
  * meanwhile has to wait for at most one of them; and however many clients send such commands, one
- * behind the other, they leave time between them. 10,000 tags are some 320 KB. */
+ * behind the other, they leave time between them. 10,000 tags are some 450 KB. */
 #define LARGE_BYTES (64 << 10)
-#define LARGE_BYTES_A_MS (10 << 10)
+#define LARGE_BYTES_A_MS (12 << 10)
 
 /* A request on its way. */
 struct work {
