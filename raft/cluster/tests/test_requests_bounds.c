@@ -534,7 +534,7 @@ static void expect_equal_states(struct ring *ring)
         const struct driver *driver = &ring_node(ring, id)->replica.driver;
 
         assert_true(driver_applied(driver)->index == driver_applied(first)->index);
-        assert_true(fsm_digest(driver->applier.fsm) == fsm_digest(first->applier.fsm));
+        assert_true(state_digest(driver->applier.state) == state_digest(first->applier.state));
     }
 }
 
@@ -563,7 +563,7 @@ static void test_a_large_command_is_judged_while_it_is_stored(void **state)
     assert_int_equal(large_entries(driver), 1);
     assert_true(driver_applied(driver)->index == applied && driver->commit == applied);
     assert_non_null(driver->foreseen);
-    assert_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
+    assert_null(fsm_tag(fsm_of(driver->applier.state), "aaaa", 4));
     for (uint64_t id = 1; id <= 3; id++) {
         assert_true((ring_node(&ring, id)->replica.driver.foreseen != NULL) == (id == leader));
         ring_node(&ring, id)->disk_held = false;
@@ -572,7 +572,7 @@ static void test_a_large_command_is_judged_while_it_is_stored(void **state)
     assert_int_equal(bulk.done, 1);
     assert_int_equal(bulk.base.status, 0);
     assert_null(driver->foreseen);
-    assert_non_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
+    assert_non_null(fsm_tag(fsm_of(driver->applier.state), "aaaa", 4));
     expect_equal_states(&ring);
     asked_free(&bulk);
 }
@@ -608,8 +608,8 @@ static void test_a_large_command_that_was_judged_may_be_lost(void **state)
     ring_run_ms(&ring, PATIENCE_MS);
     assert_true(driver_applied(driver)->index > index);
     assert_null(driver->foreseen);
-    assert_null(fsm_tag(driver->applier.fsm, "aaaa", 4));
-    assert_non_null(fsm_tag(driver->applier.fsm, "baaa", 4));
+    assert_null(fsm_tag(fsm_of(driver->applier.state), "aaaa", 4));
+    assert_non_null(fsm_tag(fsm_of(driver->applier.state), "baaa", 4));
     expect_equal_states(&ring);
     asked_free(&lost);
     asked_free(&taken);
