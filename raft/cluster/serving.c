@@ -411,7 +411,7 @@ static bool refuse_new(struct work *work, const struct buf *payload)
     struct command command;
     BUF_LOCAL(reply);
 
-    if (type == COMMAND_TAGS_PUT && command_read(payload->data, payload->len, &command) == 0 &&
+    if (command_puts_tags(type) && command_read(payload->data, payload->len, &command) == 0 &&
         refuse_puts(on->fsm, command.list, &puts)) {
         put_result_encode(&puts, &reply);
     } else if (type == COMMAND_WORKER_ACQUIRE &&

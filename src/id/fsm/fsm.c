@@ -198,6 +198,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
         return 0;
     case COMMAND_TAGS_PUT:
+    case COMMAND_TAGS_PUT_BY:
         apply_puts(fsm, &command->list, result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
@@ -295,7 +296,7 @@ void fsm_foresee(struct fsm *fsm, uint64_t index, const void *data, size_t len)
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     foreseen_drop(fsm);
     if (fsm_can_apply(fsm, data, len) && command_read(data, len, &command) == 0 &&
-        is_allowed(fsm, &command) && command.type == COMMAND_TAGS_PUT) {
+        is_allowed(fsm, &command) && command_puts_tags((int)command.type)) {
         fsm->foreseen = (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, command.list),
                                               .index = index,
                                               .data = data,
@@ -543,10 +544,11 @@ size_t fsm_tag_count(const struct fsm *fsm)
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 {
-    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->keys.bytes,
-                                    .tags = fsm->tags.count - fsm->tags.dead_count,
-                                    .dead = fsm->tags.dead_count,
-                                    .keys = fsm->keys.table.count};
+    *ret_usage =
+        (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes + fsm->keys.bytes,
+                           .tags = fsm->tags.count - fsm->tags.dead_count,
+                           .dead = fsm->tags.dead_count,
+                           .keys = fsm->keys.table.count};
     for (size_t i = 0; i < fsm->sessions.count; i++) {
         ret_usage->bytes += fsm->sessions.items[i]->bytes;
     }
@@ -578,7 +580,7 @@ uint64_t fsm_adds(const struct fsm *fsm, const void *command, size_t len)
     struct tag_put put;
     uint64_t bytes = 0;
 
-    if (type != COMMAND_TAGS_PUT || command_read(command, len, &read) != 0) {
+    if (!command_puts_tags(type) || command_read(command, len, &read) != 0) {
         return 0;
     }
     while (command_next(&read.list, &put)) {
