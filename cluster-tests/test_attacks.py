@@ -328,7 +328,7 @@ def test_15_a_stranger_gets_no_proof_of_the_secret(attacked):
 # Shows attack-state.
 def test_6_tags_until_no_more_are_taken(make_cluster, tag):
     """The bound is reached before the system would kill the node; ids go on, and a restart does."""
-    cluster = bounded(make_cluster, **{"data-memory-bytes": "4MiB"})
+    cluster = bounded(make_cluster, **{"data-memory-bytes": "4MiB", "quota": "tags=100%"})
     node = cluster.nodes[0]
     node.expect_log("memory")
     cluster.create_tag(tag)

@@ -84,11 +84,11 @@ class Drill:
         return text
 
     def make_run(self, command):
-        found = re.fullmatch(r"make run(?: DATA=drill)?(?: SETTINGS=(\S+))?", command)
+        found = re.fullmatch(r'make run(?: DATA=drill)?(?: SETTINGS=("[^"]+"|\S+))?', command)
         assert found, command
         command = self.runner.command()
-        if found[1]:
-            command += ["--setting", self.own(found[1])]
+        for setting in (found[1] or "").strip('"').split():
+            command += ["--setting", self.own(setting)]
         self.runner.start(command=command)
 
     def shell(self, command):

@@ -16,7 +16,7 @@ from upgrade import can_rise, come_back, ends_too_old, exchange, exchange_all, l
 from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
-OWN = 1  # the newest level of this build (LEVEL_NEWEST in src/state/codec/level.h)
+OWN = 2  # the newest level of this build (LEVEL_NEWEST in src/state/codec/level.h)
 NEXT = OWN + 1  # and of the other one
 
 
@@ -39,6 +39,10 @@ def by_itself(hold_ms):
 def started(make_cluster, settings):
     """A cluster at the newest level of this build."""
     cluster = make_cluster(settings=settings)
+    if settings.get("upgrade-hold-ms") == "never":
+        for level in range(level_of(cluster.nodes[0]) + 1, OWN + 1):
+            wait_can_rise(cluster.nodes[0])
+            assert raise_level(cluster.nodes[0], level).status == 200
     wait_level(cluster, OWN)
     return cluster
 

@@ -18,7 +18,7 @@ def name(number):
 
 @pytest.mark.bound(120)
 def test_a_hundred_thousand_tags(make_cluster):
-    cluster = make_cluster(settings=SMALL_LOG)
+    cluster = make_cluster(settings={**SMALL_LOG, "quota": "tags=100%"})
     away = cluster.followers()[0]
     away.kill9()
     leader = cluster.leader()

@@ -14,7 +14,7 @@ import pytest
 from model import run as driver
 from model.known import KNOWN
 from model.operations import NOT_DRAWN, OPERATIONS
-from model.reference import Model, Violation, text_of
+from model.reference import Model, Share, Violation, text_of
 
 SEED, SEQUENCES, MINUTES = 1, 12, 10
 
@@ -53,6 +53,19 @@ def test_every_operation_is_drawn_now_and_then():
     assert drawn == set(OPERATIONS)
     covered = [what for operation in OPERATIONS.values() for what in operation.covers]
     assert not set(covered) & set(NOT_DRAWN)
+
+
+def test_the_share_that_the_model_counts():
+    share = Share().put(["e/1", "e/2"], "eve", 10)
+    assert share.held() == 2 * (464 + 6 + 10)
+    share.delete("e/1")
+    assert share.held() == 144 + 3 + 464 + 6 + 10 and not share.lives("e/1")
+    assert share.put(["e/2"], "operator", 9).held() == 144 + 3 + 464 + 6 + 9  # no larger: eve's
+    assert share.put(["e/2"], "operator", 11).held() == 144 + 3
+    assert share.put(["e/1"], "operator", 0).held() == 464 + 6 + 10
+    full = Share().put([f"e/{number}" for number in range(1500)], "eve", 200)
+    assert full.put([f"e/x{number}" for number in range(1500)], "eve", 200) is None
+    assert full.put([f"e/x{number}" for number in range(1500)], "operator", 200) is not None
 
 
 def broken(mode, *answers, shape=None, at=(0, 0)):

@@ -1,8 +1,10 @@
-"""What one client may hold of keys and worker ids: one share over all nodes, whoever leads, behind
-a restart; for addresses, tokens, and what the settings say. (test_attacks.py has the attack.)"""
+"""What one client may hold of keys, worker ids and tags: one share over all nodes, whoever leads,
+behind a restart; for addresses, tokens, and what the settings say. (test_attacks.py has the
+attack.)"""
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
@@ -11,7 +13,10 @@ from attacker import ask_from
 from client import once
 from cluster import FAST
 from test_attacks import JSON
+from test_backup import lose_everything
 from test_doors import Tokens
+from leafctl import Leafctl
+from recovery import done, place
 from snowflakes import wait_served
 from test_examples import PROGRAM
 from wait import wait_until
@@ -213,3 +218,198 @@ def test_two_tenants(make_cluster, tmp_path):
     assert ask("blue", first, "PUT", row, {"epoch": 1}).code == "fenced"
     entries = ask("root", third, "GET", "/api/audit").json()["entries"]
     assert any(entry["force"] and entry["who"] == "root" for entry in entries), entries[:3]
+
+
+# --- tags ---
+
+MIB = 1 << 20
+TAGS_SHARE = MIB // 100 * 25
+LIVE, DEAD = 464, 144  # src/id/codec/tag.h
+
+
+class Tenants:
+    """Tokens that may use one prefix, beside one that may all."""
+
+    def __init__(self, make_cluster, tmp_path, **settings):
+        self.tokens = Tokens(tmp_path / "tokens")
+        self.tokens.add("root", "roles=all")
+        for who in ("blue", "green"):
+            self.tokens.add(who, "roles=ids,tags,read prefix=t/")
+        self.tokens.write()
+        self.cluster = make_cluster(3, {
+            **FAST, "auth-tokens-file": self.tokens.path, "admin-listen": "same",
+            "http-hosts": None, "data-memory-bytes": "1MiB", **settings}, start=False)
+        self.cluster.start()
+
+    def ask(self, who, node, method, path, body=None):
+        return once(node.address, method, path, body,
+                    {"Host": "127.0.0.1", **self.tokens.bearer(who)})
+
+    def put(self, who, node, name, **fields):
+        return self.ask(who, node, "PUT", f"/api/tags/t%2F{name}", fields)
+
+    def bulk(self, who, node, names):
+        return self.ask(who, node, "POST", "/api/tags", [{"tag": f"t/{name}"} for name in names])
+
+    def fill(self, who, name):
+        """Tags by all nodes in turn, as many as it may have; how many, and the refusal."""
+        count = 0
+        for size in (50, 1):
+            while True:
+                node = self.cluster.nodes[count % 3]
+                answer = self.bulk(who, node, [f"{name}{count + n:04}" for n in range(size)])
+                if answer.status != 200:
+                    break
+                count += size
+                assert count < 2000, "no end"
+        return count, answer
+
+    def wait_level(self):
+        for node in self.cluster.nodes:
+            wait_until(lambda n=node: int(self.ask("root", n, "GET", "/version").json()["level"])
+                       == 2, 20, "level 2")
+
+    def wait_leader(self):
+        for node in self.cluster.running():
+            wait_until(lambda n=node: self.ask("root", n, "GET", "/api/tags/t%2Fblue0000"
+                                               ).status == 200, 15, "a leader")
+
+
+def test_tags_of_two_tenants(make_cluster, tmp_path):
+    """One makes tags until it is refused, by every door and node; the other makes tags and gets
+    ids. So it is behind another leader and a restart."""
+    tenants = Tenants(make_cluster, tmp_path)
+    cluster = tenants.cluster
+    tenants.wait_level()
+    count, refused = tenants.fill("blue", "blue")
+    size = LIVE + 2 * len("t/blue0000")
+    assert count == TAGS_SHARE // size
+    assert (refused.status, refused.code) == (429, "share"), refused
+    assert refused.json()["held"] == count * size and refused.json()["share"] == TAGS_SHARE
+    assert f"client blue holds {count * size} bytes of tags" in refused.json()["message"]
+    # A tag that is made larger takes what is left.
+    more = min(256, TAGS_SHARE - count * size)
+    assert tenants.put("blue", cluster.nodes[0], "blue0000", description="d" * more).status == 200
+    held = count * size + more
+    token = tmp_path / "token"
+    token.write_text(tenants.tokens.tokens["blue"] + "\n")
+    token.chmod(0o600)
+    file = tmp_path / "tags.csv"
+    file.write_text("biz_tag,max_id,step\nt/imported,1,1000\n")
+
+    def check(node, number):
+        for answer in (tenants.put("blue", node, "more"), tenants.bulk("blue", node, ["more"]),
+                       tenants.put("blue", node, "blue0001", description="d" * 250)):
+            assert (answer.status, answer.code) == (429, "share"), answer
+        ctl = Leafctl(tmp_path, node.http_address)
+        run = ctl("--token-file", token, "import", "leaf", file, code=None)
+        assert run.code == 76 and "bytes of tags, and may hold" in run.err + run.out, run
+        assert tenants.put("blue", node, "blue0001", step=7 + number).status == 200
+        name = f"green{number}"
+        assert tenants.put("green", node, name, description="g" * 200).status == 201
+        got = tenants.ask("green", node, "GET", f"/api/segment/get/t%2F{name}")
+        assert got.status == 200, got
+        assert tenants.ask("blue", node, "GET", "/api/segment/get/t%2Fblue0002").status == 200
+
+    for node in cluster.nodes:
+        check(node, node.id)
+    leader = cluster.node(int(tenants.ask("root", cluster.nodes[0], "GET", "/api/cluster"
+                                          ).json()["leader_id"]))
+    leader.kill9()
+    tenants.wait_leader()
+    for node in cluster.others(leader):
+        check(node, 10 + node.id)
+    leader.start().wait_ready()
+    for node in cluster.nodes:
+        node.stop()
+    for node in cluster.nodes:
+        node.start()
+    tenants.wait_leader()
+    for node in cluster.nodes:
+        check(node, 20 + node.id)
+    check_deleting(tenants, held - 2 * size)
+
+
+def check_deleting(tenants, held):
+    """What is deleted gives room, and no id comes again."""
+    node = tenants.cluster.nodes[0]
+    path = "/api/segment/get/t%2Fblue0002"
+    last = int(tenants.ask("blue", node, "GET", path).body)
+    for number in (2, 3):
+        assert tenants.ask("blue", node, "DELETE", f"/api/tags/t%2Fblue{number:04}").status == 204
+    refused = tenants.bulk("blue", node, [f"new{n}" for n in range(4)])
+    assert refused.json()["held"] == held + 2 * (DEAD + len("t/blue0000")), refused
+    assert tenants.put("blue", node, "new0").status == 201
+    refused = tenants.put("blue", node, "blue0002")
+    assert refused.status == 429, refused
+    assert tenants.put("green", node, "blue0002").status == 201, "another makes it again"
+    assert int(tenants.ask("green", node, "GET", path).body) > last
+    assert tenants.put("blue", node, "blue0003").status == 201, "its own, in the room of both"
+
+
+def test_a_tenant_that_makes_and_deletes_for_ever(make_cluster, tmp_path):
+    """It comes to its own end, and not to that of the memory."""
+    tenants = Tenants(make_cluster, tmp_path)
+    tenants.wait_level()
+    node = tenants.cluster.nodes[0]
+    made, answer = 0, None
+    while made < 4000:
+        names = [f"x{made + n:05}" for n in range(50)]
+        answer = tenants.bulk("blue", node, names)
+        if answer.status != 200:
+            break
+        for name in names:
+            assert tenants.ask("blue", node, "DELETE", f"/api/tags/t%2F{name}").status == 204
+        made += 50
+    assert answer.status == 429 and made > 1000, (made, answer)
+    assert answer.json()["held"] <= TAGS_SHARE
+    assert tenants.put("green", node, "mine").status == 201
+
+
+def test_tags_behind_a_restore_and_by_another_name(make_cluster, tmp_path):
+    """A backup knows whose tags are; a token with another name is another client."""
+    tenants = Tenants(make_cluster, tmp_path)
+    cluster = tenants.cluster
+    tenants.wait_level()
+    count, _ = tenants.fill("blue", "blue")
+    backup = tmp_path / "backup"
+    with open(backup, "wb") as file:
+        answer = tenants.ask("root", cluster.nodes[0], "GET", "/api/backup")
+        assert answer.status == 200
+        file.write(answer.body)
+    lose_everything(cluster)
+    done("restore", backup, "--raise-ids", 1000, *place(cluster.nodes[0]))
+    cluster.nodes[0].start().wait_ready()
+    for node in cluster.nodes[1:]:
+        node.members = None
+        node.settings["join"] = cluster.nodes[0].peer_address
+        node.settings["peer-listen"] = node.peer_address
+        node.start().wait_ready()
+    tenants.wait_leader()
+    for node in cluster.nodes:
+        assert tenants.put("blue", node, "more").status == 429
+    tenants.tokens.lines["blue"] = tenants.tokens.lines["blue"].replace("blue", "azure", 1)
+    tenants.tokens.lines["green"] += " tags=1"
+    tenants.tokens.write()
+    for node in cluster.nodes:
+        node.process.send_signal(signal.SIGHUP)
+        node.wait_log(r'msg="reloaded"')
+    assert tenants.put("blue", cluster.nodes[0], "more").status == 201
+    got, refused = tenants.fill("green", "green")
+    assert refused.status == 507 and got > count, (got, refused)
+
+
+def test_tags_of_level_1(make_cluster, tmp_path):
+    """In a cluster that is upgraded, what was there counts for nobody, until it is made larger."""
+    tenants = Tenants(make_cluster, tmp_path, **{"upgrade-hold-ms": "never"})
+    node = tenants.cluster.nodes[0]
+    names = [f"old{n:04}" for n in range(700)]
+    assert tenants.bulk("blue", node, names).status == 200, "more than a share"
+    raised = tenants.ask("root", node, "POST", "/api/cluster/level?timeout_ms=10000", {"level": 2})
+    assert raised.status == 200, raised
+    tenants.wait_level()
+    assert tenants.put("blue", node, "old0001", step=5).status == 200
+    count, refused = tenants.fill("blue", "blue")
+    assert refused.status == 429 and refused.json()["held"] == count * (LIVE + 20), refused
+    assert tenants.put("blue", node, "old0001", description="x").status == 429
+    assert tenants.put("green", node, "old0001", description="x").status == 200

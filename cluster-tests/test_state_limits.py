@@ -99,7 +99,8 @@ def metric(node, name):
 
 def test_a_full_state_refuses_new_tags_and_lives_on(make_cluster):
     """What is there is served, changed and restarted; only a new tag is one too many."""
-    cluster = make_cluster(settings={**FAST, "data-memory-bytes": "2MiB"})
+    cluster = make_cluster(settings={**FAST, "data-memory-bytes": "2MiB",
+                                     "quota": "tags=100%"})
     one, two, _ = cluster.nodes
     tag = "full"
     count, refused = fill(two, tag)
@@ -126,7 +127,8 @@ def test_a_full_state_refuses_new_tags_and_lives_on(make_cluster):
 
 
 def test_a_full_state_refuses_new_keys(make_cluster, tag):
-    cluster = make_cluster(size=1, settings={**FAST, "data-memory-bytes": "1MiB"})
+    cluster = make_cluster(size=1, settings={**FAST, "data-memory-bytes": "1MiB",
+                                             "quota": "tags=100%"})
     node = cluster.nodes[0]
     cluster.create_tag(f"{tag}.s", mode="strict")
 

@@ -8,8 +8,11 @@ why. scripts/check-model compares.
 """
 
 import json
+import os
+import socket
+import struct
 
-from model.reference import DATED, NO_MAX, SECRET, SHAPES, must
+from model.reference import DATED, NO_MAX, SECRET, Share, must
 
 OPERATIONS = {}
 SEGMENT = "/api/segment/get/"
@@ -48,7 +51,7 @@ def may_use(token, tag):
 
 # --- ids ---
 
-DOORS = ["text"] * 5 + ["range", "json", "post", "incr", "incrby", "next", "ctl"]
+DOORS = ["text"] * 5 + ["range", "json", "post", "incr", "incrby", "next", "ctl", "proxied"]
 
 
 def draw_ids(rng, plan):
@@ -68,7 +71,7 @@ def draw_ids(rng, plan):
 def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number=False):
     """Take ids."""
     row = run.tag(tag)
-    if key is not None and (not row.alive or door in ("incr", "incrby", "ctl")):
+    if key is not None and (not row.alive or door in ("incr", "incrby", "ctl", "proxied")):
         key = None
     if row.shape and door in ("range", "json", "ctl"):
         number = True
@@ -82,8 +85,8 @@ def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number
     if not row.alive and not row.murky:
         behind = node in row.behind
         expect(answer, {"unknown_tag", "ok"} if behind else {"unknown_tag"}, what)
-        if answer.ok:
-            took(run, row, node, answer, what)
+        if answer.ok:  # the texts of what is gone elsewhere nobody takes apart
+            took(run, row, node, answer, what, answer.numbers or [])
         return None
     if row.murky and answer.code == "unknown_tag":
         return None
@@ -199,6 +202,11 @@ def ask(run, row, node, as_, door, count, key, number):
         words = ["LEAFD.NEXT", row.name, "COUNT", count] + (["KEY", key] if key else [])
         return world.resp(node, as_, *words), count
     options = [f"count={count}", "timeout_ms=10000"]
+    if door == "proxied":
+        options += ["as=number"] if number and row.shape else []
+        answer = world.proxied(node, as_, f"{SEGMENT}{path_of(row.name)}?{'&'.join(options)}",
+                               proxy_header(node + count))
+        return with_ids(answer, bool(row.shape) and not number, "text"), count
     options += [f"format={door}"] if door in ("range", "json") else []
     options += ["as=number"] if number and row.shape else []
     answer = world.http(node, as_, "POST" if door == "post" else "GET",
@@ -206,6 +214,18 @@ def ask(run, row, node, as_, door, count, key, number):
                         {"Idempotency-Key": key} if key else None)
     as_texts = bool(row.shape) and not number and door in ("text", "post")
     return with_ids(answer, as_texts, door), count
+
+
+def proxy_header(number):
+    """What a proxy sends first: for a client, or for itself."""
+    client = f"203.0.113.{1 + number % 200}"
+    if number % 3 == 0:
+        return f"PROXY TCP4 {client} 192.0.2.1 {1024 + number % 60000} 80\r\n".encode()
+    begin = b"\r\n\r\n\0\r\nQUIT\n"
+    if number % 3 == 1:
+        return begin + bytes([0x20, 0, 0, 0])
+    return begin + bytes([0x21, 0x11, 0, 12]) + socket.inet_aton(client) + (
+        socket.inet_aton("192.0.2.1") + struct.pack(">HH", 1024, 80))
 
 
 def shaped(row, answer):
@@ -598,7 +618,9 @@ def release(run, name, as_="alice", node=0, early=False, door="http"):
     else:
         answer = run.world.http(node, as_, "DELETE", f"/api/workers/{own['worker_id']}?{options}")
     if own["owner"] != as_:
-        must(not answer.ok, "worker-released-by-another", f"{as_} releases {own}: {answer}")
+        # What was released before is a repeat, whoever asks, and changes nothing.
+        must(not answer.ok or not own["held"], "worker-released-by-another",
+             f"{as_} releases {own}: {answer}")
         return
     if own["fenced"]:
         expect(answer, {"fenced", "conflict"}, f"releases {own}")
@@ -783,15 +805,19 @@ def upgrade(run):
 
 
 @operation(lambda rng, plan: {"raise_": rng.choice([100000, 5000000]),
-                              "drop_keys": rng.random() < 0.2},
+                              "drop_keys": rng.random() < 0.2,
+                              **({"by_time": True} if rng.random() < 0.2 else {})},
            weight=5, cost_s=2, at_most=2, covers=[])
-def restore(run, raise_=5000000, drop_keys=False, oldest=False):
-    """All nodes are lost; a new cluster begins with the last (or the first) backup."""
+def restore(run, raise_=5000000, drop_keys=False, oldest=False, by_time=False):
+    """All nodes are lost; a new cluster begins with the last (or the first) backup. by_time: raised
+    by what each tag grew in an hour, where that is more."""
     if not run.backups:
         return
     path, snapshot = run.backups[0 if oldest else -1]
-    answer = run.world.restore(path, raise_, *(["--drop-keys"] if drop_keys else []))
-    must(answer.ok or run.model.clock_moved, "restore-fails", repr(answer))
+    answer = run.world.restore(path, raise_, *(["--drop-keys"] if drop_keys else []),
+                               *(["--raise-time", "1h"] if by_time else []))
+    must(answer.ok or run.model.clock_moved or by_time and "not known" in answer.text,
+         "restore-fails", repr(answer))
     if not answer.ok:
         run.lost()
         return
@@ -888,6 +914,170 @@ def lead(run, node=0, ctl=False):
     run.world.settle()
 
 
+# --- a share of tags ---
+
+def draw_share(rng, plan):
+    return {"first": rng.choice([0, 0, 500, 1000, 1500]), "count": rng.choice([1, 20, 600]),
+            "text": rng.choice([0, 0, 9, 200]), "as_": rng.choice(["eve"] * 3 + ["operator"]),
+            "node": rng.randrange(plan.size)}
+
+
+@operation(draw_share, weight=4, cost_s=0.05, covers=[])
+def share_put(run, first=0, count=1, text=0, as_="eve", node=0):
+    """A client with a small share makes tags, or makes them larger; all or none."""
+    share = run.model.share
+    names = [f"e/{number}" for number in range(first, first + count)]
+    after = share.put(names, as_, text)
+    items = [{"tag": name, "description": "d" * text} for name in names]
+    if count == 1:
+        answer = run.world.http(node, as_, "PUT", f"/api/tags/{path_of(names[0])}?timeout_ms=10000",
+                                {"description": "d" * text})
+    else:
+        answer = run.world.http(node, as_, "POST", "/api/tags?timeout_ms=10000", items)
+    what = f"{as_} puts {count} tags from {names[0]} on with {text} bytes of text"
+    if not share.sure:
+        return expect(answer, {"ok", "share"}, what)
+    expect(answer, {"ok"} if after is not None else {"share"}, what)
+    if answer.code == "share":
+        told = answer.json
+        must((told["held"], told["share"]) == (share.held(), Share.MOST), "wrong-share",
+             f"{what}: {answer}, where {share.held()} are held")
+    elif answer.ok:
+        run.model.share = after
+    else:
+        share.sure = False
+    return None
+
+
+@operation(lambda rng, plan: {"first": rng.randrange(1600), "count": rng.choice([1, 10, 40]),
+                              "as_": rng.choice(["eve", "operator"]),
+                              "node": rng.randrange(plan.size)}, weight=3, cost_s=0.05, covers=[])
+def share_delete(run, first=0, count=1, as_="eve", node=0):
+    """Some of them are deleted: a row of each is left, which counts less."""
+    for number in range(first, first + count):
+        name = f"e/{number}"
+        answer = run.world.http(node, as_, "DELETE",
+                                f"/api/tags/{path_of(name)}?timeout_ms=10000")
+        right = {"ok" if run.model.share.lives(name) else "unknown_tag"}
+        expect(answer, right if run.model.share.sure else {"ok", "unknown_tag"}, f"DELETE {name}")
+        if answer.code == "unknown":
+            run.model.share.sure = False
+        elif answer.ok:
+            run.model.share.delete(name)
+
+
+# --- what is asked with OPTIONS, names that hide something, imports ---
+
+ASKED_FOR = ["*", "/", "/api/tags", "/api/tags/x", "/api/segment/get/x", "/metrics", "/no/such"]
+
+
+@operation(lambda rng, plan: {"path": rng.choice(ASKED_FOR), "node": rng.randrange(plan.size)},
+           weight=1, covers=[])
+def options(run, path="*", node=0):
+    """Which methods a path has."""
+    answer = run.world.http(node, "operator", "OPTIONS", path)
+    expect(answer, {"no_route" if path == "/no/such" else "ok"}, f"OPTIONS {path}")
+    must(not answer.ok or answer.status == 204, "wrong-status", f"OPTIONS {path}: {answer.status}")
+
+
+NO_HEADERS = ["", "PROXY NOTHING\r\n", "PROXY TCP4 1 2\r\n"]
+
+
+@operation(lambda rng, plan: {"header": rng.choice(NO_HEADERS), "node": rng.randrange(plan.size)},
+           weight=1, covers=[])
+def proxy_without(run, header="", node=0):
+    """A proxy that does not say for whom it asks is not answered."""
+    answer = run.world.proxied(node, "operator", "/api/tags", header.encode())
+    must(not answer.ok, "answered-without-a-proxys-header", f"{header!r}: {answer}")
+
+
+HIDDEN = ["h/x%E2%80%8B", "h/x%E2%80%AE", "h/x%07", "h/%EF%BB%BFx"]
+LOOKS = ["h/e%CC%81", "h/x%20"]
+
+
+@operation(lambda rng, plan: {"name": rng.choice(HIDDEN + LOOKS), "node": rng.randrange(plan.size)},
+           weight=2, covers=[])
+def odd_name(run, name, node=0):
+    """A name with what nobody sees is refused; of one that looks like another a new tag warns."""
+    path = "/api/tags/" + name.replace("/", "%2F")
+    answer = run.world.http(node, "operator", "PUT", path)
+    if name in HIDDEN:
+        expect(answer, {"bad_tag", "bad_request"}, f"PUT {name}")
+        there = run.certain(lambda: run.world.http(node, "operator", "GET", path))
+        must(not there.ok, "hidden-name-made", f"{name}: {there}")
+        return
+    expect(answer, {"ok"}, f"PUT {name}")
+    if answer.ok:
+        warned = "looks like another one" in answer.json.get("warning", "")
+        must(warned == (answer.status == 201), "wrong-warning", f"PUT {name}: {answer}")
+
+
+@operation(lambda rng, plan: {"name": rng.choice(["i/0", "i/1"]), "more": rng.choice([0, 500]),
+                              "node": rng.randrange(plan.size)},
+           weight=2, cost_s=0.2, at_most=4, covers=["IMPORT_LEAF"])
+def import_json(run, name="i/0", more=0, node=0):
+    """Leaf's table as JSON: ids go on from its max_id, and none comes twice."""
+    path = f"/api/tags/{path_of(name)}"
+    before = run.certain(lambda: run.world.http(node, "operator", "GET", path))
+    max_id = (int(before.json["max_id"]) if before.ok else 1000) + more
+    file = os.path.join(run.world.directory, "leaf_alloc.json")
+    with open(file, "w", encoding="utf-8") as out:
+        json.dump({"leaf_alloc": [{"biz_tag": name, "max_id": max_id, "step": 100,
+                                   "description": None, "update_time": "2026-01-01 00:00:00"}]},
+                  out)
+    answer = run.world.leafctl(node, "operator", "import", "leaf", file)
+    if answer.code == "unknown":
+        return
+    expect(answer, {"ok"}, f"import {name} {max_id}")
+    shown = run.certain(lambda: run.world.http(node, "operator", "GET", path)).json
+    must(int(shown["max_id"]) >= max_id, "import-lowers", f"{name}: {shown} where {max_id}")
+    got = run.world.http(node, "operator", "GET", f"{SEGMENT}{path_of(name)}?timeout_ms=10000")
+    expect(got, {"ok"}, f"ids of {name}")
+    given = run.model.imported.setdefault(name, set())
+    if got.ok:
+        one = int(got.text)
+        least = max_id if more or not before.ok else 0  # else it stays as it is
+        must(one >= least and one not in given, "imported-again", f"{name} gave {one}")
+        given.add(one)
+
+
+@operation(lambda rng, plan: {"name": rng.choice(["w0", "w1", "w2", "w3"]),
+                              "node": rng.randrange(plan.size), "give": rng.random() < 0.3},
+           weight=3, covers=[])
+def force_worker(run, name, node=0, give=False):
+    """An operator takes a worker id from its owner, or releases it, by force."""
+    own = run.model.workers.get(name)
+    if own is None or own["fenced"] or not own["held"]:
+        return
+    soft = {"clock_skew"} if run.model.clock_moved else set()
+    number = own["worker_id"]
+    if give:
+        answer = run.world.http(node, "operator", "DELETE",
+                                f"/api/workers/{number}?epoch={own['epoch']}&force=1")
+        expect(answer, {"ok", "fenced"} if run.model.clock_moved else {"ok"},
+               f"releases {own} by force")
+        if answer.ok:
+            own["held"] = False
+        return
+    before = worker_rows(run)
+    rows = {row["worker_id"]: row for row in before["workers"]}
+    answer = run.world.http(node, "operator", "POST", "/api/workers?force=1",
+                            {"name": name, "worker_id": number})
+    ahead = own["from_ms"] > before["log_time_ms"] - 1000
+    expect(answer, {"ok"} | soft | ({"conflict"} if ahead or run.model.clock_moved else set()),
+           f"takes {own} by force")
+    if answer.code == "unknown":
+        own["fenced"] = True
+    if answer.ok:
+        must(answer.json["worker_id"] == number, "another-worker-id", f"{own}: {answer}")
+        run.model.granted(number, answer.json, rows.get(number), f"takes {own} by force")
+        for other, entry in run.model.workers.items():
+            if entry["worker_id"] == number and other != name:
+                entry["held"] = entry["fenced"] = True
+        run.model.workers[name] = {**answer.json, "owner": "operator", "held": True,
+                                   "fenced": False}
+
+
 NOT_DRAWN = {
     "POST /api/cluster/members": "members come and go in test_membership.py and in make chaos",
     "PUT /api/cluster/members/": "addresses are other ports here: test_membership.py",
@@ -900,8 +1090,7 @@ NOT_DRAWN = {
     "RESTORE": "runs leafd restore, which is drawn",
     "RECOVER": "runs leafd recover, which is drawn",
     "LEVEL_RAISE": "as POST /api/cluster/level, which upgrade uses",
-    "IMPORT_LEAF": "what a file's row becomes is test_import_unit.py's; then it is POST /api/tags",
-    "IMPORT_TINYID": "as IMPORT_LEAF",
+    "IMPORT_TINYID": "what a file's row becomes is test_import_unit.py's; then as IMPORT_LEAF",
     "TOKEN_NEW": "asks no cluster",
     "POST /decodeSnowflakeId": "as GET",
     "QUIT": "ends the connection; test_resp.py",

@@ -148,6 +148,47 @@ class Tag:
         return not alone or self.left_from is None or self.available() < count
 
 
+class Share:
+    """Tags of a client that may have few: what they count, as docs/http-api.md says."""
+
+    MOST, CLIENT = 1 << 20, "eve"
+
+    def __init__(self):
+        self.tags = {}  # name: (owner, bytes of its description; None: it is deleted)
+        self.sure = True  # no change is without an answer
+
+    @staticmethod
+    def count(name, text):
+        return 144 + len(name) if text is None else 464 + 2 * len(name) + text
+
+    def held(self):
+        return sum(self.count(name, text) for name, (owner, text) in self.tags.items()
+                   if owner == self.CLIENT)
+
+    def lives(self, name):
+        return name in self.tags and self.tags[name][1] is not None
+
+    def put(self, names, who, text):
+        """The same after that; None: it is more than the client may have."""
+        after = Share()
+        after.tags = dict(self.tags)
+        held = self.held()
+        for name in names:
+            owner, old = self.tags.get(name, (None, None))
+            before = self.count(name, old) if name in self.tags else 0
+            new = self.count(name, text)
+            now = who if old is None or new > before else owner
+            change = new * (now == self.CLIENT) - before * (owner == self.CLIENT)
+            held += change
+            if who == self.CLIENT and change > 0 and held > self.MOST:
+                return None
+            after.tags[name] = (now, text)
+        return after
+
+    def delete(self, name):
+        self.tags[name] = (self.tags[name][0] if name in self.tags else self.CLIENT, None)
+
+
 class Model:
     """All that a client can know of a cluster."""
 
@@ -160,6 +201,8 @@ class Model:
         self.workers = {}  # name: its last grant, and whose it is
         self.stamped = {}  # worker id: no time up to this one may be granted again
         self.layouts = {}
+        self.share = Share()
+        self.imported = {}  # name: ids
         self.days = 0  # the clock was set so often: keys may be over
         self.clock_moved = False
 
@@ -281,7 +324,8 @@ class Model:
     # --- a whole state ---
 
     def snapshot(self):
-        return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts})
+        return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts,
+                              "share": self.share})
 
     def restored(self, snapshot, raise_ids, drop_keys, at_end, now_ms):
         """The state is that of the snapshot. What was handed out since, of tags that it knows, does
@@ -289,6 +333,8 @@ class Model:
         now = self.tags
         self.tags = copy.deepcopy(snapshot["tags"])
         self.layouts = copy.deepcopy(snapshot["layouts"])
+        self.share = copy.deepcopy(snapshot["share"])
+        self.imported = {}  # one younger than the backup begins where it is told to
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.
         self.workers = {}

@@ -21,7 +21,7 @@ from cluster import FAST, Cluster
 from leafctl import Leafctl
 from node import leafd_path
 from ports import take_port
-from recovery import join_the_rest, place, tool
+from recovery import place
 from wait import wait_until
 
 WAIT_S = 60  # for what must come true; a loaded machine is no fault
@@ -33,7 +33,9 @@ TOKENS = {
     "alice": "roles=ids,read,tags,workers prefix=a/",
     "bob": "roles=ids,read,tags,workers prefix=b/",
     "shop": "roles=ids prefix=a/",
+    "eve": "roles=ids,read,tags prefix=e/ tags=1",
 }
+PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
 
 
 class Answer:
@@ -73,7 +75,7 @@ class World:
             os.path.join(self.directory, "cluster"),
             size,
             {**FAST, "auth-tokens-file": self.tokens_file, "auth-anonymous": "health,read",
-             **(settings or {})},
+             "proxy-from": PROXY, **(settings or {})},
         )
         for node in self.cluster.nodes:
             node.resp_port = take_port()
@@ -96,6 +98,7 @@ class World:
     def wait(self):
         self.cluster.wait_ready(WAIT_S)
         wait_until(self.has_time, WAIT_S, "the log has a time")
+        self.wait_level()
 
     def wait_level(self):
         speaks = self.nodes[0].get_json("/version")["levels"]["max"]
@@ -158,6 +161,29 @@ class World:
             return Answer("unknown" if code in UNKNOWN else code, response.text,
                           replayed=replayed, status=response.status)
         return Answer("ok", response.text, replayed=replayed, status=response.status)
+
+    def proxied(self, number, token, target, header):
+        """A GET on a connection of its own, through a proxy that says who the client is."""
+        node = self.node(number)
+        lines = (f"GET {target} HTTP/1.1\r\nHost: leafd\r\nConnection: close\r\nAuthorization: "
+                 f"Bearer {self.secrets[token]}\r\n\r\n").encode()
+        came = b""
+        try:
+            with socket.create_connection(node.address, WAIT_S, (PROXY, 0)) as stream:
+                stream.sendall(header + lines)
+                while data := stream.recv(65536):
+                    came += data
+        except OSError as error:
+            node.check_running()
+            return Answer("unknown", repr(error))
+        head, _, body = came.partition(b"\r\n\r\n")
+        if not head:
+            return Answer("closed")
+        status, text = int(head.split()[1]), body.decode()
+        if status < 400:
+            return Answer("ok", text, status=status)
+        code = json.loads(text)["code"]
+        return Answer("unknown" if code in UNKNOWN else code, text, status=status)
 
     def resp(self, number, token, *words):
         """One request over RESP. An answer's value is in numbers (integers) or texts (strings)."""

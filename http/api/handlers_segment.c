@@ -209,7 +209,7 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
             "data.memory-bytes has room for); each is forgotten a day after its first use",
             detail);
     case ERR_SHARE:
-        return share_refuse(conn, SHARE_KEYS, (uint32_t)(detail >> 32), (uint32_t)detail);
+        return share_refuse(conn, SHARE_KEYS, detail >> 32, (uint32_t)detail, "");
     case ERR_CHANGING:
         return reply_error(
             conn, 503, err_code(ERR_CHANGING),

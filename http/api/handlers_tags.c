@@ -7,7 +7,8 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409;
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; a
+ * client whose tags count as much as they may 429;
  * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
  * not_everywhere, which says that the change is made and names those that are missing. It is an
  * error, though something was done: who asks for all must not take less for it.
@@ -23,6 +24,7 @@
 #include "http/api/context.h"
 #include "http/api/denial.h"
 #include "http/api/request.h"
+#include "http/api/share.h"
 #include "http/api/tag_bulk.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -218,6 +220,8 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
         return reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_TAGS, result->max_id, result->asked, item);
     case ERR_CONFLICT:
         return reply_error(conn, 409, "conflict",
                            "%s%s: a change of the key names that, or the next one", item,
@@ -271,10 +275,20 @@ static int propose(struct conn *conn, struct call *call, bool bulk, const struct
     return submit_change(conn, call, bulk, wait);
 }
 
+/* For whom what is made counts, from the level on that knows of that. */
 static struct command_list put_head(struct conn *conn, const struct param *force)
 {
-    return (struct command_list){.force = force->number == 1,
-                                 .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
+    const struct id_backend *backend = api_loop(conn)->backend;
+    struct command_list head = {.force = force->number == 1,
+                                .wall_ms = clock_wall_ms(backend->clock)};
+    struct share share;
+
+    if (atomic_load(&backend->health->level) >= command_since(COMMAND_TAGS_PUT_BY)) {
+        share = share_of(conn);
+        head.client = share.client;
+        head.most = share.tags;
+    }
+    return head;
 }
 
 #define PUT_OPTIONS(conn)                                                                          \

@@ -114,7 +114,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
 {
     switch (result->status) {
     case ERR_SHARE:
-        return share_refuse(conn, SHARE_WORKERS, result->held, result->most);
+        return share_refuse(conn, SHARE_WORKERS, result->held, result->most, "");
     case ERR_NO_WORKER_ID:
         return reply_error(conn, 409, "no_worker_id",
                            "all worker ids are held; one is free when its window is over");

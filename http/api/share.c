@@ -23,6 +23,8 @@ static const struct {
                     "each is forgotten a day after its first use"},
     [SHARE_WORKERS] = {REFUSED_WORKERS, "worker ids", "workers",
                        "each counts until its window is over, also once released"},
+    [SHARE_TAGS] = {REFUSED_TAGS, "bytes of tags", "tags",
+                    "a tag that is deleted counts less, and nothing more when it is made again"},
 };
 
 /* The one with a line in the tokens file; NULL: none, an address is counted. */
@@ -45,12 +47,16 @@ struct share share_of(struct conn *conn)
         share.keys = identity->quotas.keys;
         share.workers = identity->quotas.workers;
     }
+    share.tags = identity != NULL && identity->quotas.tags_mib > 0
+                     ? (uint64_t)identity->quotas.tags_mib << 20
+                     : api_loop(conn)->api->settings->tags_bytes;
     share.client = (share.client & ~UINT64_C(1)) | is_named;
     share.client += share.client <= 1 ? 2 : 0; /* that would be nobody */
     return share;
 }
 
-int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_t most)
+int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_t most,
+                 const char *where)
 {
     const struct identity *identity = named(conn);
     char message[MESSAGE_BYTES];
@@ -58,14 +64,15 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint32_t held, uint32_
     char why[WHY_BYTES];
 
     conns_count(&conn->conns->counts.refused[kinds[kind].refusal], 1);
-    (void)snprintf(why, sizeof why, "holds %u %s, its share is %u", held, kinds[kind].things, most);
-    (void)snprintf(more, sizeof more, ",\"held\":%u,\"share\":%u", held, most);
+    (void)snprintf(why, sizeof why, "holds %llu %s, its share is %llu", ull(held),
+                   kinds[kind].things, ull(most));
+    (void)snprintf(more, sizeof more, ",\"held\":%llu,\"share\":%llu", ull(held), ull(most));
     (void)snprintf(message, sizeof message,
-                   "%s %s holds %u %s, and may hold %u: %s; %s= in the setting quota, or "
+                   "%s%s %s holds %llu %s, and may hold %llu: %s; %s= in the setting quota, or "
                    "in the line of a token, allows more",
-                   identity != NULL ? "client" : "the address",
-                   identity != NULL ? identity->name : conn->peer->name, held, kinds[kind].things,
-                   most, kinds[kind].until, kinds[kind].quota);
+                   where, identity != NULL ? "client" : "the address",
+                   identity != NULL ? identity->name : conn->peer->name, ull(held),
+                   kinds[kind].things, ull(most), kinds[kind].until, kinds[kind].quota);
     if (api_loop(conn)->api->auth != NULL) {
         audited_refuse_as(conn, 429, why);
     }

@@ -358,7 +358,7 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
         return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
     }
     bulk->head.is_dump = first != '[' && page_begins(*bulk);
-    command_put(bulk->command, COMMAND_TAGS_PUT, &bulk->head);
+    command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
     if (first == '[') {
         bulk->at++;
         bulk->state = TAG_BULK_FIRST_ITEM;

@@ -162,7 +162,7 @@ int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *
         put.key = key;
         put.key_len = sizeof key;
     }
-    command_item_put(command, COMMAND_TAGS_PUT, &put);
+    command_item_put(command, (enum command_type)command_type(command->data, command->len), &put);
     return 0;
 }
 
@@ -175,7 +175,7 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (object != NULL) {
-        command_put(command, COMMAND_TAGS_PUT, head);
+        command_put(command, command_put_type(head), head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
     json_decref(object);

@@ -1,8 +1,9 @@
 /*
  * tag_json.h - tags as JSON: the objects of PUT and POST /api/tags read strictly, rows written.
  *
- * The happy path: tag_json_read_one() turns the body of a PUT into a COMMAND_TAGS_PUT; tag_bulk.h
- * does so with those of a POST; tag_json_put() shows a row, and what it shows can be read again.
+ * The happy path: tag_json_read_one() turns the body of a PUT into a command that puts tags;
+ * tag_bulk.h does so with those of a POST; tag_json_put() shows a row, and what it shows can be
+ * read again.
  * The key of a secret shape is drawn here, and never shown.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,

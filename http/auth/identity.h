@@ -43,6 +43,7 @@ struct identity_quotas {
     uint32_t bodies;      /* being received at a time */
     uint32_t keys;        /* idempotency keys that are remembered */
     uint32_t workers;     /* worker ids held */
+    uint32_t tags_mib;    /* what the tags that it makes take of memory */
 };
 
 struct identity_prefix {

@@ -253,6 +253,7 @@ static const struct {
     {"bodies", offsetof(struct identity_quotas, bodies)},
     {"keys", offsetof(struct identity_quotas, keys)},
     {"workers", offsetof(struct identity_quotas, workers)},
+    {"tags", offsetof(struct identity_quotas, tags_mib)},
 };
 
 static uint32_t *quota_of(const struct identity *identity, size_t i)
@@ -309,7 +310,7 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
     }
     return refuse(reader,
                   "%s is no key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
-                  "keys, workers",
+                  "keys, workers, tags",
                   SHOW(&key));
 }
 

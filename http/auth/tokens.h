@@ -4,7 +4,7 @@
  * A line is empty, a comment (its first byte is '#'), or a token, in fields between blanks:
  *
  *   NAME sha256:HEX roles=ids,read [prefix=order/,user/] [requests-per-s=N] [ids-per-s=N]
- *       [connections=N] [bodies=N] [keys=N] [workers=N]
+ *       [connections=N] [bodies=N] [keys=N] [workers=N] [tags=N]
  *   NAME cert:SUBJECT roles=...
  *
  * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as it stands in the audit. sha256: of the

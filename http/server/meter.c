@@ -72,6 +72,7 @@ const struct refusal_answer *refusal_answer(enum meter_refusal refusal)
         [REFUSED_IDS] = {.name = "ids_quota", .status = 429},
         [REFUSED_KEYS] = {.name = "keys_share"},
         [REFUSED_WORKERS] = {.name = "workers_share"},
+        [REFUSED_TAGS] = {.name = "tags_share"},
     };
 
     return &answers[refusal];

@@ -79,6 +79,7 @@ enum meter_refusal {
     REFUSED_IDS,         /* and of ids */
     REFUSED_KEYS,        /* the client's share of idempotency keys */
     REFUSED_WORKERS,     /* and of worker ids */
+    REFUSED_TAGS,        /* and of memory for tags */
     METER_REFUSALS
 };
 

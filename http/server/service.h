@@ -136,6 +136,7 @@ struct http_settings {
     struct client_quotas quotas;  /* of addresses */
     const char *proxies;          /* a list for proxy.h; "" or NULL: there are none */
     uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */
+    uint64_t tags_bytes;          /* what one client's tags may count; UINT64_MAX: no bound */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
     const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
     uint32_t resp_idle_ms;        /* 0: never */

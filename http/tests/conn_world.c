@@ -93,7 +93,7 @@ static void note_command(struct conn_world *world, const struct buf *payload)
     struct command deleted;
 
     buf_printf(&world->asked, " type=%d len=%zu", type, payload->len);
-    if (type == COMMAND_TAGS_PUT) {
+    if (command_puts_tags(type)) {
         note_put(world, payload);
     } else if (type == COMMAND_TAG_DELETE) {
         ASSERT(command_read(payload->data, payload->len, &deleted) == 0);

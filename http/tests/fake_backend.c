@@ -474,6 +474,18 @@ static void apply_own(struct fake *fake, struct buf *command)
     buf_free(&reply);
 }
 
+void fake_log_level(struct fake *fake, uint16_t level)
+{
+    struct buf command = BUF_INIT;
+
+    for (uint16_t to = (uint16_t)(state_level(fsm_state(fake->fsm)) + 1); to <= level; to++) {
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = 1});
+        apply_own(fake, &command);
+    }
+    atomic_store(&fake->health.level, level);
+}
+
 void fake_log_time(struct fake *fake, uint64_t log_ms)
 {
     struct buf command = BUF_INIT;
@@ -683,6 +695,7 @@ void fake_settings(struct http_settings *settings)
     set_default(&settings->connections, LIMIT_HTTP_CONNECTIONS);
     set_default(&settings->min_rate_bytes, HTTP_DEFAULT_MIN_RATE_BYTES);
     set_default(&settings->worker_percent, 25);
+    set_default_bytes(&settings->tags_bytes, UINT64_MAX);
     set_default_bytes(&settings->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
     set_default_bytes(&settings->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
     set_default_bytes(&settings->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);

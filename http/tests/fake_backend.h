@@ -100,6 +100,8 @@ void fake_snowflake(struct fake *fake);
 /* Set the wall clock; 0: let it be the system's. */
 void fake_set_wall(struct fake *fake, uint64_t wall_ms);
 
+/* Raise the level that is in force. */
+void fake_log_level(struct fake *fake, uint16_t level);
 /* Set the log's time, and the layout, in the state machine. */
 void fake_log_time(struct fake *fake, uint64_t log_ms);
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout);

@@ -413,7 +413,7 @@ static bool refuse_new(struct work *work, const struct command *command)
     struct put_result puts;
     BUF_LOCAL(reply);
 
-    if (command->type == COMMAND_TAGS_PUT && refuse_puts(on->fsm, command->list, &puts)) {
+    if (command_puts_tags((int)command->type) && refuse_puts(on->fsm, command->list, &puts)) {
         put_result_encode(&puts, &reply);
     } else if (command->type == COMMAND_WORKER_ACQUIRE &&
                refuse_worker(on->fsm, &command->acquire)) {
@@ -436,11 +436,11 @@ static void admit(struct serving *serving, struct work *work)
     struct command command;
 
     work->admitted = true;
-    if ((type != COMMAND_TAGS_PUT && type != COMMAND_WORKER_ACQUIRE) ||
+    if ((!command_puts_tags(type) && type != COMMAND_WORKER_ACQUIRE) ||
         command_read(payload->data, payload->len, &command) != 0 || refuse_new(work, &command)) {
         return;
     }
-    if (on->memory_bytes > 0 && type == COMMAND_TAGS_PUT) {
+    if (on->memory_bytes > 0 && command_puts_tags(type)) {
         adds_bytes = fsm_adds(on->fsm, command.list);
     }
     if (adds_bytes == 0) {

@@ -73,12 +73,15 @@ static struct sim_request *request_new(struct sim_node *node, enum sim_request_k
 static void put_submit(struct sim_request *request, const struct tag_put *put)
 {
     struct sim_node *node = request->node;
+    struct command_list head = {.force = request->force, .wall_ms = clock_wall_ms(&node->clock)};
 
     node->world->stats.puts++;
-    command_put(
-        &request->base.payload, COMMAND_TAGS_PUT,
-        &(struct command_list){.force = request->force, .wall_ms = clock_wall_ms(&node->clock)});
-    command_item_put(&request->base.payload, COMMAND_TAGS_PUT, put);
+    if (state_level(node->replica.state) >= command_since(COMMAND_TAGS_PUT_BY)) {
+        head.client = node->id;
+        head.most = UINT64_MAX;
+    }
+    command_put(&request->base.payload, command_put_type(&head), &head);
+    command_item_put(&request->base.payload, command_put_type(&head), put);
     command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }

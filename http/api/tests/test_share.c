@@ -1,7 +1,7 @@
 /*
- * test_share.c - shares of keys and worker ids as clients see them: whom they are counted for, to
- * whom they belong, what a refusal says, and where it is told. What is counted, when, and who may,
- * is the state machine's (src/id/fsm/tests/test_fsm_shares_*.c, test_fsm_owners.c).
+ * test_share.c - shares of keys, worker ids and tags as clients see them: whom they are counted
+ * for, to whom they belong, what a refusal says, and where it is told. What is counted, when, and
+ * who may, is the state machine's (src/id/fsm/tests/test_fsm_shares_*.c, test_fsm_owners.c).
  *
  * Thread: one.
  */
@@ -19,11 +19,15 @@
 
 #define WORKERS "POST /api/workers"
 #define STRICT "GET /api/segment/get/s"
-#define SHARE 16 /* of 64 */
+#define SHARE 16                                                       /* of 64 */
+#define TAG_BYTES (TAG_SHARE_ROW_BYTES + TAG_SHARE_USED_BYTES + 2 * 3) /* with a name of 3 */
+#define TAGS_SHARE (2 * TAG_BYTES)                                     /* 940 */
 
 static const struct guarded_line lines[] = {
     {"shop", "roles=ids,workers"},
     {"few", "roles=ids,workers workers=2 keys=1"},
+    {"maker", "roles=tags,read prefix=m/"},
+    {"roomy", "roles=tags,read tags=1"},
     {"many", "roles=ids,workers workers=1000000000 keys=1000000000"},
     {"boss", "roles=workers,admin"},
     {NULL, NULL},
@@ -32,12 +36,14 @@ static const struct guarded_line lines[] = {
 static int setup(void **state)
 {
     static const struct guarded_settings settings = {
-        .lines = lines, .anonymous_roles = ROLE_IDS | ROLE_WORKERS | ROLE_METRICS};
+        .lines = lines, .anonymous_roles = ROLE_IDS | ROLE_WORKERS | ROLE_METRICS | ROLE_TAGS};
     struct fixture *f = malloc(sizeof *f);
 
     ASSERT(f != NULL);
     guarded_start(f, &settings);
+    fake_log_level(&f->fake, LEVEL_NEWEST);
     f->fake.key_share = 2;
+    f->settings.tags_bytes = TAGS_SHARE;
     *state = f;
     return 0;
 }
@@ -124,6 +130,59 @@ static void test_keys_of_an_address_and_of_tokens(void **state)
     take(f, GUARDED_TOKEN("few"), "5", 429, "client few holds 1 idempotency keys, and may hold 1");
     take(f, GUARDED_TOKEN("shop"), "5", 200, NULL);
     take(f, GUARDED_TOKEN("shop"), "6", 503, "idempotency_full"); /* of all: 4 */
+}
+
+static void test_tags_of_an_address(void **state)
+{
+    struct fixture *f = *state;
+
+    guarded_expect(f, "PUT /api/tags/t-1", "", "{}", 201, NULL);
+    guarded_expect(f, "PUT /api/tags/t-2", "", "{}", 201, NULL);
+    guarded_expect(f, "PUT /api/tags/t-3", "", "{}", 429, "\"code\":\"share\"");
+    guarded_expect(f, "PUT /api/tags/t-3", "", "{}", 429, "\"held\":940,\"share\":940");
+    guarded_expect(
+        f, "PUT /api/tags/t-3", "", "{}", 429,
+        "\"message\":\"the address 127.0.0.1 holds 940 bytes of tags, and may hold 940: a tag that "
+        "is "
+        "deleted counts less, and nothing more when it is made again; tags= in the setting "
+        "quota, or in the line of a token, allows more\"");
+    guarded_audit_has(f, "\"what\":\"PUT /api/tags/t-3\"");
+    guarded_audit_has(f, "\"status\":429");
+    guarded_audit_has(f, "holds 940 bytes of tags, its share is 940");
+    guarded_expect(f, "GET /metrics", "", NULL, 200,
+                   "\nleafd_http_refused_total{why=\"tags_share\"} 3\n");
+    guarded_expect(f, "PUT /api/tags/t-1", "", "{\"step\":5}", 200, NULL); /* no larger */
+    guarded_expect(f, "PUT /api/tags/t-1", "", "{\"description\":\"x\"}", 429, NULL);
+    guarded_expect(f, "PUT /api/tags/m%2F1", GUARDED_TOKEN("maker"), "{}", 201, NULL);
+    guarded_expect(f, "DELETE /api/tags/t-1", "", NULL, 204, NULL);
+    guarded_expect(f, "PUT /api/tags/t-3", "", "{}", 429, "\"held\":617,"); /* its row is left, */
+    guarded_expect(f, "PUT /api/tags/t-1", "", "{}", 201, NULL); /* in which it is made again */
+}
+
+static void test_tags_of_tokens_and_bulks(void **state)
+{
+    static const char bulk[] = "[{\"tag\":\"m/1\"},{\"tag\":\"m/2\"},{\"tag\":\"m/3\"}]";
+    struct fixture *f = *state;
+
+    guarded_expect(f, "POST /api/tags", GUARDED_TOKEN("maker"), bulk, 429,
+                   "\"message\":\"item 2: client maker holds 0 bytes of tags, and may hold 940: ");
+    guarded_expect(f, "GET /api/tags/m%2F1", GUARDED_TOKEN("maker"), NULL, 404, NULL);
+    guarded_expect(f, "POST /api/tags", GUARDED_TOKEN("roomy"), bulk, 200, "\"made\":3");
+    guarded_expect(f, "PUT /api/tags/m%2F1", GUARDED_TOKEN("maker"), "{}", 200, NULL);
+    guarded_expect(f, "PUT /api/tags/m%2F4", GUARDED_TOKEN("maker"), "{}", 201, NULL);
+}
+
+/* A cluster of level 1, as one that is upgraded is for a while, knows no owners of tags. */
+static void test_tags_at_level_1(void **state)
+{
+    struct fixture *f = *state;
+    char head[64];
+
+    atomic_store(&f->fake.health.level, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)snprintf(head, sizeof head, "PUT /api/tags/t-%u", i);
+        guarded_expect(f, head, "", "{}", 201, NULL);
+    }
 }
 
 /* Another address of this machine is another client, a second connection is not. */
@@ -216,6 +275,9 @@ int main(void)
         TEST(test_worker_ids_of_an_address),
         TEST(test_worker_ids_of_tokens),
         TEST(test_keys_of_an_address_and_of_tokens),
+        TEST(test_tags_of_an_address),
+        TEST(test_tags_of_tokens_and_bulks),
+        TEST(test_tags_at_level_1),
         TEST(test_a_client_is_no_connection),
         TEST(test_a_worker_id_is_its_owners),
         TEST(test_a_key_is_its_owners),

@@ -253,10 +253,10 @@ static void test_what_differs(void **state)
     expect_words(SHOP "\nb cert:b roles=ids", SHOP "\nb cert:b roles=ids", "");
     expect_words(SHOP "\nb cert:b roles=ids", "b cert:b roles=ids\n" SHOP, ""); /* moved */
     expect_words(SHOP, SHOP " ids-per-s=50", "shop ids-per-s=50 (was 0)");
-    expect_words(SHOP " requests-per-s=1 connections=2 bodies=3 keys=4 workers=5",
-                 SHOP " requests-per-s=2 connections=3 bodies=4 keys=5 workers=6",
+    expect_words(SHOP " requests-per-s=1 connections=2 bodies=3 keys=4 workers=5 tags=6",
+                 SHOP " requests-per-s=2 connections=3 bodies=4 keys=5 workers=6 tags=7",
                  "shop requests-per-s=2 (was 1), connections=3 (was 2), bodies=4 (was 3), "
-                 "keys=5 (was 4), workers=6 (was 5)");
+                 "keys=5 (was 4), workers=6 (was 5), tags=7 (was 6)");
     expect_words(SHOP " prefix=a/", SHOP ",read prefix=b/",
                  "shop roles=ids, read (was ids), prefix");
     expect_words(SHOP " prefix=a/", SHOP " prefix=a/,b/", "shop prefix");

@@ -24,7 +24,7 @@ told = ("cpu_us", "bytes_a_tag", "others")
 
 TAGS = 1_000_000
 TOUCH_LIMIT_S = 600
-SETTINGS = {"http-loops": 1, "data-memory-bytes": "1GiB"}
+SETTINGS = {"http-loops": 1, "data-memory-bytes": "1GiB", "quota": "tags=100%"}
 
 
 def prepare(bench):

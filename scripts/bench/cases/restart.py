@@ -30,7 +30,7 @@ TAGS = 1_000_000
 READY_LIMIT_S = 60
 CATCH_UP_LIMIT_S = 120
 PAUSE_S = 0.002
-ROOMY = {"data-memory-bytes": "1GiB"}
+ROOMY = {"data-memory-bytes": "1GiB", "quota": "tags=100%"}
 COMPACT = {**ROOMY, "raft-snapshot-entries": 20}
 
 

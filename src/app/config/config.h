@@ -64,6 +64,7 @@ struct quota_settings {
     struct client_quotas clients; /* of one node */
     uint32_t keys_percent;        /* 1..100: of the cluster's */
     uint32_t workers_percent;     /* 1..100 */
+    uint32_t tags_percent;        /* 1..100: of data.memory-bytes */
 };
 
 /* Where the effective value of a setting came from. */

@@ -127,6 +127,15 @@ static void default_admin(struct config *config)
     config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
 }
 
+/* What one client's tags may take of the state. */
+static void set_tags_share(struct config *config)
+{
+    const uint64_t percent = config->quota.tags_percent;
+
+    config->http.tags_bytes =
+        percent < 100 ? config->node.replica.memory_bytes / 100 * percent : UINT64_MAX;
+}
+
 static void default_anonymous(struct config *config)
 {
     const char *item;
@@ -210,6 +219,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
     config->node.replica.key_percent = config->quota.keys_percent;
+    set_tags_share(config);
     default_peer_addresses(config);
     default_http_address(config);
     set_tls(config);

@@ -315,7 +315,7 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
 
 /* --- quotas --- */
 
-#define PART_PERCENT 25 /* of keys and worker ids, what one client may hold */
+#define PART_PERCENT 25 /* of keys, worker ids and tags, what one client may hold */
 
 /* Cut the blanks off both ends. */
 static char *trim(char *item)
@@ -343,6 +343,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         {"bodies", &quota->clients.bodies, false},
         {"keys", &quota->keys_percent, true},
         {"workers", &quota->workers_percent, true},
+        {"tags", &quota->tags_percent, true},
     };
     size_t key_len = strcspn(item, "=");
     char *value = item + key_len + (item[key_len] == '=');
@@ -356,8 +357,8 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     }
     if (i == COUNT_OF(quotas)) {
         return config_fail(why,
-                           "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys "
-                           "or workers, then = and a number",
+                           "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
+                           "workers or tags, then = and a number",
                            log_quote(item, strlen(item), quoted, sizeof quoted));
     }
     if ((*given & 1U << i) != 0) {
@@ -382,7 +383,9 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
 static int parse_quota(const struct setting *setting, const char *text, void *field,
                        struct config_error *why)
 {
-    struct quota_settings quota = {.keys_percent = PART_PERCENT, .workers_percent = PART_PERCENT};
+    struct quota_settings quota = {.keys_percent = PART_PERCENT,
+                                   .workers_percent = PART_PERCENT,
+                                   .tags_percent = PART_PERCENT};
     char list[LIMIT_CONFIG_VALUE_BYTES + 1];
     char *rest = text[0] == '\0' ? NULL : list;
     unsigned given = 0;
@@ -619,7 +622,7 @@ const struct setting_type setting_layout = {
 const struct setting_type setting_quota = {
     .parse = parse_quota,
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
-            "1..1000000000, keys, workers of 1%..100%",
+            "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
 const struct setting_type setting_hold = {
     .parse = parse_hold, .rule = "", .between = "..", .behind = " ms, or never"};
@@ -757,11 +760,11 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
      "Roles that need no token; `ids,health` suits clients of Leaf. Where it is set, leafd "
      "listens on addresses that other machines reach even without tokens."},
-    {"quota", RANGED(setting_quota, quota, 0, QUOTA_MAX), DEFAULT("keys=25%,workers=25%"),
+    {"quota", RANGED(setting_quota, quota, 0, QUOTA_MAX), DEFAULT("keys=25%,workers=25%,tags=25%"),
      "What one client without a line in the tokens file may take (an address, or an IPv6 /64). Of "
      "this node `requests-per-s`, `ids-per-s`, `connections`, and `bodies` at a time, unbounded "
-     "by default; more get 429 `quota`. Of the cluster `keys` and `workers`; more get 429 "
-     "`share`. The same on all nodes."},
+     "by default; more get 429 `quota`. Of the cluster `keys`, `workers` and, of "
+     "`data.memory-bytes`, `tags`; more get 429 `share`. The same on all nodes."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
      "A follower that hears no leader for one to two times this long stands for election. "
      "Heartbeats come ten times as often. A change of the members without progress for sixty "

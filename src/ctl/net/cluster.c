@@ -81,6 +81,13 @@ static const char *cluster_text_of(const json_t *json, const char *name)
     return text != NULL ? text : "";
 }
 
+/* It has as much as one client may: asked again, it hears the same until something of its own ends.
+ */
+static bool cluster_refused_share(const struct answer *answer)
+{
+    return answer->status == 429 && strcmp(answer->code, "share") == 0;
+}
+
 /* What to do about an answer that is an error, and its exit code. */
 static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char **ret_hint)
 {
@@ -104,6 +111,7 @@ static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char 
         }
         return CTL_REFUSED;
     case 429:
+        return cluster_refused_share(answer) ? CTL_REFUSED : CTL_UNKNOWN;
     case 503:
     case 500:
         return CTL_UNKNOWN;
@@ -207,7 +215,7 @@ static enum verdict cluster_judge(struct asking *asking, struct server *server, 
                                                       : "it serves this at another door");
         return VERDICT_NEXT;
     }
-    if (answer->status != 429 && answer->status != 503) {
+    if ((answer->status != 429 && answer->status != 503) || cluster_refused_share(answer)) {
         return VERDICT_FAILED;
     }
     asking->answered = true;

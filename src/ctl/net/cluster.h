@@ -5,9 +5,9 @@
  * answered last.
  *
  * What is repeated: a request that cannot have been sent goes to the next server. One that may have
- * been carried out, and one that got 429 or 503, is asked again, there or elsewhere, until the
- * deadline, unless it says `once`: changes by force, which a repeat would make a second time after
- * ids were handed out, are sent once. Then the result is CTL_UNKNOWN.
+ * been carried out, and one that got 429 (but not `share`) or 503, is asked again, there or
+ * elsewhere, until the deadline, unless it says `once`: changes by force, which a repeat would make
+ * a second time after ids were handed out, are sent once. Then the result is CTL_UNKNOWN.
  *
  * Failure modes: an exit code with a text in the answer, which says what to do next; other codes of
  * HTTP than 2xx are failures. Ownership: an answer is the caller's, answer_free(). Thread: one.

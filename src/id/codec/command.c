@@ -133,6 +133,17 @@ static const struct field PUT_LIST_FIELDS[] = {
     FIELD_NUMBER(struct command_list, wall_ms),
 };
 
+static const struct field PUT_BY_LIST_FIELDS[] = {
+    FIELD_BOOL(struct command_list, force),     FIELD_BOOL(struct command_list, is_dump),
+    FIELD_NUMBER(struct command_list, wall_ms), FIELD_NUMBER(struct command_list, client),
+    FIELD_NUMBER(struct command_list, most),
+};
+
+static bool put_by_is_sound(const void *data)
+{
+    return ((const struct command_list *)data)->client != 0;
+}
+
 static const struct field STRICT_LIST_FIELDS[] = {
     FIELD_NUMBER(struct command_list, wall_ms),
     FIELD_NUMBER(struct command_list, key_limit),
@@ -224,6 +235,7 @@ static const struct form FORMS[] = {
     [COMMAND_KEYED] = {1, FIELDS(KEYED_LIST_FIELDS), NULL, &KEYEDS},
     [COMMAND_LAYOUT_PUT] = {1, FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
+    [COMMAND_TAGS_PUT_BY] = {2, FIELDS(PUT_BY_LIST_FIELDS), put_by_is_sound, &PUTS},
 };
 
 /* --- writing --- */

@@ -43,8 +43,15 @@ enum command_type {
     COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
     COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
     COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
-    COMMAND_LAYOUT_DELETE = 23   /* delete_command: leave its tombstone */
+    COMMAND_LAYOUT_DELETE = 23,  /* delete_command: leave its tombstone */
+    COMMAND_TAGS_PUT_BY = 24     /* TAGS_PUT by a client, for whom the tags that it makes count */
 };
+
+/* Either of the two. */
+static inline bool command_puts_tags(int type)
+{
+    return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY;
+}
 
 /* Numbers of messages, beside the cluster's (command_bytes.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
@@ -76,14 +83,22 @@ struct command_list {
     uint32_t key_share; /* of STRICT and KEYED: of these, a client may have whose item does not say
                            how many */
     uint64_t term;      /* of KEYED: in which the leader took the ids */
-    bool force;         /* of TAGS_PUT */
-    bool is_dump;       /* of TAGS_PUT: what GET /api/tags showed. A new name takes its max_id
+    bool force;         /* of TAGS_PUT and _BY */
+    bool is_dump;       /* of these: what GET /api/tags showed. A new name takes its max_id
                            without force, since no hand wrote it */
+    uint64_t client;    /* of TAGS_PUT_BY: who asks, > 0 */
+    uint64_t most;      /* and how many bytes its tags may count (tag_share_bytes()) */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
     struct reader items;          /* at the next item */
     uint32_t count;
 };
+
+/* Which of the two that put tags the head of a list is of. */
+static inline enum command_type command_put_type(const struct command_list *head)
+{
+    return head->client != 0 ? COMMAND_TAGS_PUT_BY : COMMAND_TAGS_PUT;
+}
 
 /* --- grant: the node whose stamp it bears is granted the segments --- */
 struct grant_item {
@@ -145,12 +160,14 @@ struct tag_put {
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
                            ERR_CONFLICT (another key number than the present one or the next),
-                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS), ERR_NEEDS_FORCE */
+                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS), ERR_NEEDS_FORCE,
+                           ERR_SHARE (the client's tags count as much as they may) */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
-    uint64_t max_id;      /* the failed row's present max_id, for the message */
-    uint64_t asked;       /* what was asked of it */
+    uint64_t max_id;      /* the failed row's present max_id, for the message. Of ERR_SHARE: the
+                             bytes that the client's tags count now, */
+    uint64_t asked;       /* what was asked of it; and that they may count */
     struct tag_row first; /* the first item's row afterwards (single PUT answers it); status 0 */
     char why[96];         /* the rule that was broken, or the table that is full; NUL-terminated.
                              Of ERR_NEEDS_FORCE: "is a jump of ...", of what was asked */

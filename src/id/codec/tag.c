@@ -156,6 +156,17 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     return 0;
 }
 
+uint64_t tag_share_bytes(const struct tag_row *row)
+{
+    uint64_t bytes = TAG_SHARE_ROW_BYTES + (uint64_t)row->name_len + row->shape_len;
+
+    if (!row->deleted) {
+        bytes += TAG_SHARE_USED_BYTES + (uint64_t)row->name_len + row->description_len;
+        bytes += row->shape_len > 0 ? TAG_SHARE_SHAPED_BYTES : 0;
+    }
+    return bytes;
+}
+
 static const struct field ROW_FIELDS[] = {
     FIELD_STRING(struct tag_row, name), /* in storage it stands in the key */
     FIELD_BOOL(struct tag_row, deleted),      FIELD_BOOL(struct tag_row, recalling),
@@ -164,9 +175,10 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
     FIELD_NUMBER(struct tag_row, max),   /* from TAG_FORM_BOUNDED on */
-    FIELD_STRING(struct tag_row, shape), /* of TAG_FORM_SHAPED */
+    FIELD_STRING(struct tag_row, shape), /* from TAG_FORM_SHAPED on */
+    FIELD_NUMBER(struct tag_row, client) /* of TAG_FORM_OWNED */
 };
-#define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_SHAPED - (form)))
+#define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_OWNED - (form)))
 
 static bool row_is_sound(const void *row)
 {
@@ -177,6 +189,7 @@ static bool row_is_sound(const void *row)
 FIELDS_FLAT(plain, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_PLAIN) - 1)
 FIELDS_FLAT(bounded, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_BOUNDED) - 1)
 FIELDS_FLAT(shaped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_SHAPED) - 1)
+FIELDS_FLAT(owned, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_OWNED) - 1)
 
 #define ROW_OF(form, name, version)                                                                \
     [form] = ROW_FORMAT(version, FIELDS_STRAIGHT(name, ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1), \
@@ -185,6 +198,7 @@ static const struct row_format ROW_FORMATS[] = {
     ROW_OF(TAG_FORM_PLAIN, plain, 3),
     ROW_OF(TAG_FORM_BOUNDED, bounded, 4),
     ROW_OF(TAG_FORM_SHAPED, shaped, 5),
+    ROW_OF(TAG_FORM_OWNED, owned, 6),
 };
 
 const struct row_format *tag_row_format(const struct tag_row *row)
@@ -193,13 +207,14 @@ const struct row_format *tag_row_format(const struct tag_row *row)
 }
 
 const struct item_format tag_item_format =
-    ITEM_FORMAT(FIELDS(ROW_FIELDS), struct tag_row, row_is_sound, LIMIT_TAGS_PER_PAGE);
+    ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(TAG_FORM_SHAPED)), struct tag_row,
+                row_is_sound, LIMIT_TAGS_PER_PAGE);
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
 {
     struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
-    enum tag_form form = TAG_FORM_SHAPED;
+    enum tag_form form = TAG_FORM_OWNED;
     int err;
 
     while (form > TAG_FORM_PLAIN && value_len > 0 &&

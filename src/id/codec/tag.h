@@ -64,7 +64,16 @@ struct tag_row {
     uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
+    uint64_t client; /* its owner, for whom it counts (from level 2 on); 0: nobody */
 };
+
+/* What a tag counts of its owner's share: about what it takes of memory, but by numbers that every
+ * leafd has, since apply decides by them. A deleted one has its row, its name and its shape left.
+ */
+#define TAG_SHARE_ROW_BYTES 144
+#define TAG_SHARE_USED_BYTES 320   /* more while it is not deleted */
+#define TAG_SHARE_SHAPED_BYTES 512 /* and of these, with a shape */
+uint64_t tag_share_bytes(const struct tag_row *row);
 
 /* "trend", "strict" or "monotonic". */
 static inline const char *tag_mode_name(enum tag_mode mode)
@@ -126,18 +135,26 @@ static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* What most tags do not have, and so which of three forms a tag's bytes take. */
-enum tag_form { TAG_FORM_PLAIN, TAG_FORM_BOUNDED /* a max */, TAG_FORM_SHAPED /* a shape */ };
+/* What not every tag has, and so which of four forms a tag's bytes take. */
+enum tag_form {
+    TAG_FORM_PLAIN,
+    TAG_FORM_BOUNDED, /* a max */
+    TAG_FORM_SHAPED,  /* a shape */
+    TAG_FORM_OWNED    /* an owner */
+};
 
 static inline enum tag_form tag_form(const struct tag_row *row)
 {
+    if (row->client != 0) {
+        return TAG_FORM_OWNED;
+    }
     return row->shape_len > 0 ? TAG_FORM_SHAPED : row->max > 0 ? TAG_FORM_BOUNDED : TAG_FORM_PLAIN;
 }
 
 /* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows on their way: the name and all fields, whatever the form. */
+/* Of rows on their way: the name and all fields but the owner, whatever the form. */
 extern const struct item_format tag_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT

@@ -13,7 +13,7 @@ void tag_names_begin(struct tag_names *names, const void *command, size_t len)
     if (command_read(command, len, of) != 0) {
         return;
     }
-    if (of->type == COMMAND_TAGS_PUT && of->list.count <= LIMIT_TAGS_PER_BULK) {
+    if (command_puts_tags((int)of->type) && of->list.count <= LIMIT_TAGS_PER_BULK) {
         names->left = of->list.count;
     } else if (of->type == COMMAND_TAG_DELETE) {
         names->left = 1;

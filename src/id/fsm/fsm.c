@@ -107,7 +107,7 @@ static void foresee(struct machine *machine, uint64_t index)
     struct fsm *fsm = of(machine);
 
     foreseen_drop(fsm);
-    if (fsm->command.type == COMMAND_TAGS_PUT) {
+    if (command_puts_tags((int)fsm->command.type)) {
         fsm->foreseen =
             (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, fsm->command.list),
                                   .index = index,
@@ -169,6 +169,7 @@ static void apply(struct machine *machine, const struct machine_entry *entry, st
         fsm_segments_grant(&fsm->recalls, entry->node_id, &command->list, result);
         return;
     case COMMAND_TAGS_PUT:
+    case COMMAND_TAGS_PUT_BY:
         apply_puts(fsm, entry->index, &command->list, result);
         return;
     case COMMAND_WORKER_ACQUIRE:
@@ -302,10 +303,11 @@ size_t fsm_tag_count(const struct fsm *fsm)
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 {
-    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->keys.bytes,
-                                    .tags = fsm->tags.count - fsm->tags.dead_count,
-                                    .dead = fsm->tags.dead_count,
-                                    .keys = fsm->keys.table.count};
+    *ret_usage =
+        (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes + fsm->keys.bytes,
+                           .tags = fsm->tags.count - fsm->tags.dead_count,
+                           .dead = fsm->tags.dead_count,
+                           .keys = fsm->keys.table.count};
 }
 
 /* Of one put. */

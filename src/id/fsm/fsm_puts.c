@@ -78,6 +78,40 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
     return 0;
 }
 
+/* For whom the tag counts: a new one, or one that is made again, for the client that asks. So does
+ * one that it makes larger, whoever had it: each growth is that of a client that is judged for it.
+ */
+static void merge_owner(const struct tag_row *old, const struct command_list *command,
+                        struct tag_row *row)
+{
+    bool live = old != NULL && !old->deleted;
+
+    if (command->client != 0 && (!live || tag_share_bytes(row) > tag_share_bytes(old))) {
+        row->client = command->client;
+    }
+}
+
+/* What the tags of the client that asks count after an item; and would that be too much? What does
+ * not make them count more is no harm, also to one that has more than it may. */
+static bool share_full(const struct tag_row *old, const struct tag_row *merged,
+                       const struct command_list *command, uint64_t *held)
+{
+    uint64_t before = old != NULL && old->client == command->client ? tag_share_bytes(old) : 0;
+    uint64_t after = merged->client == command->client ? tag_share_bytes(merged) : 0;
+
+    *held += after - before;
+    return command->client != 0 && after > before && *held > command->most;
+}
+
+/* True, for the caller to return. */
+static bool refuse_share(struct put_result *result, uint64_t held, uint64_t most)
+{
+    result->status = ERR_SHARE;
+    result->max_id = held;
+    result->asked = most;
+    return true;
+}
+
 /* Two shapes are the same if people read the same; what key the proposer drew counts for nothing
  * once there is one. */
 static bool same_shape(const struct tag_row *row, const struct tag_put *put)
@@ -244,6 +278,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
+    merge_owner(old, command, &row);
     is_moved = (put->fields & TAG_FIELD_MAX_ID) != 0 || plan->shape != NULL;
     /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
      * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
@@ -298,6 +333,7 @@ struct so_far {
     struct fsm_tags_walk walk;
     size_t made;
     size_t recalled;
+    uint64_t held; /* what the tags of the client that asks count */
 };
 
 /* True if the item breaks a rule; the result says which. Else the plan has what it does. */
@@ -306,10 +342,15 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
                          struct put_result *result)
 {
     struct fsm_row *row = fsm_tags_walk(recalls->tags, &so_far->walk, put->name, put->name_len);
+    const struct tag_row *old = row != NULL ? &row->tag : NULL;
 
     plan->row = row;
-    if (put_merge(recalls, row != NULL ? &row->tag : NULL, put, command, plan, result) != 0) {
+    if (put_merge(recalls, old, put, command, plan, result) != 0) {
         return true;
+    }
+    if (share_full(old, &plan->merged, command, &so_far->held)) {
+        return refuse_share(result, fsm_owners_held(&recalls->tags->owners, command->client),
+                            command->most);
     }
     so_far->made += row == NULL;
     so_far->recalled +=
@@ -329,7 +370,7 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
 static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
                         struct plan *plans, struct put_result *result)
 {
-    struct so_far so_far = {.made = 0};
+    struct so_far so_far = {.held = fsm_owners_held(&recalls->tags->owners, command.client)};
     struct names names;
     struct tag_put put;
     bool refused = false;
@@ -371,6 +412,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
         bool live = exists && !row->tag.deleted;
 
         if (exists) {
+            fsm_owners_leave(&recalls->tags->owners, &row->tag);
             fsm_tags_change_begin(recalls->tags, row);
         } else {
             row = fsm_tags_make(recalls->tags, merged->name, merged->name_len);
@@ -380,6 +422,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
             live ? row->tag.created_ms : later_of(row->tag.created_ms, command.wall_ms);
         merged->updated_ms = later_of(row->tag.updated_ms, command.wall_ms);
         fsm_row_set(row, *merged);
+        fsm_owners_enter(&recalls->tags->owners, &row->tag);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
         result->made += !live;
@@ -431,10 +474,16 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     if (tag == NULL || tag->deleted) {
         return ERR_UNKNOWN_TAG;
     }
+    fsm_owners_leave(&recalls->tags->owners, tag);
     fsm_tags_change_begin(recalls->tags, row);
     tag->deleted = true;
     tag->generation++;
     tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(command->wall_ms));
+    if (tag->client != 0) { /* of level 2: before it, a tombstone kept what nobody sees any more */
+        tag->description_len = 0;
+        fsm_row_set(row, *tag);
+    }
+    fsm_owners_enter(&recalls->tags->owners, tag);
     fsm_tags_change_end(recalls->tags, row);
     fsm_recall_follow(recalls, row);
     return 0;

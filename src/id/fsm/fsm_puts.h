@@ -19,7 +19,8 @@ struct puts_judged;
 
 /* What a put will do; changes nothing. Good as long as no row changes, and the command stays where
  * it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so that fewer than
- * LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was. */
+ * LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was. What a
+ * client makes, or makes larger, counts for it, and not above command.most (ERR_SHARE). */
 struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command);
 /* NULL-safe. */
 void fsm_puts_drop(struct puts_judged *judged);

@@ -28,6 +28,7 @@ void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
                               .listener = listener,
                               .rows = RB_INITIALIZER(&tags->rows),
                               .seed = prng_entropy()};
+    fsm_owners_init(&tags->owners);
 }
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)
@@ -197,9 +198,11 @@ void fsm_row_set(struct fsm_row *row, struct tag_row tag)
 void fsm_tags_clear(struct fsm_tags *tags)
 {
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
+        fsm_owners_leave(&tags->owners, &row->tag);
         describe(row, &(struct tag_row){.description = NULL});
     }
     arena_free(&tags->arena);
+    fsm_owners_clear(&tags->owners);
     fsm_tags_init(tags, tags->journal, tags->listener);
 }
 
@@ -271,6 +274,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
         return ERR_EXISTS;
     }
     fsm_row_set(row, tag);
+    fsm_owners_enter(&tags->owners, &row->tag);
     tags->hollow_count--;
     tags->recalling_count += tag.recalling && !tag.deleted;
     fsm_tags_change_end(tags, row);

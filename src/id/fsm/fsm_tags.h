@@ -15,6 +15,7 @@
 
 #include "src/base/arena.h"
 #include "src/id/codec/command.h"
+#include "src/id/fsm/fsm_owners.h"
 #include "src/id/fsm/fsm_rows.h"
 
 struct fsm_row {
@@ -37,6 +38,7 @@ struct fsm_tags {
     uint64_t bytes;         /* memory of all that count, by fsm_tag_bytes() */
     size_t hollow_count;    /* while loading: fsm_tags_expect() */
     size_t recalling_count; /* while loading: live tags that are recalled */
+    struct fsm_owners owners;
 };
 
 void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,

@@ -16,7 +16,9 @@
 enum saying { PLAIN, BOUNDED, SHAPED, NEW_WITH_KEY, REKEYED };
 
 static void random_tag_command(struct prng *prng, struct buf *buf);
-static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying, struct buf *buf);
+static void random_puts(struct prng *prng, const struct command_list *head, enum saying saying,
+                        struct buf *buf);
+static struct command_list random_head(struct prng *prng, uint64_t wall_ms);
 static void random_strict_command(struct prng *prng, struct buf *buf);
 static void random_batch(struct prng *prng, bool for_clients, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
@@ -106,6 +108,7 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
 {
     char name[4];
     uint64_t wall_ms = prng_below(prng, 1000000);
+    struct command_list head;
 
     switch (prng_below(prng, 5)) {
     case 0:
@@ -115,7 +118,8 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        random_puts(prng, wall_ms, PLAIN, buf);
+        head = random_head(prng, wall_ms);
+        random_puts(prng, &head, PLAIN, buf);
         return;
     default:
         command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = wall_ms});
@@ -172,14 +176,19 @@ static void random_key(struct prng *prng, struct tag_put *put, char name[4], boo
     }
 }
 
-static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying, struct buf *buf)
+static struct command_list random_head(struct prng *prng, uint64_t wall_ms)
 {
+    return (struct command_list){
+        .force = prng_below(prng, 2) == 0, .is_dump = prng_below(prng, 4) == 0, .wall_ms = wall_ms};
+}
+
+static void random_puts(struct prng *prng, const struct command_list *head, enum saying saying,
+                        struct buf *buf)
+{
+    enum command_type type = command_put_type(head);
     char name[4];
 
-    command_put(buf, COMMAND_TAGS_PUT,
-                &(struct command_list){.force = prng_below(prng, 2) == 0,
-                                       .is_dump = prng_below(prng, 4) == 0,
-                                       .wall_ms = wall_ms});
+    command_put(buf, type, head);
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
         struct tag_put put = {.name = name,
                               .name_len = 2,
@@ -200,7 +209,7 @@ static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying,
         if (saying >= NEW_WITH_KEY) {
             random_key(prng, &put, name, saying == REKEYED);
         }
-        command_item_put(buf, COMMAND_TAGS_PUT, &put);
+        command_item_put(buf, type, &put);
     }
     command_items_end(buf);
 }
@@ -208,18 +217,32 @@ static void random_puts(struct prng *prng, uint64_t wall_ms, enum saying saying,
 void id_random_rekeyed_put(struct prng *prng, struct buf *buf)
 {
     bool is_new = prng_below(prng, 4) == 0;
+    const struct command_list head = random_head(prng, prng_below(prng, 1000000));
 
-    random_puts(prng, prng_below(prng, 1000000), is_new ? NEW_WITH_KEY : REKEYED, buf);
+    random_puts(prng, &head, is_new ? NEW_WITH_KEY : REKEYED, buf);
 }
 
 void id_random_bounded_put(struct prng *prng, struct buf *buf)
 {
-    random_puts(prng, prng_below(prng, 1000000), BOUNDED, buf);
+    const struct command_list head = random_head(prng, prng_below(prng, 1000000));
+
+    random_puts(prng, &head, BOUNDED, buf);
 }
 
 void id_random_shaped_put(struct prng *prng, struct buf *buf)
 {
-    random_puts(prng, prng_below(prng, 1000000), SHAPED, buf);
+    const struct command_list head = random_head(prng, prng_below(prng, 1000000));
+
+    random_puts(prng, &head, SHAPED, buf);
+}
+
+void id_random_owned_put(struct prng *prng, struct buf *buf)
+{
+    struct command_list head = random_head(prng, prng_below(prng, 1000000));
+
+    head.client = 1 + prng_below(prng, 3);
+    head.most = prng_below(prng, 6000);
+    random_puts(prng, &head, SHAPED, buf);
 }
 
 static void random_strict_command(struct prng *prng, struct buf *buf)

@@ -32,6 +32,9 @@ void id_random_shaped_put(struct prng *prng, struct buf *buf);
 /* The same with keys of shapes. */
 void id_random_rekeyed_put(struct prng *prng, struct buf *buf);
 
+/* As with shapes, by one of three clients that may have few tags. Of level 2. */
+void id_random_owned_put(struct prng *prng, struct buf *buf);
+
 /* Strict requests or an acquire that count for a client, without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 

@@ -335,6 +335,22 @@ static void record_birth(struct recorder *recorder)
     record(recorder, &command);
 }
 
+/* Sometimes, where the level has it. */
+static bool record_of_level_2(struct recorder *recorder, uint64_t node_id, uint64_t step)
+{
+    bool does =
+        state_level(fsm_state(recorder->side.apply.fsm)) >= command_since(COMMAND_TAGS_PUT_BY) &&
+        prng_below(&recorder->prng, 5) == 0;
+    struct buf command = BUF_INIT;
+
+    if (does) {
+        id_random_owned_put(&recorder->prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+    }
+    return does;
+}
+
 static void record_step(struct recorder *recorder)
 {
     struct prng *prng = &recorder->prng;
@@ -349,6 +365,9 @@ static void record_step(struct recorder *recorder)
     }
     if (prng_below(prng, 300) == 0) {
         record_birth(recorder);
+        return;
+    }
+    if (record_of_level_2(recorder, node_id, step)) {
         return;
     }
     if (prng_below(prng, 6) == 0) {

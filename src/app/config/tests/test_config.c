@@ -287,9 +287,8 @@ static void test_quota(void **state)
         const char *text;
         const char *error;
     } bad[] = {
-        {"100",
-         "quota: \"100\" is no quota: requests-per-s, ids-per-s, connections, bodies, keys or "
-         "workers, then = and a number"},
+        {"100", "quota: \"100\" is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
+                "workers or tags, then = and a number"},
         {"id-per-s=1", "\"id-per-s=1\" is no quota"},
         {"ids-per-s=1,", "\"\" is no quota"},
         {"keys-percent=1", "is no quota"},
@@ -302,6 +301,7 @@ static void test_quota(void **state)
         {"keys=0%", "must be 1..100 with a %"},
         {"workers=101%", "must be 1..100 with a %"},
         {"workers=%", "must be 1..100 with a %"},
+        {"tags=0%", "must be 1..100 with a %"},
         {"workers=1%\n", "quota: \"workers=1%\\x0a\" is not valid"},
     };
     struct config_fixture *f = *state;
@@ -323,6 +323,12 @@ static void test_quota(void **state)
     assert_int_equal(f->config.admin.http.quotas.bodies, 4);
     assert_int_equal(f->config.node.replica.key_percent, 1);
     assert_int_equal(http->worker_percent, 100);
+    assert_true(http->tags_bytes == (192ULL << 20) / 100 * 25);
+    expect_flag_ok(f, "--quota", "tags=1%");
+    assert_true(http->tags_bytes == (192ULL << 20) / 100);
+    assert_true(f->config.admin.http.tags_bytes == http->tags_bytes);
+    expect_flag_ok(f, "--quota", "tags=100%");
+    assert_true(http->tags_bytes == UINT64_MAX);
     expect_flag_ok(f, "--quota", "keys=50%");
     assert_int_equal(http->worker_percent, 25);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -79,6 +79,17 @@ static void encode_put(struct buf *buf)
     command_items_end(buf);
 }
 
+static void encode_put_by(struct buf *buf)
+{
+    const struct tag_put step = {.name = "bb", .name_len = 2, .fields = TAG_FIELD_STEP, .step = 10};
+
+    command_put(buf, COMMAND_TAGS_PUT_BY,
+                &(struct command_list){
+                    .is_dump = true, .wall_ms = WALL_MS, .client = 0x11223344, .most = 50000});
+    command_item_put(buf, COMMAND_TAGS_PUT_BY, &step);
+    command_items_end(buf);
+}
+
 static void encode_delete(struct buf *buf)
 {
     command_put(buf, COMMAND_TAG_DELETE,
@@ -327,6 +338,9 @@ static const struct golden GOLDEN[] = {
      "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 " PUT_REST
      "01 0200 6262 02 0000000000000000 0a000000 00000000 00 0000 " PUT_REST
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "00"},
+    {"put by a client", encode_put_by, decode_command,
+     "03 18 " ID_STAMP_EMPTY "00 01 " WALL "4433221100000000 50c3000000000000"
+     "01 0200 6262 02 0000000000000000 0a000000 00000000 00 0000 " PUT_REST "00"},
     {"bounded put", encode_bounded_put, decode_command,
      "03 03 " ID_STAMP_EMPTY "00 00 " WALL
      "01 0100 61 20 0000000000000000 00000000 00000000 00 0000 ffffffffffff1f00 0000 00 0000 00"},
@@ -404,13 +418,14 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = type >= COMMAND_NOOP && type <= COMMAND_LAYOUT_DELETE;
+        bool known = type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BY;
         bool is_clusters = cluster_command_since(type) > 0;
+        int since = type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 
         assert_int_equal(command_number(head, 3), type);
         assert_int_equal(command_type(head, 3), known && !is_clusters ? type : ERR_NEWER);
         /* Each number is of one half. */
-        assert_int_equal(command_since(type) + cluster_command_since(type), known ? 1 : 0);
+        assert_int_equal(command_since(type) + cluster_command_since(type), known ? since : 0);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
     assert_int_equal(command_type("\x01\x01", 2), ERR_NEWER); /* another version */

@@ -271,6 +271,38 @@ static void test_row_version_is_one_for_all_content(void **state)
                     "0168e5cf8b010000 0600 64c3a96ac3a0");
 }
 
+/* A row with an owner is of a version that has all fields; a shape or a max it need not have. */
+static void test_a_row_with_an_owner(void **state)
+{
+    struct tag_row row = sample_row();
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    row.client = 0x1122334455667788;
+    golden_is(&row, "06 01 00 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0 0000000000000000 0000 8877665544332211");
+    row_put(&buf, tag_row_format(&row), &row);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_true(back.client == row.client);
+    memset(buf.data + buf.len - 8, 0, 8); /* of this version, and nobody's */
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf_free(&buf);
+}
+
+/* The numbers belong to level 2. */
+static void test_what_a_tag_counts(void **state)
+{
+    struct tag_row row = {.name_len = 11, .description_len = 5};
+
+    (void)state;
+    assert_true(tag_share_bytes(&row) == 144 + 11 + 320 + 11 + 5);
+    row.shape_len = 8;
+    assert_true(tag_share_bytes(&row) == 144 + 11 + 8 + 320 + 11 + 5 + 512);
+    row.deleted = true;
+    assert_true(tag_share_bytes(&row) == 144 + 11 + 8);
+}
+
 /* A row with a max is of another version; without one it is as it was. */
 static void test_a_row_with_a_max(void **state)
 {
@@ -431,7 +463,7 @@ static void refuse_damage(const char *bytes)
     for (unsigned version = 0; version < 256; version++) {
         buf.data[0] = (uint8_t)version;
         assert_int_equal(decode(&buf), version == 3                  ? 0
-                                       : version <= 5 && version > 3 ? ERR_TRUNCATED
+                                       : version <= 6 && version > 3 ? ERR_TRUNCATED
                                                                      : ERR_BAD_VERSION);
     }
     buf_free(&buf);
@@ -512,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_row_check_one_beyond),
         cmocka_unit_test(test_row_golden_bytes),
         cmocka_unit_test(test_row_version_is_one_for_all_content),
+        cmocka_unit_test(test_a_row_with_an_owner),
+        cmocka_unit_test(test_what_a_tag_counts),
         cmocka_unit_test(test_a_row_with_a_max),
         cmocka_unit_test(test_a_row_with_a_shape),
         cmocka_unit_test(test_row_round_trip),
