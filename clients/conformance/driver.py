@@ -1,10 +1,38 @@
-"""A driver of a client library: one process that is told by lines what to do (docs/clients.md).
+"""A driver of a client library: one process that is told by lines what to do.
 
 The happy path: Driver(language, directory).open(endpoints=...), then ask("segment orders 10"), or
 begin() a long command and finish() it later; end() closes its input and expects exit code 0. An
 answer that does not come in time, and a driver that dies, fail the test, with what the driver wrote
 to its standard error. The process has a session of its own, so that pause() and kill() hold for
 whatever the driver starts, too.
+
+Every driver reads a command a line and answers each with a line; numbers are decimal. It ends
+with 0.
+
+  open KEY=VALUE ...          ok: the settings of docs/clients.md (endpoints=URL,URL); comes first
+  segment TAG N               ids F-L F-L ...: N times next(), joined where consecutive
+  range TAG N                 ids F-L of next_range(N)
+  strict TAG N [KEY]          ids F-L ... of one next(N), then " replayed" if so
+  texts TAG N [KEY]           texts new T T ... or texts replayed T T ..., one call
+  textid TAG TEXT             textid NUMBER of decode(TEXT)
+  strict1 TAG N               ids ... of N calls
+  snowflake N                 ids ... of N times next()
+  threads T TAG N             ids ... of T threads, N times next() each; each thread's must
+                              rise, else fault TEXT
+  fork TAG N                  ids ...: N of a forked child, then N of the parent; or unsupported
+  forksnow N                  the same for snowflake ids
+  loop TAG SECONDS            loop COUNT MAX_NS P9999_NS ids ...: the longest call and the
+                              99.99th percentile
+  mix TAG STRICT_TAG SECONDS  mix ids ... ; ...: segment, strict, snowflake in turn, separated
+                              by ;
+  bench TAG N                 bench NS for one next(), after a warm-up
+  benchthreads T TAG N        bench NS: wall time an id, T threads with a source each
+  decode ID                   decode TIME_MS WORKER SEQUENCE
+  stats                       stats KEY=VALUE ...
+  close                       ok
+
+Errors are "error CODE STATUS MESSAGE". deadline_ms= may be the last word of segment, strict,
+strict1, texts, textid and snowflake.
 """
 
 import os

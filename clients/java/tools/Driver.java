@@ -22,7 +22,7 @@ import java.util.Map;
 
 /**
  * The driver of the conformance suite: one command a line from standard input, one line for an
- * answer. docs/clients.md has the commands.
+ * answer. clients/conformance/driver.py has the commands.
  */
 public final class Driver {
     private static final int MAX_MIX = 1 << 20;

@@ -1,4 +1,4 @@
-// The driver: commands of docs/clients.md on standard input, one answer a line on standard output.
+// The driver: commands of clients/conformance/driver.py on standard input, one answer a line on standard output.
 //
 // The happy path: read a line, do it with the library, answer, until the input ends. Failure modes: an error
 // of the library is answered, and the driver goes on; so is a line that is no command. Exit codes: 0 at the
