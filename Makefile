@@ -81,12 +81,13 @@ CTL_SEES     := ctl http id state base
 home = $(firstword $(wildcard src/$(1) $(1) cluster-tests/$(1)))
 lib = $(OUT)/lib$(1).a
 # What is built of some files of a layer: a path without .c for each; and what a layer is made of.
-FOLDERS := src raft storage http cluster-tests/history cluster-tests/memory_model
+FOLDERS := src raft storage http cluster-tests/history cluster-tests/memory_model \
+           cluster-tests/sim
 FILES := $(sort $(shell find $(FOLDERS) -name '*.c' 2>/dev/null))
 of     = $(patsubst %.c,$(OUT)/%,$(filter $(call home,$(1))/%,$(2)))
 only   = $(foreach file,$(2),$(if $(findstring $(1),$(file)),$(file)))
 APART_FILES := $(call only,/tests/,$(FILES)) $(call only,/fuzz/,$(FILES)) \
-               $(filter raft/sim/% %/main.c,$(FILES))
+               $(filter cluster-tests/sim/% %/main.c,$(FILES))
 objs   = $(addsuffix .o,$(call of,$(1),$(filter-out $(APART_FILES),$(FILES))))
 libs   = $(foreach layer,$(1),$(call lib,$(layer)))
 links  = $(foreach layer,$(1),$(LIBS_$(layer)))

@@ -117,7 +117,7 @@ def test_each_file_is_compiled_as_it_is_said(tmp_path):
             with open(listed, "w", encoding="utf-8") as file:
                 file.write(kept)
     entries = {entry["file"]: entry for entry in json.loads(path.read_text())}
-    for file in ("src/base/zone.c", "raft/sim/sim.c", "src/state/codec/level.c",
+    for file in ("src/base/zone.c", "cluster-tests/sim/sim.c", "src/state/codec/level.c",
                  "http/proto/tests/test_parser.c", "cluster-tests/history/main.c"):
         entry = entries[file]
         command = [*entry["arguments"], "-fsyntax-only"]

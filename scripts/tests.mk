@@ -78,9 +78,9 @@ list-tests:
 model: $(OUT)/test-memory_model
 	@MODEL=long $<
 
-# The simulation: a whole cluster in one process, driven by a seed (raft/sim).
+# The simulation: a whole cluster in one process, driven by a seed (cluster-tests/sim).
 $(OUT)/sim: WITH := $(call links,raft storage loop base)
-$(OUT)/sim: $(patsubst %.c,$(OUT)/%.o,$(filter raft/sim/%,$(FILES))) \
+$(OUT)/sim: $(patsubst %.c,$(OUT)/%.o,$(filter cluster-tests/sim/%,$(FILES))) \
             $(call libs,raft storage history loop id state base)
 	$(LINK)
 

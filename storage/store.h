@@ -94,7 +94,7 @@ struct store_op {
     uint64_t term;
     uint64_t vote;
     bool lower; /* the term may be lower than before, but not than the log's last: for disks that
-                   lose what they said was written (raft/sim/sim_lost_vote.c) */
+                   lose what they said was written (cluster-tests/sim/sim_lost_vote.c) */
     /* APPEND: first index of entries; COMPACT: first index to keep */
     uint64_t index;
     const struct store_entry *entries;

@@ -1,0 +1,386 @@
+/*
+ * sim.c - the world's clock: events in order of virtual time, and one run from seed to
+ * verdict.
+ *
+ * Thread: one.
+ */
+#include "cluster-tests/sim/sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster-tests/sim/sim_check.h"
+#include "cluster-tests/sim/sim_client.h"
+#include "cluster-tests/sim/sim_disk.h"
+#include "cluster-tests/sim/sim_fault.h"
+#include "cluster-tests/sim/sim_level.h"
+#include "cluster-tests/sim/sim_lost_vote.h"
+#include "cluster-tests/sim/sim_member.h"
+#include "cluster-tests/sim/sim_mono.h"
+#include "cluster-tests/sim/sim_net.h"
+#include "cluster-tests/sim/sim_node.h"
+#include "cluster-tests/sim/sim_planted.h"
+#include "cluster-tests/sim/sim_put_back.h"
+#include "cluster-tests/sim/sim_strict.h"
+#include "cluster-tests/sim/sim_upgrade.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define FAULTS_MS 14000 /* how long things go wrong */
+#define UNHEARD_MS 4000 /* the first leader may be chosen before a clock but its own is known */
+#define LATE_PERCENT 10 /* of the nodes start later than the others, at most so much: */
+#define LATE_MS 6000
+#define CALM_SLOWER 4          /* what comes again and again comes so many times less often then */
+#define PROGRESS_MS 15000      /* how soon after healing everything must be well */
+#define PUT_BACK_KNOWN_MS 2500 /* all have told by then what they had before, and it is written */
+#define PLANTED_ENDS_MS 5000   /* all have compared their states, and the leader was asked */
+#define PUT_BACK_ENDS_MS 2000  /* how soon older copies are refused */
+
+/* --- turns --- */
+
+static void turn(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t next;
+
+    if (node->handing_over && replica_transfer(&node->replica)) {
+        sim_fault_handed_over(node);
+    }
+    while (replica_turn(&node->replica)) {
+        continue;
+    }
+    sim_fault_given_back(node);
+    sim_check_node(node);
+    sim_level_check(node);
+    sim_member_check(node);
+    sim_mono_turned(node);
+    next = replica_next_ms(&node->replica);
+    if (next == UINT64_MAX) {
+        return;
+    }
+    next = sim_node_world_ms(node, next);
+    next = next > world->now_ms ? next : world->now_ms + 1;
+    if (node->wake_at_ms <= world->now_ms || next < node->wake_at_ms) {
+        node->wake_at_ms = next;
+        sim_happens(node, SIM_WAKE, next - world->now_ms);
+    }
+}
+
+/* --- the run --- */
+
+/* What comes again and again, and how often. */
+static const struct {
+    void (*happens)(struct sim_world *world);
+    uint64_t mean_ms;
+} periodic[SIM_KINDS] = {
+    [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
+    [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
+    [SIM_LEVEL] = {sim_upgrade_event, 400}, [SIM_MONO] = {sim_mono_event, 15},
+    [SIM_STALE] = {sim_mono_stale, 500},
+};
+
+/* What happens to a node from outside, paused or not. */
+static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
+    [SIM_RESTART] = sim_node_start,      [SIM_END] = sim_fault_end_node,
+    [SIM_ALONE] = sim_fault_alone,       [SIM_JOIN] = sim_member_join,
+    [SIM_TOLD] = sim_member_told,        [SIM_OLD] = sim_upgrade_end_node,
+    [SIM_OLDER] = sim_lost_vote_refused,
+};
+
+/* In the calm nothing new comes of many requests: most events of a run would be theirs. At the very
+ * end, when clients are gone, each node is still to serve somebody. */
+static void every(struct sim_world *world, enum sim_event_kind kind)
+{
+    bool is_calm = !world->faults && world->clients && kind != SIM_MEMBER && kind != SIM_LEVEL;
+    uint64_t mean_ms = periodic[kind].mean_ms * (is_calm ? CALM_SLOWER : 1);
+
+    sim_schedule(world, 1 + sim_below(world, 2 * mean_ms), (struct sim_event){.kind = kind});
+}
+
+/* Is the node still as the event needs it? */
+static bool concerns(const struct sim_event *event, const struct sim_node *node)
+{
+    bool current = node->incarnation == event->incarnation;
+
+    switch (event->kind) {
+    case SIM_ALONE:
+    case SIM_DIAL:
+        return true;
+    case SIM_JOIN:
+        return current;
+    case SIM_RESTART:
+        return current && !node->up;
+    default:
+        return current && node->up;
+    }
+}
+
+/* What a node does itself, while it runs. */
+static void work(struct sim_node *node, struct sim_event *event)
+{
+    if (event->kind == SIM_FRAME) {
+        sim_net_event(node, event->frame);
+    } else if (event->kind == SIM_DISK) {
+        sim_disk_event(&node->disk);
+    } else if (event->kind == SIM_REFUSED) {
+        driver_peer_refused(&node->replica.driver, event->peer + 1);
+    } else if (event->kind == SIM_LATE) {
+        sim_node_late(node);
+    } else if (node->world->now_ms < node->wake_at_ms) {
+        return; /* the timer was moved */
+    }
+    turn(node);
+}
+
+/* False: it is put off. */
+static bool node_event(struct sim_world *world, struct sim_event *event)
+{
+    struct sim_node *node = &world->nodes[event->node];
+
+    if (!concerns(event, node)) {
+        return true;
+    }
+    if (event->kind == SIM_DIAL) {
+        sim_net_dial(node, &world->nodes[event->peer]);
+    } else if (fates[event->kind] != NULL) {
+        fates[event->kind](node);
+    } else if (sim_node_runs(node)) {
+        work(node, event);
+    } else { /* all of it comes when the process goes on */
+        timer_arm(&world->events, &event->timer, node->paused_until_ms);
+        return false;
+    }
+    return true;
+}
+
+static void fire(struct timer *timer, uint64_t now_ms)
+{
+    struct sim_event *event = CONTAINER(timer, struct sim_event, timer);
+    struct sim_world *world = event->world;
+
+    if (!world->over) {
+        ASSERT(now_ms == world->now_ms);
+        world->stats.events++;
+        sim_note(world, now_ms << 8 | event->kind);
+        sim_note(world, event->incarnation << 8 | event->node);
+    }
+    if (!world->over && periodic[event->kind].happens != NULL) {
+        periodic[event->kind].happens(world);
+        every(world, event->kind);
+    } else if (!world->over && !node_event(world, event)) {
+        return;
+    }
+    sim_net_free_frame(event->frame);
+    free(event);
+}
+
+static void run_until(struct sim_world *world, uint64_t end_ms)
+{
+    while (timers_next_ms(&world->events) <= end_ms) {
+        ASSERT(timers_next_ms(&world->events) >= world->now_ms);
+        world->now_ms = timers_next_ms(&world->events);
+        (void)timers_run(&world->events, world->now_ms);
+    }
+    world->now_ms = end_ms;
+}
+
+static bool settled(const struct sim_world *world)
+{
+    const struct sim_node *first = NULL;
+
+    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world) ||
+        !sim_upgrade_settled(world)) {
+        return false;
+    }
+    SIM_LIVING_FOREACH (node, world) {
+        first = first != NULL ? first : node;
+        if (!world->clock_faults && !world->flake_served[node->id - 1]) {
+            return false;
+        }
+        if (driver_applied(&node->replica.driver)->index !=
+            driver_applied(&first->replica.driver)->index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void heal_all(struct sim_world *world)
+{
+    sim_fault_end(world);
+    sim_upgrade_begin_final(world);
+    SIM_NODE_FOREACH (node, world) {
+        if (!node->up && !node->gone && (!node->joins || node->learned.conf.count > 0)) {
+            sim_node_start(node);
+        }
+    }
+    sim_trace(world, "healed");
+}
+
+static void free_world(struct sim_world *world)
+{
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up) {
+            sim_node_crash(node);
+        }
+        sim_node_free(node);
+    }
+    world->over = true;
+    (void)timers_run(&world->events, UINT64_MAX - 1);
+    sim_net_free(world);
+    sim_check_free(world);
+    sim_strict_free(world);
+}
+
+/* Where everybody stands, for whoever replays it. */
+static void tell_all(struct sim_world *world)
+{
+    SIM_NODE_FOREACH (node, world) {
+        struct driver *driver = &node->replica.driver;
+        const struct member_change *change;
+
+        if (!node->up) {
+            sim_trace(world, "node %u is %s", node->id, node->gone ? "gone" : "down");
+            continue;
+        }
+        change = state_member_change(node->replica.state);
+        sim_trace(world,
+                  "node %u: %s, term %" PRIu64 ", leader %" PRIu64 ", last %" PRIu64
+                  ", persisted %" PRIu64 ", commit %" PRIu64 ", "
+                  "applied %" PRIu64 ", configuration %" PRIu64 ", pending %" PRIu64
+                  ", links %x, change %u of node %u%s",
+                  node->id, id_node_state_name((enum id_node_state)driver_state(driver)),
+                  driver_term(driver), driver_leader(driver), entry_log_last(&driver->log),
+                  driver->persisted, driver->commit, driver_applied(driver)->index,
+                  driver_applied(driver)->conf_index, driver_pending_change(driver), node->peers,
+                  change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
+                  change != NULL && change->given_up ? ", given up" : "");
+    }
+}
+
+static void until(struct sim_world *world, bool (*is_so)(const struct sim_world *world),
+                  uint64_t end_ms)
+{
+    while (!is_so(world)) {
+        if (world->now_ms >= end_ms) {
+            tell_all(world);
+            sim_fail(world, "no progress within %d ms after the faults ended", PROGRESS_MS);
+        }
+        run_until(world, world->now_ms + 20);
+    }
+}
+
+/* Whatever was acknowledged is there, and the histories are right. */
+static void check_end(struct sim_world *world)
+{
+    SIM_LIVING_FOREACH (node, world) {
+        sim_member_check(node);
+    }
+    sim_check_end(world);
+    sim_member_end(world);
+    sim_strict_check_end(world);
+}
+
+/* Copies of disks, taken while everything went wrong, are put back in the calm. False: there are
+ * none in this run, or their nodes have promised nothing since. */
+static bool put_back(struct sim_world *world)
+{
+    sim_put_back_note(world);
+    run_until(world, world->now_ms + PUT_BACK_KNOWN_MS);
+    if (!sim_put_back_strike(world)) {
+        return false;
+    }
+    run_until(world, world->now_ms + PUT_BACK_ENDS_MS);
+    sim_put_back_check(world);
+    return true;
+}
+
+/* The state of one node is made another. False: not in this run. */
+static bool planted(struct sim_world *world)
+{
+    if (!sim_planted_strike(world)) {
+        return false;
+    }
+    run_until(world, world->now_ms + PLANTED_ENDS_MS);
+    sim_planted_check(world);
+    return true;
+}
+
+/* All that comes again and again in this run. */
+static void begin_all(struct sim_world *world)
+{
+    every(world, SIM_CLIENT);
+    every(world, SIM_ADMIN);
+    every(world, SIM_FAULT);
+    if (world->member_faults) {
+        every(world, SIM_MEMBER);
+    }
+    if (world->exchanges) {
+        every(world, SIM_LEVEL);
+    }
+    if (world->mono) {
+        every(world, SIM_MONO);
+        every(world, SIM_STALE);
+    }
+}
+
+static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
+
+void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
+{
+    struct sim_world *world = MUST_HAVE(calloc(1, sizeof *world));
+    uint64_t end_ms;
+
+    world->hooks = &hooks;
+    timers_init(&world->events);
+    world->seed = seed;
+    world->store_dir = store_dir;
+    world->verbose = verbose;
+    world->now_ms = 1000;
+    world->faults = true;
+    world->clients = true;
+    world->clock_faults = seed % 2 == 0;
+    prng_seed(&world->prng, seed);
+    world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
+    world->first_count = world->node_count;
+    world->member_faults = seed % 4 != 3;
+    sim_level_init(world);
+    sim_check_init(world);
+    sim_strict_init(world);
+    for (unsigned i = 0; i < world->node_count; i++) {
+        sim_node_init(world, i);
+    }
+    if (world->clock_faults) {
+        sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
+        world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
+    }
+    SIM_NODE_FOREACH (node, world) { /* the cluster is born when the last one has come */
+        if (sim_percent(world, LATE_PERCENT)) {
+            sim_happens(node, SIM_RESTART, sim_below(world, LATE_MS));
+        } else {
+            sim_node_start(node);
+        }
+    }
+    begin_all(world);
+    run_until(world, world->now_ms + FAULTS_MS / 2);
+    sim_put_back_keep(world);
+    run_until(world, world->now_ms + FAULTS_MS / 2);
+    heal_all(world);
+    end_ms = world->now_ms + PROGRESS_MS;
+    run_until(world, world->now_ms + PROGRESS_MS / 2);
+    until(world, sim_member_settled, end_ms);
+    if (put_back(world) || planted(world)) {
+        end_ms = world->now_ms + PROGRESS_MS;
+        run_until(world, world->now_ms + PROGRESS_MS / 3);
+        until(world, sim_member_settled, end_ms);
+    }
+    world->clients = false;
+    sim_client_begin_final(world);
+    until(world, settled, end_ms);
+    check_end(world);
+    if (ret_stats != NULL) {
+        *ret_stats = world->stats;
+    }
+    free_world(world);
+    free(world);
+}
