@@ -33,6 +33,7 @@ from cluster import FAST, Cluster  # noqa: E402
 from node import leafd_path, used  # noqa: E402
 from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
+from upgrade import wait_level  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 DEFAULT_BOUND_S = 60
@@ -237,6 +238,7 @@ def shared_cluster(binary, tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, FAST)
     try:
         cluster.start()
+        wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])
         yield cluster
     finally:
         cluster.end()

@@ -81,7 +81,7 @@ def test_a_state_that_takes_longer_than_the_leader_waits(make_cluster):
     """The core asks for another snapshot after three election timeouts, here 0.3 s. To take in
     400,000 tags takes longer, and meanwhile the log is cut many times: they come, are installed,
     and what comes behind them is there yet."""
-    cluster = make_cluster(settings={**SMALL_LOG, "raft-election-ms": 100})
+    cluster = make_cluster(settings={**SMALL_LOG, "raft-election-ms": 100, "quota": "tags=100%"})
     cluster.create_tag("churn")
     tags = [{"tag": f"t{number:06}"} for number in range(400_000)]
     for start in range(0, len(tags), 10_000):

@@ -48,11 +48,34 @@ void config_print(const struct config *config, struct buf *out)
     }
 }
 
-/* Words of text in lines of the width that begin so; Markdown's backquotes are left out. */
-static void put_wrapped(const char *begin, const char *text, struct buf *out)
+/* Text of docs/configuration.md for people at a terminal: without Markdown's backquotes, and of a
+ * link the words alone. */
+static void put_plain(const char *markdown, struct buf *out)
 {
+    const char *link = NULL; /* the end of its words */
+
+    for (const char *at = markdown; *at != '\0'; at++) {
+        if (at == link) {
+            at = strchr(at, ')');
+            ASSERT(at != NULL);
+            link = NULL;
+        } else if (*at == '[' && strchr(at, ']') != NULL && strchr(at, ']')[1] == '(') {
+            link = strchr(at, ']');
+        } else if (*at != '`') {
+            buf_put(out, at, 1);
+        }
+    }
+}
+
+/* Words of text in lines of the width that begin so. */
+static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
+{
+    BUF_LOCAL(plain);
+    const char *text;
     size_t column = 0;
 
+    put_plain(markdown, &plain);
+    text = buf_text(&plain);
     while (*text != '\0') {
         size_t word = strcspn(text, " ");
 
@@ -63,12 +86,8 @@ static void put_wrapped(const char *begin, const char *text, struct buf *out)
             buf_put(out, " ", 1);
             column++;
         }
-        for (size_t i = 0; i < word; i++) {
-            if (text[i] != '`') {
-                buf_put(out, &text[i], 1);
-                column++;
-            }
-        }
+        buf_put(out, text, word);
+        column += word;
         text += word + (text[word] == ' ');
     }
     buf_put(out, "\n", 1);

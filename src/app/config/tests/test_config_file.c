@@ -312,6 +312,10 @@ static void test_help_names_all(void **state)
     for (char *line = (char *)help.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         assert_true(end - line <= 100);
     }
+    /* Nothing of Markdown; of a link its words. */
+    assert_null(strchr((char *)help.data, '`'));
+    assert_null(strstr((char *)help.data, "]("));
+    assert_non_null(strstr((char *)help.data, "by Redis's protocol (redis.md), with TLS"));
     buf_free(&help);
 }
 
@@ -355,6 +359,7 @@ static void test_printed_example(void **state)
     file_make_bytes(f, (const char *)example.data, example.len, 0600);
     expect_ok(f, ARGS("--config", f->path, NODE_1), NO_ENV);
     buf_put_u8(&example, '\0');
+    assert_null(strstr((char *)example.data, "]("));
     for (line = strtok_r((char *)example.data, "\n", &line_end); line != NULL;
          line = strtok_r(NULL, "\n", &line_end)) {
         size_t len = strlen(line);
