@@ -17,7 +17,7 @@ _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer
  * meanwhile has to wait for at most one of them; and however many clients send such commands, one
  * behind the other, they leave time between them. 10,000 tags are some 450 KB. */
 #define LARGE_BYTES (64 << 10)
-#define LARGE_BYTES_A_MS (12 << 10)
+#define LARGE_BYTES_A_MS (4 << 10)
 
 /* A request on its way. */
 struct work {

@@ -479,7 +479,7 @@ static void test_large_commands_leave_time(void **state)
         asked_bulk(&bulks[i], (char)('a' + i));
         ask(&ring, leader, &bulks[i], PATIENCE_MS);
     }
-    each_ms = (unsigned)(bulks[0].base.payload.len / (12 << 10));
+    each_ms = (unsigned)(bulks[0].base.payload.len / (4 << 10));
     assert_true(each_ms >= 8);
     ring_settle(&ring);
     for (unsigned ms = 0; ms < 3 * (each_ms + TURNS); ms++) {
