@@ -131,7 +131,7 @@ void fake_delete_tag(struct fake *fake, const char *name);
  * 0. */
 struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size);
 
-/* Publish a range and wake who waits. */
+/* Publish a range, as soon as there is a place for it, and wake those that wait. */
 void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_t size);
 
 /* Set a tag's state and wake who waits. */
