@@ -10,8 +10,7 @@
  * second time, and a renewal that compares and finds its own bound has done what was asked.
  *
  * An id counts for the client that acquired it (share.h), which owns it: another one can neither
- * renew, release nor take it over; the role admin can by force=1. Both once the level of the
- * cluster knows that.
+ * renew, release nor take it over. The role admin releases it and takes it over by force=1.
  *
  * Failure modes: bad input 400 before anything is proposed; force without the role 403; all ids
  * held, another holder or owner (a node's own row among them), another epoch 409; a client that
