@@ -57,8 +57,13 @@ class Browser:
     def one(self, selector):
         return self.until(lambda: (self.find(selector) or [None])[0], selector)
 
-    def click(self, selector):
-        self.one(selector).click()
+    def click(self, selector, number=0):
+        """On the element of that number; one that the page makes anew is looked for again."""
+        def clicked():
+            found = self.find(selector)[number:]
+            return found and (found[0].click() or True)
+
+        self.until(clicked, f"a click on {selector}")
 
     def until(self, condition, what, timeout=20.0):
         """Wait for a condition; elements that went away meanwhile are looked for again."""

@@ -129,7 +129,7 @@ def test_tags_with_their_buffers(browser, world):
     whole(browser)
     # Each node has a line of its own, and what the watched one shows is what all hold.
     shows_all_nodes(browser, world)
-    browser.find("button.tag")[0].click()
+    browser.click("button.tag")
     browser.until(lambda: "buffers of each node" in browser.one("main").text.lower(), "one tag")
     shows_all_nodes(browser, world)
 
@@ -167,11 +167,11 @@ def test_many_tags_come_page_by_page(browser, world):
         browser.says("many/00024")
         browser.until(lambda: len(browser.find("tbody tr")) == 25, "the first page")
         for page, (first, count) in enumerate([("many/00025", 25), ("many/00050", 10)]):
-            browser.find(".pages button")[1].click()
+            browser.click(".pages button", 1)
             browser.says(first)
             browser.until(lambda n=count: len(browser.find("tbody tr")) == n, f"page {page + 2}")
         assert not browser.find(".pages button")[1].is_enabled()
-        browser.find(".pages button")[0].click()
+        browser.click(".pages button")
         browser.says("many/00025")
     finally:
         for tag in many:
@@ -183,8 +183,8 @@ def test_hostile_texts_stay_texts(browser, world):
     browser.open(world.watched, "/#tags")
     browser.says(HOSTILE)
     title = browser.driver.title
-    button = next(b for b in browser.find("button.tag") if b.text == HOSTILE)
-    button.click()
+    names = browser.until(lambda: [b.text for b in browser.find("button.tag")], "the tags")
+    browser.click("button.tag", names.index(HOSTILE))
     browser.says(HOSTILE_TEXT)
     assert browser.driver.title == title
     for selector in ("main img", "main b b", "dd b", "dd script", "td img", "h2 img"):
@@ -193,7 +193,7 @@ def test_hostile_texts_stay_texts(browser, world):
 
 
 def change(browser, field, value, say):
-    browser.one(f"#field option[value={field}]").click()
+    browser.click(f"#field option[value={field}]")
     box = browser.one("#value")
     box.clear()
     box.send_keys(value)
