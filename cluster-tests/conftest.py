@@ -118,6 +118,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
+def pytest_collection_finish():
+    """What is said to the tests by LEAFD_... they have read by now. It is no setting of the leafds
+    that they start, which refuse such a variable."""
+    for name in [name for name in os.environ if name.startswith("LEAFD_")]:
+        del os.environ[name]
+
+
 class BoundExceeded(BaseException):
     """The test's time is over. No Exception, so that no test can take it for an answer."""
 
