@@ -303,11 +303,11 @@ size_t fsm_tag_count(const struct fsm *fsm)
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 {
-    *ret_usage =
-        (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes + fsm->keys.bytes,
-                           .tags = fsm->tags.count - fsm->tags.dead_count,
-                           .dead = fsm->tags.dead_count,
-                           .keys = fsm->keys.table.count};
+    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes +
+                                             fsm->keys.bytes + fsm->keys.owners.bytes,
+                                    .tags = fsm->tags.count - fsm->tags.dead_count,
+                                    .dead = fsm->tags.dead_count,
+                                    .keys = fsm->keys.table.count};
 }
 
 /* Of one put. */

@@ -224,7 +224,8 @@ static bool share_full(const struct batch *batch, const struct strict_item *item
                        uint64_t *ret_detail)
 {
     uint32_t most = item->most != 0 ? item->most : batch->head->key_share;
-    uint32_t held = item->client != 0 ? fsm_keys_of(batch->on->keys, item->client) : 0;
+    /* LIMIT_KEYS at most. */
+    uint32_t held = (uint32_t)fsm_owners_held(&batch->on->keys->owners, item->client);
 
     if (item->client == 0 || held < most) {
         return false;

@@ -66,83 +66,13 @@ static uint64_t bytes_of(size_t len)
     return (offsetof(struct fsm_key, key) + len + 8 + 15) / 16 * 16 + sizeof(struct hash_link *);
 }
 
-/* --- clients --- */
-
-/* Its piece of malloc, and its bucket. */
-#define HOLDER_BYTES ((sizeof(struct fsm_key_holder) + 8 + 15) / 16 * 16 + sizeof(void *))
-
-static uint32_t holder_hash_of(const struct hash_link *link)
-{
-    return CONTAINER(link, const struct fsm_key_holder, link)->hash;
-}
-
-/* Clients are hashes already, but of a seed that is the same on all nodes. */
-static uint32_t client_hash(const struct fsm_keys *keys, uint64_t client)
-{
-    return (uint32_t)hash_bytes(&client, sizeof client, keys->holders.seed);
-}
-
-static struct fsm_key_holder *holder_find(const struct fsm_keys *keys, uint64_t client)
-{
-    struct hash_link *link = hash_table_chain(&keys->holders, client_hash(keys, client));
-
-    for (; link != NULL; link = link->next) {
-        struct fsm_key_holder *holder = CONTAINER(link, struct fsm_key_holder, link);
-
-        if (holder->client == client) {
-            return holder;
-        }
-    }
-    return NULL;
-}
-
-/* The client has one key more; NULL: it is nobody's. */
-static struct fsm_key_holder *holder_enter(struct fsm_keys *keys, uint64_t client)
-{
-    struct fsm_key_holder *holder = client != 0 ? holder_find(keys, client) : NULL;
-
-    if (holder == NULL && client != 0) {
-        holder = MUST_HAVE(calloc(1, sizeof *holder));
-        holder->client = client;
-        holder->hash = client_hash(keys, client);
-        hash_table_add(&keys->holders, &holder->link);
-        keys->bytes += HOLDER_BYTES;
-    }
-    if (holder != NULL) {
-        holder->count++;
-    }
-    return holder;
-}
-
-/* And one less; NULL-safe. */
-static void holder_leave(struct fsm_keys *keys, struct fsm_key_holder *holder)
-{
-    if (holder == NULL) {
-        return;
-    }
-    ASSERT(holder->count > 0);
-    holder->count--;
-    if (holder->count == 0) {
-        hash_table_remove(&keys->holders, &holder->link);
-        keys->bytes -= HOLDER_BYTES;
-        free(holder);
-    }
-}
-
-uint32_t fsm_keys_of(const struct fsm_keys *keys, uint64_t client)
-{
-    const struct fsm_key_holder *holder = holder_find(keys, client);
-
-    return holder != NULL ? holder->count : 0;
-}
-
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags)
 {
     keys->journal = tags->journal;
     keys->tags = tags;
     TAILQ_INIT(&keys->ages);
     hash_table_init(&keys->table, hash_of);
-    hash_table_init(&keys->holders, holder_hash_of);
+    fsm_owners_init(&keys->owners);
 }
 
 void fsm_keys_moved(struct fsm_keys *keys, struct fsm_tags *tags)
@@ -164,12 +94,11 @@ void fsm_keys_clear(struct fsm_keys *keys)
 
     while ((key = TAILQ_FIRST(&keys->ages)) != NULL) {
         TAILQ_REMOVE(&keys->ages, key, age);
-        holder_leave(keys, key->holder);
+        fsm_owners_leave(&keys->owners, key->owner, 1);
         free(key);
     }
-    ASSERT(keys->holders.count == 0);
     hash_table_free(&keys->table);
-    hash_table_free(&keys->holders);
+    fsm_owners_clear(&keys->owners);
     keys->bytes = 0;
 }
 
@@ -192,7 +121,7 @@ static struct fsm_key_ids ids_of(const struct fsm_key *key)
         .first = key->first,
         .at_ms = key->at_ms,
         .index = key->index,
-        .client = key->holder != NULL ? key->holder->client : 0,
+        .client = key->owner != NULL ? key->owner->client : 0,
         .count = key->count,
         .position = key->position,
     };
@@ -231,7 +160,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
 
     ASSERT(len >= 1 && len <= LIMIT_KEY_BYTES && keys->table.count < LIMIT_KEYS);
     key->row = row;
-    key->holder = holder_enter(keys, ids->client);
+    key->owner = fsm_owners_enter(&keys->owners, ids->client, 1);
     key->first = ids->first;
     key->count = ids->count;
     key->at_ms = ids->at_ms;
@@ -268,7 +197,7 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
 
 static bool key_belongs_to(const struct fsm_key *key, uint64_t client)
 {
-    uint64_t owner = key->holder != NULL ? key->holder->client : 0;
+    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
 
     return owner == 0 || client == 0 || client_is(owner, client) ||
            (!client_is_named(owner) && !client_is_named(client));
@@ -306,7 +235,7 @@ void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key)
     hash_table_remove(&keys->table, &key->link);
     keys->bytes -= bytes_of(key->len);
     TAILQ_REMOVE(&keys->ages, key, age);
-    holder_leave(keys, key->holder);
+    fsm_owners_leave(&keys->owners, key->owner, 1);
     free(key);
 }
 

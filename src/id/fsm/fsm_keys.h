@@ -25,15 +25,8 @@
 
 #include "src/base/hash_table.h"
 #include "src/id/codec/command.h"
+#include "src/id/fsm/fsm_owners.h"
 #include "src/id/fsm/fsm_tags.h"
-
-/* A client that has keys. */
-struct fsm_key_holder {
-    struct hash_link link;
-    uint64_t client; /* > 0 */
-    uint32_t count;  /* of its keys, > 0 */
-    uint32_t hash;
-};
 
 /* What a key stands for, as its row has it. */
 struct fsm_key_ids {
@@ -49,11 +42,11 @@ struct fsm_key_ids {
 struct fsm_key {
     struct hash_link link;
     TAILQ_ENTRY(fsm_key) age;
-    struct fsm_row *row;           /* the tag's */
-    struct fsm_key_holder *holder; /* for whom it counts; NULL: nobody */
-    uint64_t first;                /* the ids that it stands for: [first, first + count) */
-    uint64_t at_ms;                /* the log's time when they were allocated */
-    uint64_t index;                /* of the entry that did it */
+    struct fsm_row *row;     /* the tag's */
+    struct fsm_owner *owner; /* for whom it counts; NULL: nobody */
+    uint64_t first;          /* the ids that it stands for: [first, first + count) */
+    uint64_t at_ms;          /* the log's time when they were allocated */
+    uint64_t index;          /* of the entry that did it */
     uint32_t count;
     uint32_t hash;
     uint16_t position; /* of the item in the entry */
@@ -68,8 +61,8 @@ struct fsm_keys {
     struct fsm_tags *tags;
     struct fsm_key_ages ages; /* oldest first: by (index, position) */
     struct hash_table table;
-    struct hash_table holders;
-    uint64_t bytes; /* memory of all keys and holders, with their buckets */
+    struct fsm_owners owners; /* how many each client has, in force or not */
+    uint64_t bytes;           /* memory of all keys, with their buckets */
 };
 
 void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags);
@@ -91,9 +84,6 @@ static inline bool fsm_key_in_force(const struct fsm_key *key, uint64_t log_ms)
  * repeats a request to another node may have another address there. */
 void fsm_key_tell(const struct fsm_key *key, const struct strict_item *item,
                   struct strict_result *result);
-
-/* How many keys the client has, in force or not. */
-uint32_t fsm_keys_of(const struct fsm_keys *keys, uint64_t client);
 
 /* A new one of these ids, of the tag. It must not be there. */
 void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict_item *item,

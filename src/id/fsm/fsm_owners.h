@@ -1,14 +1,9 @@
 /*
- * fsm_owners.h - how much the tags of each client count, by tag_share_bytes(): those that it made,
- * or made larger, deleted ones too.
+ * fsm_owners.h - how much each client holds of one thing: keys, or what its tags count.
  *
- * The happy path: who changes a tag in what it counts, or for whom, takes it out before and enters
- * it after; fsm_owners_held() says what the client holds. It is counted from the rows, so it is the
- * same on all nodes, and behind a snapshot.
- *
- * A deleted tag goes on counting, with less: its row has to stay, since no id of its name may come
- * again. So who makes and deletes tags for ever comes to the end of its own share, and not of the
- * others' memory; a name that is made again takes no room anew.
+ * The happy path: fsm_owners_enter() when something of a client comes, fsm_owners_leave() when it
+ * goes, fsm_owners_held() for what there is. It is counted from the rows, so it is the same on all
+ * nodes, and behind a snapshot.
  *
  * Failure modes: none. Thread: one owner. Deterministic: only the rows decide.
  */
@@ -16,22 +11,32 @@
 #define LEAFD_ID_FSM_FSM_OWNERS_H
 
 #include "src/base/hash_table.h"
-#include "src/id/codec/tag.h"
+
+/* A client that holds something. */
+struct fsm_owner {
+    struct hash_link link;
+    uint64_t client; /* > 0 */
+    uint64_t held;   /* > 0 */
+    uint32_t hash;
+};
 
 struct fsm_owners {
     struct hash_table table;
-    uint64_t bytes; /* memory of it */
+    uint64_t bytes; /* memory of all, with their buckets */
 };
 
 void fsm_owners_init(struct fsm_owners *owners);
 /* All have left: free what the table takes. */
 void fsm_owners_clear(struct fsm_owners *owners);
 
-/* A row counts for its owner, or does no more; without an owner nothing happens. */
-void fsm_owners_enter(struct fsm_owners *owners, const struct tag_row *row);
-void fsm_owners_leave(struct fsm_owners *owners, const struct tag_row *row);
+/* The client holds so much more, > 0; it stays where it is until it holds nothing. client 0: it is
+ * nobody's, NULL. */
+struct fsm_owner *fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount);
+/* And so much less; NULL: nobody. */
+void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64_t amount);
 
-/* What the tags of this client count. */
+/* NULL: it holds nothing, or is nobody. */
+struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t client);
 uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client);
 
 #endif

@@ -93,8 +93,8 @@ static void merge_owner(const struct tag_row *old, const struct command_list *co
 
 /* What the tags of the client that asks count after an item; and would that be too much? What does
  * not make them count more is no harm, also to one that has more than it may. */
-static bool share_full(const struct tag_row *old, const struct tag_row *merged,
-                       const struct command_list *command, uint64_t *held)
+static bool tags_share_full(const struct tag_row *old, const struct tag_row *merged,
+                            const struct command_list *command, uint64_t *held)
 {
     uint64_t before = old != NULL && old->client == command->client ? tag_share_bytes(old) : 0;
     uint64_t after = merged->client == command->client ? tag_share_bytes(merged) : 0;
@@ -348,7 +348,7 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
     if (put_merge(recalls, old, put, command, plan, result) != 0) {
         return true;
     }
-    if (share_full(old, &plan->merged, command, &so_far->held)) {
+    if (tags_share_full(old, &plan->merged, command, &so_far->held)) {
         return refuse_share(result, fsm_owners_held(&recalls->tags->owners, command->client),
                             command->most);
     }
@@ -412,7 +412,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
         bool live = exists && !row->tag.deleted;
 
         if (exists) {
-            fsm_owners_leave(&recalls->tags->owners, &row->tag);
+            fsm_tags_disown(recalls->tags, &row->tag);
             fsm_tags_change_begin(recalls->tags, row);
         } else {
             row = fsm_tags_make(recalls->tags, merged->name, merged->name_len);
@@ -422,7 +422,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
             live ? row->tag.created_ms : later_of(row->tag.created_ms, command.wall_ms);
         merged->updated_ms = later_of(row->tag.updated_ms, command.wall_ms);
         fsm_row_set(row, *merged);
-        fsm_owners_enter(&recalls->tags->owners, &row->tag);
+        fsm_tags_own(recalls->tags, &row->tag);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
         result->made += !live;
@@ -474,7 +474,7 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     if (tag == NULL || tag->deleted) {
         return ERR_UNKNOWN_TAG;
     }
-    fsm_owners_leave(&recalls->tags->owners, tag);
+    fsm_tags_disown(recalls->tags, tag);
     fsm_tags_change_begin(recalls->tags, row);
     tag->deleted = true;
     tag->generation++;
@@ -483,7 +483,7 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
         tag->description_len = 0;
         fsm_row_set(row, *tag);
     }
-    fsm_owners_enter(&recalls->tags->owners, tag);
+    fsm_tags_own(recalls->tags, tag);
     fsm_tags_change_end(recalls->tags, row);
     fsm_recall_follow(recalls, row);
     return 0;

@@ -198,7 +198,7 @@ void fsm_row_set(struct fsm_row *row, struct tag_row tag)
 void fsm_tags_clear(struct fsm_tags *tags)
 {
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
-        fsm_owners_leave(&tags->owners, &row->tag);
+        fsm_tags_disown(tags, &row->tag);
         describe(row, &(struct tag_row){.description = NULL});
     }
     arena_free(&tags->arena);
@@ -274,7 +274,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
         return ERR_EXISTS;
     }
     fsm_row_set(row, tag);
-    fsm_owners_enter(&tags->owners, &row->tag);
+    fsm_tags_own(tags, &row->tag);
     tags->hollow_count--;
     tags->recalling_count += tag.recalling && !tag.deleted;
     fsm_tags_change_end(tags, row);

@@ -14,6 +14,7 @@
 #include <bsd/sys/tree.h>
 
 #include "src/base/arena.h"
+#include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_owners.h"
 #include "src/id/fsm/fsm_rows.h"
@@ -33,18 +34,36 @@ struct fsm_tags {
     struct arena arena;
     uint64_t seed; /* of hashes of names, which nothing that is replicated depends on */
     size_t count;
-    size_t dead_count;      /* of these, tombstones */
-    size_t dated_count;     /* and those with a date in their shape */
-    uint64_t bytes;         /* memory of all that count, by fsm_tag_bytes() */
-    size_t hollow_count;    /* while loading: fsm_tags_expect() */
-    size_t recalling_count; /* while loading: live tags that are recalled */
-    struct fsm_owners owners;
+    size_t dead_count;        /* of these, tombstones */
+    size_t dated_count;       /* and those with a date in their shape */
+    uint64_t bytes;           /* memory of all that count, by fsm_tag_bytes() */
+    size_t hollow_count;      /* while loading: fsm_tags_expect() */
+    size_t recalling_count;   /* while loading: live tags that are recalled */
+    struct fsm_owners owners; /* what each client's tags count, by tag_share_bytes() */
 };
 
 void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
                    struct fsm_listener *const *listener);
 /* Forget all rows. */
 void fsm_tags_clear(struct fsm_tags *tags);
+
+/* A tag counts for its client from now on, deleted or not: that of one that made it, or made it
+ * larger. Whatever changes what it counts, or for whom, disowns it before. A deleted tag counts on,
+ * with less: its row has to stay, since no id of its name may come again. So a client that makes
+ * and deletes tags for ever comes to the end of its own share, and not of the others' memory; a
+ * name that is made again takes no room anew. */
+static inline void fsm_tags_own(struct fsm_tags *tags, const struct tag_row *tag)
+{
+    (void)fsm_owners_enter(&tags->owners, tag->client, tag_share_bytes(tag));
+}
+
+static inline void fsm_tags_disown(struct fsm_tags *tags, const struct tag_row *tag)
+{
+    struct fsm_owner *owner = fsm_owners_find(&tags->owners, tag->client);
+
+    ASSERT((owner != NULL) == (tag->client != 0));
+    fsm_owners_leave(&tags->owners, owner, tag_share_bytes(tag));
+}
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
 /* The same for one name after the other of a list: zeros to begin with, and not to be kept over

@@ -22,9 +22,9 @@
 #define MODEST 22
 #define SHARE 2
 
-static uint32_t held_by(const struct id_apply *a, uint64_t client)
+static uint64_t held_by(const struct id_apply *a, uint64_t client)
 {
-    return fsm_keys_of(&a->fsm->keys, client);
+    return fsm_owners_held(&a->fsm->keys.owners, client);
 }
 
 /* One id under a key for a client, which may have `most`; 0: SHARE. */
@@ -77,7 +77,7 @@ static void test_nobodys_keys_are_not_counted(void **state)
     gives(id_apply_take_by(a, "a", "1", 1), 1);
     gives(take(a, "2", 0, 1), 2);
     gives(take(a, "3", 0, 1), 3);
-    assert_int_equal(a->fsm->keys.holders.count, 0);
+    assert_int_equal(a->fsm->keys.owners.table.count, 0);
 }
 
 static void test_a_full_table_is_said_first(void **state)
@@ -134,7 +134,7 @@ static void test_a_forgotten_key_makes_room(void **state)
     refuses(take(a, "4", GREEDY, 0), ERR_SHARE, share_detail(2, 2));
     (void)id_apply_clock(a, NOW_MS + 2 * (uint64_t)LIMIT_KEY_LIFE_MS);
     assert_int_equal(held_by(a, GREEDY), 0);
-    assert_int_equal(a->fsm->keys.holders.count, 0);
+    assert_int_equal(a->fsm->keys.owners.table.count, 0);
     assert_true(a->fsm->keys.bytes == 0);
 }
 
@@ -187,7 +187,7 @@ static void test_rows_that_no_apply_made(void **state)
 
         state_load_begin(fsm_state(fsm));
         assert_int_equal(id_load_hex(fsm, "69 01 61 6b", values[i]), wanted[i]);
-        assert_int_equal(fsm_keys_of(&fsm->keys, 5), i == 1);
+        assert_int_equal(fsm_owners_held(&fsm->keys.owners, 5), i == 1);
         state_free(fsm_state(fsm));
     }
 }
