@@ -1,6 +1,6 @@
 /*
  * share.h - what one client may hold of what the whole cluster has little of: idempotency keys,
- * worker ids, and memory for tags. A quarter, unless the settings quota.*-percent or its token say
+ * worker ids, and memory for tags. A quarter, unless the setting quota or its token says
  * otherwise.
  *
  * A client is who client.h says: the name of its line of the tokens file, else its address. The log

@@ -1,5 +1,5 @@
 /*
- * world.c - see history_world.h. Thread: one.
+ * world.c - see world.h. Thread: one.
  */
 #include "cluster-tests/history/tests/world.h"
 

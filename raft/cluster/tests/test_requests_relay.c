@@ -1,6 +1,6 @@
 /*
  * test_requests_relay.c - what a member does with requests that it passes on to the leader for
- * another one (requests_relay.c): once and no further, within bounds, for members alone.
+ * another one (way.c): once and no further, within bounds, for members alone.
  *
  * Thread: one.
  */

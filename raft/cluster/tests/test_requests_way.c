@@ -1,5 +1,5 @@
 /*
- * test_requests_way.c - how requests find the leader round a cut link (requests_way.c): whole
+ * test_requests_way.c - how requests find the leader round a cut link (way.c): whole
  * replicas, one of which is cut off from the leader alone.
  *
  * Thread: one.

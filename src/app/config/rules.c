@@ -172,7 +172,7 @@ static void set_http_followers(struct http_settings *http, uint64_t memory_bytes
     http->bodies_bytes = memory_bytes / 3;
     http->client_bodies_bytes = memory_bytes / 12;
     http->output_bytes = memory_bytes / 3;
-    http->input_bytes = memory_bytes / 6; /* and as much again, see budget.h */
+    http->input_bytes = memory_bytes / 6; /* and as much again, see meter.h */
     http->head_ms = at_most(LIMIT_HTTP_HEAD_MS, http->idle_ms);
     http->body_ms = at_most(LIMIT_HTTP_BODY_MS, http->idle_ms);
     http->write_ms = at_most(LIMIT_HTTP_WRITE_MS, http->idle_ms);

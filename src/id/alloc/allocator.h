@@ -127,7 +127,7 @@ typedef const struct tag_row *(*row_of_fn)(void *data, const char *name, size_t 
  *
  * Why nothing can be handed out twice: those ids go to nobody here; the state machine takes them
  * back only if no id above them was granted since (max_id is their end), and at most once
- * (session.h, strict_command.h).
+ * (session.h, command.h).
  *
  * Burnt, and counted so: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a
  * refusal, no answer in time, an answer that was lost.
