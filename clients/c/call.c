@@ -11,6 +11,7 @@
 
 enum {
     FIRST_ROUND_MS = 20,
+    FIRST_PATIENCE_MS = 1000, /* or a quarter of attempt_ms, if that is longer */
     LONGEST_ROUND_MS = 1000,
     FAILURE_BYTES = 150,
     CODE_BYTES = sizeof((struct leafd_error *)0)->code
@@ -20,6 +21,7 @@ enum {
 struct attempts {
     unsigned at;     /* the address that is asked */
     unsigned failed; /* of this round */
+    unsigned rounds; /* that are over */
     unsigned sent;
     uint32_t round_ms;
     uint32_t retry_after_s;
@@ -100,21 +102,44 @@ static void note(struct attempts *attempts, const char *code, const char *text)
     (void)snprintf(into, FAILURE_BYTES, "%.39s%s%.100s", code, *code != 0 ? ": " : "", text);
 }
 
+/* Twice as long after each round, up to most_ms. */
+static uint64_t patience_ms(uint64_t first_ms, unsigned rounds, uint64_t most_ms)
+{
+    return rounds < 20 && first_ms << rounds < most_ms ? first_ms << rounds : most_ms;
+}
+
+/* When an attempt has to have a connection, and when it ends: a node that is silent leaves time for
+ * those that the round has not asked yet. */
+static struct limits limits_of(const struct call *call, const struct attempts *attempts)
+{
+    const struct settings *settings = &call->client->settings;
+    uint64_t now = now_ns();
+    uint64_t left_ns = call->until_ns == UINT64_MAX ? settings->deadline_ms * NS_PER_MS
+                       : call->until_ns > now       ? call->until_ns - now
+                                                    : 0;
+    uint64_t share_ns = left_ns / (call->door->endpoints->count - attempts->failed);
+    uint64_t first_ms = settings->attempt_ms / 4 > FIRST_PATIENCE_MS ? settings->attempt_ms / 4
+                                                                     : FIRST_PATIENCE_MS;
+    uint64_t within_ns = patience_ms(first_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
+    uint64_t connect_ns =
+        patience_ms(settings->connect_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
+    within_ns = within_ns < share_ns ? within_ns : share_ns;
+    return (struct limits){now + (connect_ns < within_ns ? connect_ns : within_ns),
+                           now + within_ns};
+}
+
 /* One attempt at the present address. */
 static enum verdict attempt(const struct call *call, struct attempts *attempts, struct line *line,
                             struct answer *answer, struct leafd_error *error)
 {
     struct leafd *client = call->client;
-    uint64_t until_ns = now_ns() + client->settings.attempt_ms * NS_PER_MS;
-    if (until_ns > call->until_ns) {
-        until_ns = call->until_ns;
-    }
+    struct limits limits = limits_of(call, attempts);
     COUNT(client, requests);
     if (attempts->sent++ > 0) {
         COUNT(client, retries);
     }
     const char *url = call->door->endpoints->urls[attempts->at];
-    switch (line_ask(line, url, &call->request, until_ns, answer)) {
+    switch (line_ask(line, url, &call->request, &limits, answer)) {
     case ASK_CLOSED:
         (void)fault(error, "closed", 0, false, "the client was closed");
         return REFUSED;
@@ -193,6 +218,7 @@ static void try_elsewhere(const struct call *call, struct attempts *attempts)
     attempts->at = (attempts->at + 1) % count;
     if (++attempts->failed == count) {
         attempts->failed = 0;
+        attempts->rounds++;
         wait_for_round(call, attempts);
     }
 }

@@ -27,6 +27,7 @@ struct line {
     CURLM *multi;
     CURL *easy;
     int sockets[SOCKETS_MAX]; /* open ones, for a child of fork; -1: none */
+    int fresh;                /* the one that this request opened last; -1: none */
     struct answer answer;
     size_t head_bytes;
     bool too_long;
@@ -137,17 +138,21 @@ static void remember_socket(struct line *line, int old, int fresh)
 
 static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
+    struct line *line = context;
     (void)purpose;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd >= 0) {
-        remember_socket(context, -1, fd);
+        remember_socket(line, -1, fd);
     }
+    line->fresh = fd;
     return fd;
 }
 
 static int on_close(void *context, curl_socket_t fd)
 {
-    remember_socket(context, fd, -1);
+    struct line *line = context;
+    remember_socket(line, fd, -1);
+    line->fresh = line->fresh == fd ? -1 : line->fresh;
     return close(fd);
 }
 
@@ -336,10 +341,20 @@ static void prepare(struct line *line, const char *url, const struct request *re
     line->head_bytes = 0;
     line->too_long = false;
     line->why[0] = 0;
+    line->fresh = -1;
 }
 
-/* Turn until the transfer has ended (its result), the time is over or the client closes (-1). */
-static int run(struct line *line, uint64_t until_ns)
+static bool is_connecting(const struct line *line)
+{
+    struct sockaddr_storage peer;
+    socklen_t bytes = sizeof peer;
+    return line->fresh >= 0 && getpeername(line->fresh, (struct sockaddr *)&peer, &bytes) != 0;
+}
+
+enum { TOO_LATE = -1, NOT_CONNECTED = -2 };
+
+/* Turn until the transfer has ended (its result), or the time is over, or the client closes. */
+static int run(struct line *line, const struct limits *limits)
 {
     for (;;) {
         int running;
@@ -351,9 +366,11 @@ static int run(struct line *line, uint64_t until_ns)
         if (message != NULL && message->msg == CURLMSG_DONE) {
             return (int)message->data.result;
         }
+        bool connecting = is_connecting(line);
+        uint64_t until_ns = connecting ? limits->connected_ns : limits->until_ns;
         uint64_t now = now_ns();
         if (now >= until_ns || atomic_load(&line->lines->closing)) {
-            return -1;
+            return connecting ? NOT_CONNECTED : TOO_LATE;
         }
         uint64_t wait_ms = (until_ns - now) / NS_PER_MS + 1;
         (void)curl_multi_poll(line->multi, NULL, 0,
@@ -362,7 +379,7 @@ static int run(struct line *line, uint64_t until_ns)
 }
 
 enum ask line_ask(struct line *line, const char *url, const struct request *request,
-                  uint64_t until_ns, struct answer *answer)
+                  const struct limits *limits, struct answer *answer)
 {
     struct held_pipe held;
     hold_pipe(&held);
@@ -370,7 +387,7 @@ enum ask line_ask(struct line *line, const char *url, const struct request *requ
     prepare(line, url, request, headers);
     int result = CURLE_FAILED_INIT;
     if (curl_multi_add_handle(line->multi, line->easy) == CURLM_OK) {
-        result = run(line, until_ns);
+        result = run(line, limits);
         curl_multi_remove_handle(line->multi, line->easy);
     }
     curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, NULL);
@@ -381,9 +398,10 @@ enum ask line_ask(struct line *line, const char *url, const struct request *requ
     }
     line->body[line->answer.body_bytes] = 0;
     line->answer.body = line->body;
-    line->answer.why = result == -1        ? "no answer in time"
-                       : line->why[0] != 0 ? line->why
-                                           : curl_easy_strerror((CURLcode)result);
+    line->answer.why = result == TOO_LATE        ? "no answer in time"
+                       : result == NOT_CONNECTED ? "no connection in time"
+                       : line->why[0] != 0       ? line->why
+                                                 : curl_easy_strerror((CURLcode)result);
     long status = 0;
     curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &status);
     line->answer.status = (int)status;

@@ -65,7 +65,13 @@ void lines_destroy(struct lines *lines);
 struct line *line_get(struct lines *lines);
 void line_put(struct line *line);
 
-/* Ask this base URL, until then. */
+/* By the monotonic clock. */
+struct limits {
+    uint64_t connected_ns; /* until then a new connection has to be there; TLS may come later */
+    uint64_t until_ns;     /* and the answer; not before connected_ns */
+};
+
+/* Ask this base URL within the limits. */
 enum ask line_ask(struct line *line, const char *url, const struct request *request,
-                  uint64_t until_ns, struct answer *answer);
+                  const struct limits *limits, struct answer *answer);
 #endif

@@ -63,6 +63,7 @@ struct leafd_range {
  *   admin_endpoints  the same, of the door for worker ids (default: endpoints)
  *   token            1 to 512 visible ASCII characters (default: none)
  *   ca_file          certificates of those who may sign the servers' (PEM; default: the system's)
+ *   connect_ms       1 to 600000 (300): a connection to a node; twice as long after each round
  *   attempt_ms       1 to 600000 (4000): one request to one node, its connection included
  *   deadline_ms      1 to 600000 (10000): a call in all
  *   cover_ms         1 to 600000 (10000): a range is to last so long

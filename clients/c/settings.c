@@ -12,6 +12,7 @@ static const struct number_rule {
     size_t offset;
     uint64_t min, max, value;
 } numbers[] = {
+    {"connect_ms", offsetof(struct settings, connect_ms), 1, 600000, 300},
     {"attempt_ms", offsetof(struct settings, attempt_ms), 1, 600000, 4000},
     {"deadline_ms", offsetof(struct settings, deadline_ms), 1, 600000, 10000},
     {"cover_ms", offsetof(struct settings, cover_ms), 1, 600000, 10000},

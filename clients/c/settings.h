@@ -17,7 +17,7 @@ struct settings {
     struct endpoints admin;
     char token[TOKEN_CHARS + 1]; /* empty: none */
     char ca_file[4096];          /* empty: the system's */
-    uint64_t attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms;
+    uint64_t connect_ms, attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms;
 };
 
 /* 0, or -1 with "bad_setting". */

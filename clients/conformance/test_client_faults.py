@@ -4,13 +4,14 @@ What is demanded is the contract of docs/clients.md: no error where a living nod
 none twice, and no call beyond its deadline (in_time()).
 """
 
+import socket
 import threading
 import time
 
 import pytest
 
 from driver import check_once, check_rising, in_time, parse_loop, urls
-from fake import error, http
+from fake import error, granted, http
 from ports import take_port
 from wait import wait_until
 
@@ -223,6 +224,77 @@ def test_nobody_listens(start, line):
     after = client.stats()
     assert after["requests"] + after["retries"] >= 3
     assert sum(after[name] - before[name] for name in ("requests", "retries")) <= 60
+
+
+@pytest.fixture(name="hole")
+def hole_fixture():
+    """A machine that swallows packets: make() gives the address of a port that answers no SYN.
+
+    The kernel drops what comes for a listener whose queue of connections is full.
+    """
+    sockets = []
+
+    def make():
+        listener = socket.socket()
+        sockets.append(listener)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(100):
+            filler = socket.socket()
+            sockets.append(filler)
+            filler.settimeout(0.2)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                return f"http://127.0.0.1:{listener.getsockname()[1]}"
+        raise AssertionError("the queue of a listener does not fill up")
+
+    yield make
+    for one in sockets:
+        one.close()
+
+
+KINDS = ["segment orders 1", "range orders 1", "strict orders 1", "snowflake 1"]
+
+
+def answer_all(request):
+    """What a node answers to any of KINDS."""
+    if request.path == "/api/workers":
+        return granted()
+    return http(200, f"1 {request.count}\n")
+
+
+@pytest.mark.parametrize("line", KINDS)
+def test_machines_that_swallow_packets(start, fake, hole, line):
+    """Two of three: whichever is asked first, each costs connect_ms and no more."""
+    server = fake(answer_all)
+    client = start().open(endpoints=",".join([hole(), hole(), server.url]))
+    client.ask(line)
+    in_time(client, 600)  # and what the first call of a runtime takes, by TOLERANCE_S and SLACK_S
+
+
+@pytest.mark.parametrize("line", KINDS)
+def test_a_deadline_below_attempt_ms(start, fake, line):
+    """A node that takes connections and says nothing leaves time for another one."""
+    silent = fake(lambda request: wait_for_end(silent))
+    server = fake(answer_all)
+    while not silent.requests:  # which is the first one is drawn by chance
+        client = start().open(endpoints=joined([silent, server]), deadline_ms=2000)
+        client.ask(line)
+        client.kill()
+
+
+def wait_for_end(server):
+    server.ended.wait(30)
+
+
+def test_a_connection_that_takes_longer_each_time(start, fake, hole):
+    """On a slow network connect_ms is too short in the first round, and is doubled until it is not:
+    the one address is tried again and again, each time for longer."""
+    client = start().open(endpoints=hole(), connect_ms=50, deadline_ms=1600)
+    client.refused("strict orders 1", "unreachable")
+    # 50, 100, 200, 400, and the rest, with rounds between: at 50 each there would be some 8.
+    assert 3 <= client.stats()["requests"] <= 6, client.stats()
 
 
 def test_nobody_answers(start, fake):

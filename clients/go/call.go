@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,6 +24,8 @@ import (
 const (
 	roundFirst  = 20 * time.Millisecond // the wait after the first round; it doubles
 	roundMost   = time.Second
+	// What a node has for an answer in the first round, or a quarter of Attempt, if that is longer; it doubles.
+	patience = time.Second
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
 )
 
@@ -134,7 +137,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if attempts++; attempts > 1 {
 				c.stats.retries.Add(1)
 			}
-			got, out := c.attempt(ctx, d.urls[at], rq)
+			got, out := c.attempt(ctx, d.urls[at], rq, c.limits(ctx, round, len(d.urls)-i))
 			if out == nil && read != nil {
 				out = read(got, d.urls[at])
 			}
@@ -185,9 +188,58 @@ func (c *Client) pause(ctx context.Context, round int, least time.Duration) bool
 	}
 }
 
+// limits are the times of one attempt.
+type limits struct {
+	connect time.Duration // for a new connection, without TLS
+	within  time.Duration // for all of it
+}
+
+// limits are longer in each round. A node that is silent leaves time for the others of the round: left are
+// so many, it included.
+func (c *Client) limits(ctx context.Context, round, left int) limits {
+	doubled := func(first time.Duration) time.Duration {
+		if round < 20 && first<<round < c.settings.Attempt {
+			return first << round
+		}
+		return c.settings.Attempt
+	}
+	share := c.settings.Deadline
+	if end, has := ctx.Deadline(); has {
+		share = time.Until(end)
+	}
+	first := patience
+	if c.settings.Attempt/4 > first {
+		first = c.settings.Attempt / 4
+	}
+	l := limits{connect: doubled(c.settings.Connect), within: doubled(first)}
+	if share /= time.Duration(left); share < l.within {
+		l.within = share
+	}
+	return l
+}
+
+// connectKey is where the context of an attempt has what its connection may take.
+type connectKey struct{}
+
+// dial connects within the time of the attempt that asks for it.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{KeepAlive: 15 * time.Second}
+	within, has := ctx.Value(connectKey{}).(time.Duration)
+	if !has {
+		return dialer.DialContext(ctx, network, address)
+	}
+	of, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, err := dialer.DialContext(of, network, address)
+	if err != nil && of.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no connection within %d ms", within.Milliseconds())
+	}
+	return conn, err
+}
+
 // attempt sends the request to one node, once.
-func (c *Client) attempt(ctx context.Context, base string, rq *request) (*answer, *outcome) {
-	ctx, cancel := context.WithTimeout(ctx, c.settings.Attempt)
+func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits) (*answer, *outcome) {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, connectKey{}, l.connect), l.within)
 	defer cancel()
 	h, err := http.NewRequestWithContext(ctx, rq.method, base+rq.path, bytes.NewReader(rq.body))
 	if err != nil {
@@ -210,12 +262,12 @@ func (c *Client) attempt(ctx context.Context, base string, rq *request) (*answer
 	c.stats.requests.Add(1)
 	response, err := c.trip.RoundTrip(h)
 	if err != nil {
-		return nil, c.broken(ctx, err)
+		return nil, c.broken(ctx, err, l)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, answerMost+1))
 	if err != nil {
-		return nil, c.broken(ctx, err)
+		return nil, c.broken(ctx, err, l)
 	}
 	got := &answer{status: response.StatusCode, body: body}
 	if len(body) > answerMost {
@@ -229,10 +281,10 @@ func (c *Client) attempt(ctx context.Context, base string, rq *request) (*answer
 }
 
 // broken is an attempt that brought no answer.
-func (c *Client) broken(ctx context.Context, err error) *outcome {
+func (c *Client) broken(ctx context.Context, err error, l limits) *outcome {
 	text := err.Error()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		text = fmt.Sprintf("no answer in time (attempt_ms=%d)", c.settings.Attempt.Milliseconds())
+		text = fmt.Sprintf("no answer within %d ms", l.within.Milliseconds())
 	}
 	text = c.clean(text)
 	// Bytes came, and were no HTTP; the transport has no type for that.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -92,7 +91,7 @@ func newTransport(settings *Settings) (http.RoundTripper, error) {
 		}
 	}
 	return &http.Transport{
-		DialContext:            (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:            dial,
 		TLSClientConfig:        config,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,

@@ -14,6 +14,7 @@ type Settings struct {
 	AdminEndpoints []string      // of the door for worker ids; Endpoints
 	Token          string        // sent as a bearer token; none
 	CAFile         string        // PEM of who signs the servers' certificates; the system's
+	Connect        time.Duration // a connection to a node, twice as long after each round; 300 ms
 	Attempt        time.Duration // one request to one node; 4 s
 	Deadline       time.Duration // a call whose context has none; 10 s
 	Cover          time.Duration // for so long a range is to last; 10 s
@@ -35,6 +36,7 @@ var numberSettings = []struct {
 	time           func(*Settings) *time.Duration
 	count          func(*Settings) *int
 }{
+	{"connect_ms", 1, timeMost, 300, func(s *Settings) *time.Duration { return &s.Connect }, nil},
 	{"attempt_ms", 1, timeMost, 4000, func(s *Settings) *time.Duration { return &s.Attempt }, nil},
 	{"deadline_ms", 1, timeMost, 10000, func(s *Settings) *time.Duration { return &s.Deadline }, nil},
 	{"cover_ms", 1, timeMost, 10000, func(s *Settings) *time.Duration { return &s.Cover }, nil},

@@ -3,7 +3,7 @@
 import { createInterface } from "node:readline";
 import { Client, LeafdError } from "./lib/index.js";
 
-const NUMBERS = { attempt_ms: "attemptMs", deadline_ms: "deadlineMs", cover_ms: "coverMs",
+const NUMBERS = { connect_ms: "connectMs", attempt_ms: "attemptMs", deadline_ms: "deadlineMs", cover_ms: "coverMs",
     min_count: "minCount", max_count: "maxCount", window_ms: "windowMs" };
 const TEXTS = { token: "token", ca_file: "caFile" };
 const LISTS = { endpoints: "endpoints", admin_endpoints: "adminEndpoints" };

@@ -8,6 +8,8 @@ export interface Settings {
     token?: string | undefined;
     /** Who signs the servers' certificates, in PEM; default: whom the system trusts. */
     caFile?: string | undefined;
+    /** How long a connection to a node may take in the first round (300). */
+    connectMs?: number | undefined;
     /** How long one request to one node may take (4000). */
     attemptMs?: number | undefined;
     /** How long a call may take in all, unless it says otherwise (10000). */

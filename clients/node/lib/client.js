@@ -117,9 +117,9 @@ class Core {
 
     /** One request to one node; undefined: it failed. */
     async #attempt(door, index, request, journey) {
-        const withinMs = Math.min(this.settings.attemptMs, journey.deadline() - now());
         try {
-            return await this.wire.exchange(door.addresses[index], request, withinMs);
+            return await this.wire.exchange(door.addresses[index], request,
+                journey.limits(this.settings, now()));
         } catch (error) {
             if (!(error instanceof Failed)) {
                 throw error;

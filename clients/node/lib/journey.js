@@ -10,6 +10,8 @@ import { LeafdError } from "./errors.js";
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1000;
 const QUOTA_WAIT_MS = 1000; // where the server does not say
+// What a node has for an answer in the first round, or a quarter of attemptMs, if that is longer.
+const FIRST_PATIENCE_MS = 1000;
 
 /** The nodes' addresses for one kind of requests, and the one that is kept to. */
 export class Door {
@@ -37,6 +39,7 @@ export class Journey {
         this.random = random;
         this.index = door.current;
         this.failedNow = 0; // in this round
+        this.rounds = 0; // that are over
         this.roundWaitMs = FIRST_WAIT_MS;
         this.leastMs = 0; // what Retry-After said in this round
         this.waitMs = 0;
@@ -59,6 +62,17 @@ export class Journey {
         return { waitMs: 0, index: this.index };
     }
 
+    /** {connectMs, withinMs} of a try: what a new connection may take, without TLS, and all of it.
+     * Both are longer in each round. A node that is silent leaves time for the others of the round. */
+    limits(settings, now) {
+        const doubled = (first) => Math.min(first * 2 ** this.rounds, settings.attemptMs);
+        const deadline = this.deadline();
+        const leftMs = deadline === Infinity ? settings.deadlineMs : deadline - now;
+        return { connectMs: doubled(settings.connectMs),
+            withinMs: Math.min(doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4)),
+                leftMs / (this.door.addresses.length - this.failedNow)) };
+    }
+
     /** The node of the last move could not be reached, or answered 503. */
     failed(why, retryAfterMs = 0) {
         this.failures.set(this.index, why);
@@ -71,6 +85,7 @@ export class Journey {
             this.waitMs = Math.max(random, this.leastMs);
             this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
             this.failedNow = 0;
+            this.rounds++;
             this.leastMs = 0;
         }
     }

@@ -23,6 +23,7 @@ const DEFAULTS = {
     adminEndpoints: undefined,
     token: undefined,
     caFile: undefined,
+    connectMs: 300,
     attemptMs: 4000,
     deadlineMs: 10000,
     coverMs: 10000,
@@ -180,6 +181,7 @@ export function makeSettings(given) {
     }
     const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);
     set.ca = secure || set.caFile !== undefined ? authorities(set.caFile) : undefined;
+    whole("connectMs", set.connectMs, 1, MS_MAX);
     whole("attemptMs", set.attemptMs, 1, MS_MAX);
     whole("deadlineMs", set.deadlineMs, 1, MS_MAX);
     whole("coverMs", set.coverMs, 1, MS_MAX);

@@ -33,12 +33,12 @@ export class Wire {
         };
     }
 
-    /** {status, headers, body} */
-    async exchange(address, request, withinMs) {
+    /** {status, headers, body}, within the limits of Journey. */
+    async exchange(address, request, { connectMs, withinMs }) {
         const end = performance.now() + withinMs;
         for (;;) {
             try {
-                return await this.#once(address, request, end - performance.now());
+                return await this.#once(address, request, connectMs, end - performance.now());
             } catch (error) {
                 if (!(error instanceof Stale)) {
                     throw error;
@@ -56,7 +56,7 @@ export class Wire {
         this.#agents.secure.destroy();
     }
 
-    #once(address, request, withinMs) {
+    #once(address, request, connectMs, withinMs) {
         return new Promise((resolve, reject) => {
             if (this.#closed) {
                 reject(new Failed("the client was closed"));
@@ -67,8 +67,10 @@ export class Wire {
             const timer = setTimeout(
                 () => settle(new Failed(`no answer within ${Math.round(withinMs)} ms`)),
                 Math.max(0, withinMs));
+            let connecting;
             const settle = (error, reply) => {
                 clearTimeout(timer);
+                clearTimeout(connecting);
                 this.#running.delete(abort);
                 if (error === undefined) {
                     resolve(reply);
@@ -78,6 +80,13 @@ export class Wire {
                 }
             };
             this.#running.add(abort);
+            sent.on("socket", (socket) => {
+                if (socket.connecting) {
+                    connecting = setTimeout(
+                        () => settle(new Failed(`no connection within ${connectMs} ms`)), connectMs);
+                    socket.once("connect", () => clearTimeout(connecting));
+                }
+            });
             let begun = false;
             sent.on("error", (error) => settle(this.#judge(address, sent, begun, error)));
             sent.on("upgrade", () => settle(new LeafdError("bad_answer",

@@ -13,12 +13,14 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 from . import _api
 from ._errors import LeafdError
 from ._http import Reply, Request
-from ._settings import Address
+from ._settings import Address, Settings
 from ._stats import Stats
 
 FIRST_WAIT_S = 0.020
 LONGEST_WAIT_S = 1.0
 QUOTA_WAIT_S = 1.0  # where the server does not say
+# What a node has for an answer in the first round, or a quarter of attempt_ms, if that is longer.
+FIRST_PATIENCE_S = 1.0
 
 
 class Door:
@@ -34,6 +36,13 @@ class Door:
         if self.current == index and len(self.addresses) > 1:
             self.current = (index + 1) % len(self.addresses)
             self.stats.add("failovers")
+
+
+class Limits(NamedTuple):
+    """Of one try: what a new connection may take, without TLS, and the end of all of it."""
+
+    connect_s: float
+    until: float
 
 
 class Move(NamedTuple):
@@ -55,6 +64,7 @@ class Journey:
         self._uniform = uniform
         self._index = door.current
         self._failed = 0  # in this round
+        self._rounds = 0  # that are over
         self._round_wait_s = FIRST_WAIT_S
         self._least_s = 0.0  # what Retry-After said in this round
         self._wait_s = 0.0
@@ -75,6 +85,17 @@ class Journey:
             return Move(wait_s, self._index)
         self.tries += 1
         return Move(0.0, self._index)
+
+    def limits(self, settings: Settings, now: float) -> Limits:
+        """Of a try. Both are longer in each round. A node that is silent leaves time for the others
+        of the round."""
+        attempt_s = settings.attempt_ms / 1000
+        doubled = 2.0 ** min(self._rounds, 20)
+        deadline = self.deadline()
+        left = settings.deadline_ms / 1000 if deadline == float("inf") else deadline - now
+        share = left / (len(self.door.addresses) - self._failed)
+        return Limits(min(settings.connect_ms / 1000 * doubled, attempt_s),
+                      now + min(max(FIRST_PATIENCE_S, attempt_s / 4) * doubled, attempt_s, share))
 
     def cut(self, now: float, began: float) -> None:
         """The node of the last move did not answer in time. Where it was the deadline that left it
@@ -97,6 +118,7 @@ class Journey:
                                self._least_s)
             self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
             self._failed = 0
+            self._rounds += 1
             self._least_s = 0.0
 
     def quota(self, error: LeafdError, retry_after_s: Optional[float]) -> None:

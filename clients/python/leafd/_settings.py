@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     admin_endpoints: List[Address]
     token: Optional[str]
     tls: Optional[ssl.SSLContext]
+    connect_ms: int
     attempt_ms: int
     deadline_ms: int
     cover_ms: int
@@ -137,8 +138,9 @@ def tls_context(ca_file: Optional[str]) -> ssl.SSLContext:
 
 
 def make(endpoints: Union[str, Sequence[str]], admin_endpoints: Union[str, Sequence[str], None],
-         token: Optional[str], ca_file: Optional[str], attempt_ms: int, deadline_ms: int,
-         cover_ms: int, min_count: int, max_count: int, window_ms: int) -> Settings:
+         token: Optional[str], ca_file: Optional[str], connect_ms: int, attempt_ms: int,
+         deadline_ms: int, cover_ms: int, min_count: int, max_count: int,
+         window_ms: int) -> Settings:
     ids = addresses("endpoints", endpoints)
     admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
     if token is not None and (not isinstance(token, str)
@@ -149,6 +151,6 @@ def make(endpoints: Union[str, Sequence[str]], admin_endpoints: Union[str, Seque
     low = whole("min_count", min_count, 1, COUNT_MAX)
     return Settings(
         ids, admin, token, tls,
-        whole("attempt_ms", attempt_ms, 1, MS_MAX), whole("deadline_ms", deadline_ms, 1, MS_MAX),
-        whole("cover_ms", cover_ms, 1, MS_MAX), low, whole("max_count", max_count, low, COUNT_MAX),
+        whole("connect_ms", connect_ms, 1, MS_MAX), whole("attempt_ms", attempt_ms, 1, MS_MAX),
+        whole("deadline_ms", deadline_ms, 1, MS_MAX), whole("cover_ms", cover_ms, 1, MS_MAX), low, whole("max_count", max_count, low, COUNT_MAX),
         whole("window_ms", window_ms, 1000, WINDOW_MAX_MS))

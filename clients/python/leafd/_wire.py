@@ -13,6 +13,7 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._http import Reader, Reply
+from ._journey import Limits
 from ._settings import Address
 
 READ_BYTES = 65536
@@ -142,14 +143,17 @@ class Connection:
 
 
 def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
-            until: float) -> Connection:
+            limits: Limits) -> Connection:
+    until = limits.until
     found = resolver.find(address, until)
+    began = time.monotonic()
+    connected = min(began + limits.connect_s, until)
     error: Optional[OSError] = None
     for at, (family, kind, protocol, _, where) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
         try:
             # An address that is silent leaves time for the ones behind it.
-            sock.settimeout(_left(until) / (len(found) - at))
+            sock.settimeout(_left(connected) / (len(found) - at))
             sock.connect(where)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.secure:
@@ -160,6 +164,9 @@ def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
         except OSError as failure:
             sock.close()
             error = failure
+    if isinstance(error, TimeoutError) and time.monotonic() < until:
+        waited_ms = round((time.monotonic() - began) * 1000)
+        raise ConnectionError(f"no connection within {waited_ms} ms") from None
     raise error or OSError("the name has no address")
 
 
@@ -187,12 +194,12 @@ class Pool:
         for connection in held:
             connection.close()
 
-    def exchange(self, address: Address, data: bytes, until: float) -> Reply:
+    def exchange(self, address: Address, data: bytes, limits: Limits) -> Reply:
         while True:
-            connection, fresh = self._open(address, until)
+            connection, fresh = self._open(address, limits)
             reply = None
             try:
-                reply = connection.exchange(data, until)
+                reply = connection.exchange(data, limits.until)
                 return reply
             except Stale:
                 if fresh:
@@ -200,7 +207,7 @@ class Pool:
             finally:
                 self._put_back(address, connection, reply is not None and reply.keep)
 
-    def _open(self, address: Address, until: float) -> Tuple[Connection, bool]:
+    def _open(self, address: Address, limits: Limits) -> Tuple[Connection, bool]:
         with self._lock:
             if self._closed:
                 raise ConnectionError("the client was closed")
@@ -211,7 +218,7 @@ class Pool:
                     self._busy[id(connection)] = connection
                     return connection, False
                 connection.close()
-        connection = connect(address, self._resolver, self._tls, until)
+        connection = connect(address, self._resolver, self._tls, limits)
         with self._lock:
             if self._closed:
                 connection.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 import weakref
 from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional, Sequence, \
@@ -77,6 +78,45 @@ class _Connection:
         self._writer.transport.abort()
 
 
+async def _within(seconds: float, work: "Coroutine[Any, Any, None]") -> bool:
+    """False: it was not done in time, and was cancelled. In place of wait_for(), which up to Python
+    3.11 may lose the cancelling of another wait_for() around it."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=max(0.0, seconds))
+        if task.done():
+            await task
+            return True
+        return False
+    finally:
+        task.cancel()
+        await asyncio.wait({task})  # until it has let go of what it uses
+
+
+async def _connect(address: Address, connect_s: float) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    until = time.monotonic() + connect_s
+    error: Optional[OSError] = None
+    for at, (family, kind, protocol, _, where) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # An address that is silent leaves time for the ones behind it.
+            if await _within((until - time.monotonic()) / (len(found) - at),
+                             loop.sock_connect(sock, where)):
+                return sock
+            error = ConnectionError(f"no connection within {round(connect_s * 1000)} ms")
+        except OSError as failure:
+            error = failure
+        except BaseException:
+            sock.close()
+            raise
+        sock.close()
+    raise error or OSError("the name has no address")
+
+
 class _Pool:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -87,9 +127,9 @@ class _Pool:
         _inherited.append(self._idle)
         self._idle = {}
 
-    async def exchange(self, address: Address, data: bytes) -> Reply:
+    async def exchange(self, address: Address, data: bytes, connect_s: float) -> Reply:
         while True:
-            connection, fresh = await self._open(address)
+            connection, fresh = await self._open(address, connect_s)
             reply = None
             try:
                 reply = await connection.exchange(data)
@@ -105,15 +145,16 @@ class _Pool:
                 else:
                     connection.close()
 
-    async def _open(self, address: Address) -> Tuple[_Connection, bool]:
+    async def _open(self, address: Address, connect_s: float) -> Tuple[_Connection, bool]:
         waiting = self._idle.get(address, [])
         while waiting:
             connection = waiting.pop()
             if connection.idle():
                 return connection, False
             connection.close()
-        tls = self._settings.tls if address.secure else None
-        reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+        sock = await _connect(address, connect_s)
+        tls, name = (self._settings.tls, address.host) if address.secure else (None, None)
+        reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
         return _Connection(reader, writer), True
 
     def close(self) -> None:
@@ -165,11 +206,13 @@ class Client:
     def __init__(self, endpoints: Union[str, Sequence[str]], *,
                  admin_endpoints: Union[str, Sequence[str], None] = None,
                  token: Optional[str] = None, ca_file: Optional[str] = None,
-                 attempt_ms: int = 4000, deadline_ms: int = 10000, cover_ms: int = 10000,
-                 min_count: int = 100, max_count: int = 100000, window_ms: int = 60000,
+                 connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
+                 cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
+                 window_ms: int = 60000,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
-        self._settings = _settings.make(endpoints, admin_endpoints, token, ca_file, attempt_ms,
-                                        deadline_ms, cover_ms, min_count, max_count, window_ms)
+        self._settings = _settings.make(endpoints, admin_endpoints, token, ca_file, connect_ms,
+                                        attempt_ms, deadline_ms, cover_ms, min_count, max_count,
+                                        window_ms)
         self._wall_ns = _wall_ns
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats)
@@ -324,10 +367,11 @@ class Client:
                        journey: Journey) -> Optional[Reply]:
         """One request to one node; None: it failed."""
         now = time.monotonic()
-        within = min(self._settings.attempt_ms / 1000, journey.deadline() - now)
+        limits = journey.limits(self._settings, now)
         try:
             data = request_bytes(request, address.authority, self._settings.token)
-            return await asyncio.wait_for(self._pool.exchange(address, data), within)
+            return await asyncio.wait_for(self._pool.exchange(address, data, limits.connect_s),
+                                          limits.until - now)
         except BadAnswer as error:
             raise LeafdError("bad_answer", f"{address}: {error}") from None
         except asyncio.TimeoutError:

@@ -6,6 +6,7 @@ before the node is itself again; a fault is a function of (node, request, answer
 carries the request out and gives the bytes, and which returns the bytes to send, or None to close
 the connection without a word.
 """
+import contextlib
 import json
 import os
 import re
@@ -328,3 +329,21 @@ class Node:
             return True
         sock.sendall(data)
         return after != "close"
+
+
+@contextlib.contextmanager
+def hole():
+    """The address of a machine that swallows packets: a listener whose queue is full answers none."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(100):
+            filler = stack.enter_context(socket.socket())
+            filler.settimeout(0.2)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                return
+        raise AssertionError("the queue of a listener does not fill up")

@@ -3,6 +3,7 @@ import asyncio
 import json
 import re
 import time
+import types
 
 import fake
 import leafd.aio
@@ -140,6 +141,19 @@ def test_what_is_not_tried_again(three, data, code, status):
         assert len(three.log) == 3
 
     run(three, work)
+
+
+def test_a_machine_that_swallows_packets(cluster):
+    """Two of three: each costs connect_ms, and no more."""
+    with fake.hole() as one, fake.hole() as two:
+        nodes = types.SimpleNamespace(urls=[one, two, *cluster.urls])
+
+        async def work(client):
+            watch = fake.Stopwatch()
+            assert await take(client.segment("order"), 1) == [1]
+            watch.check_below(2)
+
+        run(nodes, work)
 
 
 @pytest.mark.parametrize("fault", [fake.hangs, fake.drips, fake.closes])

@@ -3,6 +3,7 @@ package io.leafd.client;
 import io.leafd.client.net.Address;
 import io.leafd.client.net.Cluster;
 import io.leafd.client.net.Counters;
+import io.leafd.client.net.Limits;
 import io.leafd.client.net.Loop;
 import io.leafd.client.net.Tls;
 import java.io.IOException;
@@ -38,7 +39,8 @@ final class Core {
     }
 
     private Cluster cluster(List<Address> addresses, Tls tls) {
-        return new Cluster(loop, addresses, tls, settings.token, counters, settings.attemptMs);
+        return new Cluster(loop, addresses, tls, settings.token, counters,
+                new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs));
     }
 
     /** Null where nobody needs it: to read whom the machine trusts takes its time. */

@@ -19,6 +19,7 @@ public final class Settings {
     final List<Address> adminEndpoints;
     final String token;
     final Path caFile;
+    final long connectMs;
     final long attemptMs;
     final long deadlineMs;
     final long coverMs;
@@ -33,6 +34,7 @@ public final class Settings {
                 : List.copyOf(from.adminEndpoints);
         token = from.token;
         caFile = from.caFile;
+        connectMs = from.connectMs;
         attemptMs = from.attemptMs;
         deadlineMs = from.deadlineMs;
         coverMs = from.coverMs;
@@ -55,8 +57,8 @@ public final class Settings {
     @Override
     public String toString() {
         return "endpoints=" + endpoints + " admin_endpoints=" + adminEndpoints + " token="
-                + (token == null ? "none" : "given") + " ca_file=" + caFile + " attempt_ms="
-                + attemptMs + " deadline_ms=" + deadlineMs + " cover_ms=" + coverMs + " min_count="
+                + (token == null ? "none" : "given") + " ca_file=" + caFile + " connect_ms="
+                + connectMs + " attempt_ms=" + attemptMs + " deadline_ms=" + deadlineMs + " cover_ms=" + coverMs + " min_count="
                 + minCount + " max_count=" + maxCount + " window_ms=" + windowMs;
     }
 
@@ -69,6 +71,7 @@ public final class Settings {
         private List<Address> adminEndpoints = new ArrayList<>();
         private String token;
         private Path caFile;
+        private long connectMs = 300;
         private long attemptMs = 4000;
         private long deadlineMs = 10_000;
         private long coverMs = 10_000;
@@ -127,6 +130,17 @@ public final class Settings {
          */
         public Builder caFile(Path pem) {
             caFile = Objects.requireNonNull(pem, "pem");
+            return this;
+        }
+
+        /**
+         * How long a connection to a node may take, in the first round; twice as long after each.
+         *
+         * @param ms 1 to 600000; 300 without it
+         * @return this
+         */
+        public Builder connectMs(long ms) {
+            connectMs = within("connect_ms", ms, 1, 600_000);
             return this;
         }
 
@@ -225,6 +239,8 @@ public final class Settings {
                     return token(value);
                 case "ca_file":
                     return caFile(path(value));
+                case "connect_ms":
+                    return connectMs(number(name, value));
                 case "attempt_ms":
                     return attemptMs(number(name, value));
                 case "deadline_ms":

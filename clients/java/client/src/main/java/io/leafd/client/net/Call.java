@@ -121,6 +121,7 @@ public final class Call {
             unreachable();
             return;
         }
+        cluster.counters.requests.increment();
         if (!first) {
             cluster.counters.retries.increment();
         }
@@ -147,10 +148,11 @@ public final class Call {
                 return false;
             }
             long now = System.nanoTime();
-            long attemptEnd = now + cluster.attemptNanos;
-            deadlineNanos = Call.this.deadlineNanos == NO_DEADLINE
-                    || Call.this.deadlineNanos - attemptEnd > 0
-                    ? attemptEnd : Call.this.deadlineNanos;
+            long left = Call.this.deadlineNanos == NO_DEADLINE ? NO_DEADLINE
+                    : Call.this.deadlineNanos - now;
+            int nodesLeft = only >= 0 ? 1 : cluster.size() - tried;
+            deadlineNanos = now + cluster.limits.attemptNanos(round, left, nodesLeft);
+            connectNanos = cluster.limits.connectNanos(round);
             return true;
         }
 

@@ -17,17 +17,17 @@ public final class Cluster {
     final Counters counters;
     final List<Endpoint> endpoints = new ArrayList<>();
     final Set<Call> calls = new HashSet<>();
-    final long attemptNanos;
+    final Limits limits;
     private int preferred;
 
     /** tls is needed where an address is https; token may be null. */
     public Cluster(Loop loop, List<Address> addresses, Tls tls, String token, Counters counters,
-            long attemptMs) {
+            Limits limits) {
         this.loop = loop;
         this.counters = counters;
-        attemptNanos = attemptMs * 1_000_000;
+        this.limits = limits;
         for (Address address : addresses) {
-            endpoints.add(new Endpoint(loop, address, tls, token, counters));
+            endpoints.add(new Endpoint(loop, address, tls, token));
         }
         preferred = ThreadLocalRandom.current().nextInt(addresses.size());
     }

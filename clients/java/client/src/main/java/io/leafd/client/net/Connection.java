@@ -30,6 +30,7 @@ final class Connection implements Loop.Ready {
     private final Endpoint endpoint;
     private final InetAddress[] addresses;
     private int nextAddress;
+    private long connectEndNanos; // of the address that is tried
     private State state = State.CONNECTING;
     private SocketChannel channel;
     private SelectionKey key;
@@ -51,7 +52,6 @@ final class Connection implements Loop.Ready {
 
     /** Connects, and sends the attempt once it can. */
     void open() {
-        watchTime();
         connectNext(null);
     }
 
@@ -77,6 +77,8 @@ final class Connection implements Loop.Ready {
                 channel.configureBlocking(false);
                 channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
                 InetAddress address = addresses[nextAddress++];
+                connectEndNanos = System.nanoTime() + attempt.connectNanos;
+                watchTime();
                 boolean done = channel.connect(
                         new InetSocketAddress(address, endpoint.address().port()));
                 key = channel.register(endpoint.loop().selector(), SelectionKey.OP_CONNECT, this);
@@ -153,7 +155,6 @@ final class Connection implements Loop.Ready {
     private void send() {
         parser = new ResponseParser();
         byte[] bytes = attempt.request.get().bytes(endpoint.address(), endpoint.token());
-        endpoint.counters().requests.increment();
         try {
             if (engine == null) {
                 out = ByteBuffer.wrap(bytes);
@@ -325,15 +326,21 @@ final class Connection implements Loop.Ready {
         }
     }
 
+    /** When what is under way now has to be over. */
+    private long endNanos() {
+        return state == State.CONNECTING && connectEndNanos - attempt.deadlineNanos < 0
+                ? connectEndNanos : attempt.deadlineNanos;
+    }
+
     /** One timer a connection, however many attempts it carries. */
     private void watchTime() {
-        if (timer != null && timerAtNanos - attempt.deadlineNanos <= 0) {
+        if (timer != null && timerAtNanos - endNanos() <= 0) {
             return;
         }
         if (timer != null) {
             timer.cancel();
         }
-        timerAtNanos = attempt.deadlineNanos;
+        timerAtNanos = endNanos();
         timer = endpoint.loop().schedule(timerAtNanos, this::checkTime);
     }
 
@@ -342,8 +349,13 @@ final class Connection implements Loop.Ready {
         if (state == State.CLOSED || attempt == null) {
             return;
         }
-        if (attempt.deadlineNanos - System.nanoTime() > 0) {
+        if (endNanos() - System.nanoTime() > 0) {
             watchTime();
+            return;
+        }
+        if (state == State.CONNECTING && attempt.deadlineNanos - System.nanoTime() > 0) {
+            closeChannel();
+            connectNext("no connection within " + attempt.connectNanos / 1_000_000 + " ms");
             return;
         }
         end(state == State.CONNECTING ? "no connection within the time of an attempt"

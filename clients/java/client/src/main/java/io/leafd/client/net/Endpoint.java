@@ -14,7 +14,7 @@ import java.util.Set;
  *
  * <p>At most {@value #CONNECTIONS} at a time; attempts beyond wait in order, by the deadlines of
  * their calls. A name is looked up by a thread of its own, one at a time an endpoint, since a
- * resolver may take any time. Owner: the loop's thread, but for the counters.
+ * resolver may take any time. Owner: the loop's thread.
  */
 final class Endpoint {
     static final int CONNECTIONS = 64;
@@ -24,7 +24,6 @@ final class Endpoint {
     private final Address address;
     private final Tls tls;
     private final String token;
-    private final Counters counters;
     private final ByteBuffer buffer = ByteBuffer.allocateDirect(16 * 1024);
     private final ArrayDeque<Connection> idle = new ArrayDeque<>();
     private final Set<Connection> open = new HashSet<>();
@@ -34,12 +33,11 @@ final class Endpoint {
     private boolean sweeping;
     private boolean lookingUp;
 
-    Endpoint(Loop loop, Address address, Tls tls, String token, Counters counters) {
+    Endpoint(Loop loop, Address address, Tls tls, String token) {
         this.loop = loop;
         this.address = address;
         this.tls = tls;
         this.token = token;
-        this.counters = counters;
     }
 
     /** Sends it as soon as there is a connection. */
@@ -206,10 +204,6 @@ final class Endpoint {
 
     String token() {
         return token;
-    }
-
-    Counters counters() {
-        return counters;
     }
 
     /** For the bytes of one read; their reader takes them before it returns. */
