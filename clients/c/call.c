@@ -19,9 +19,10 @@ enum {
 
 /* What a call knows of its attempts. */
 struct attempts {
-    unsigned at;     /* the address that is asked */
-    unsigned failed; /* of this round */
-    unsigned rounds; /* that are over */
+    unsigned at;        /* the address that is asked */
+    unsigned failed;    /* of this round */
+    unsigned untrusted; /* and of these by their certificate */
+    unsigned rounds;    /* that are over */
     unsigned sent;
     uint32_t round_ms;
     uint32_t retry_after_s;
@@ -118,8 +119,8 @@ static struct limits limits_of(const struct call *call, const struct attempts *a
                        : call->until_ns > now       ? call->until_ns - now
                                                     : 0;
     uint64_t share_ns = left_ns / (call->door->endpoints->count - attempts->failed);
-    uint64_t first_ms = settings->attempt_ms / 4 > FIRST_PATIENCE_MS ? settings->attempt_ms / 4
-                                                                     : FIRST_PATIENCE_MS;
+    uint64_t first_ms =
+        settings->attempt_ms / 4 > FIRST_PATIENCE_MS ? settings->attempt_ms / 4 : FIRST_PATIENCE_MS;
     uint64_t within_ns = patience_ms(first_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
     uint64_t connect_ns =
         patience_ms(settings->connect_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
@@ -147,6 +148,10 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
         (void)fault(error, "bad_answer", answer->status, false,
                     "an answer that is longer than any of leafd's");
         return REFUSED;
+    case ASK_UNTRUSTED:
+        attempts->untrusted++;
+        note(attempts, "", answer->why);
+        return ELSEWHERE;
     case ASK_FAILED:
         note(attempts, "", answer->why);
         return ELSEWHERE;
@@ -211,16 +216,22 @@ static bool is_over(const struct call *call, const struct attempts *attempts)
     return !call->wanted(call->context, failures);
 }
 
-static void try_elsewhere(const struct call *call, struct attempts *attempts)
+/* False: no node of the round is trusted, which no other round would change. */
+static bool try_elsewhere(const struct call *call, struct attempts *attempts)
 {
     unsigned count = call->door->endpoints->count;
     client_leave_node(call->client, call->door, attempts->at);
     attempts->at = (attempts->at + 1) % count;
-    if (++attempts->failed == count) {
-        attempts->failed = 0;
-        attempts->rounds++;
-        wait_for_round(call, attempts);
+    if (++attempts->failed < count) {
+        return true;
     }
+    if (attempts->untrusted == count) {
+        return false;
+    }
+    attempts->failed = attempts->untrusted = 0;
+    attempts->rounds++;
+    wait_for_round(call, attempts);
+    return true;
 }
 
 static int run(const struct call *call, struct attempts *attempts, struct line *line,
@@ -240,7 +251,12 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
             wait_for_round(call, attempts);
             break;
         case ELSEWHERE:
-            try_elsewhere(call, attempts);
+            if (!try_elsewhere(call, attempts)) {
+                list_failures(call, attempts, failures, sizeof failures);
+                return fault(error, "untrusted", 0, false,
+                             "no node has a certificate that is trusted here (ca_file): %s",
+                             failures);
+            }
             break;
         }
     }

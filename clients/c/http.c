@@ -407,7 +407,9 @@ enum ask line_ask(struct line *line, const char *url, const struct request *requ
     line->answer.status = (int)status;
     *answer = line->answer;
     if (result != CURLE_OK) {
-        return line->too_long ? ASK_TOO_LONG : ASK_FAILED;
+        return line->too_long                             ? ASK_TOO_LONG
+               : result == CURLE_PEER_FAILED_VERIFICATION ? ASK_UNTRUSTED
+                                                          : ASK_FAILED;
     }
     return ASK_ANSWERED;
 }

@@ -37,8 +37,9 @@ struct request {
 
 enum ask {
     ASK_ANSWERED,
-    ASK_FAILED,   /* no connection, or it broke: why says so */
-    ASK_TOO_LONG, /* more than leafd would say */
+    ASK_FAILED,    /* no connection, or it broke: why says so */
+    ASK_UNTRUSTED, /* the node's certificate is not trusted: likewise; nothing was sent */
+    ASK_TOO_LONG,  /* more than leafd would say */
     ASK_CLOSED
 };
 

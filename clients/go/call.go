@@ -3,6 +3,7 @@ package leafd
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,10 +23,10 @@ import (
 // for the next; after a round in which all failed the call waits. Any other refusal ends it.
 
 const (
-	roundFirst  = 20 * time.Millisecond // the wait after the first round; it doubles
-	roundMost   = time.Second
+	roundFirst = 20 * time.Millisecond // the wait after the first round; it doubles
+	roundMost  = time.Second
 	// What a node has for an answer in the first round, or a quarter of Attempt, if that is longer; it doubles.
-	patience = time.Second
+	patience    = time.Second
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
 )
 
@@ -63,6 +64,7 @@ type answer struct {
 type outcome struct {
 	err       *Error
 	elsewhere bool          // the next node may do it
+	untrusted bool          // its certificate is not trusted; then elsewhere, too
 	again     bool          // the same node will do it, after the wait
 	wait      time.Duration // Retry-After
 }
@@ -102,6 +104,13 @@ func (t *trail) end(ctx context.Context, d *door) *Error {
 		e.Cause = ctx.Err()
 		return e
 	}
+	e := failure(CodeUnreachable, true, "no node gave an answer by the deadline: %s", t.list(d))
+	e.Cause = ctx.Err()
+	return e
+}
+
+// list is the last failure of each node.
+func (t *trail) list(d *door) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []string
@@ -117,9 +126,7 @@ func (t *trail) end(ctx context.Context, d *door) *Error {
 	if len(parts) == 0 {
 		parts = append(parts, "no answer yet")
 	}
-	e := failure(CodeUnreachable, true, "no node gave an answer by the deadline: %s", strings.Join(parts, "; "))
-	e.Cause = ctx.Err()
-	return e
+	return strings.Join(parts, "; ")
 }
 
 // call sends the request until read has taken an answer. goOn is asked before another round: false ends
@@ -130,6 +137,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 	attempts := 0
 	for round := 0; ; round++ {
 		var wait time.Duration
+		untrusted := 0
 		for i := 0; i < len(d.urls); i++ {
 			if ctx.Err() != nil {
 				return nil, t.end(ctx, d)
@@ -155,11 +163,18 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if out.wait > wait {
 				wait = out.wait
 			}
+			if out.untrusted {
+				untrusted++
+			}
 			d.left(at)
 			if len(d.urls) > 1 {
 				at = (at + 1) % len(d.urls)
 				c.stats.failovers.Add(1)
 			}
+		}
+		if untrusted == len(d.urls) { // which no other round would change
+			return nil, failure(CodeUntrusted, false,
+				"no node has a certificate that is trusted here (ca_file): %s", t.list(d))
 		}
 		if !c.pause(ctx, round, wait) {
 			return nil, t.end(ctx, d)
@@ -294,7 +309,15 @@ func (c *Client) broken(ctx context.Context, err error, l limits) *outcome {
 	}
 	e := failure(CodeUnreachable, true, "%s", text)
 	e.Cause = err
-	return &outcome{err: e, elsewhere: true}
+	return &outcome{err: e, elsewhere: true, untrusted: isUntrusted(err)}
+}
+
+// isUntrusted: the node's certificate is not signed by an authority, has ended or is of another name.
+func isUntrusted(err error) bool {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &authority) || errors.As(err, &name) || errors.As(err, &invalid)
 }
 
 // clean makes a text fit for a message: no token, one line, not too long.

@@ -125,7 +125,7 @@ class Core {
                 throw error;
             }
             if (!this.closed) {
-                journey.failed(error.message);
+                journey.failed(error.message, 0, error.untrusted);
             }
             return undefined;
         }

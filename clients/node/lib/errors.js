@@ -5,6 +5,7 @@
 const OWN_RETRYABLE = {
     bad_setting: false,
     unreachable: true,
+    untrusted: false,
     bad_answer: false,
     window_over: true,
     fenced: true,

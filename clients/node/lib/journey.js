@@ -3,7 +3,7 @@
 //
 // The happy path: move() says try node 0, it answers. Failure modes: failed() goes to the next
 // node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
-// move() throws unreachable, or the quota's error.
+// move() throws unreachable, or the quota's error; untrusted once no node of a round was trusted.
 
 import { LeafdError } from "./errors.js";
 
@@ -39,6 +39,7 @@ export class Journey {
         this.random = random;
         this.index = door.current;
         this.failedNow = 0; // in this round
+        this.untrusted = 0; // of these by their certificate
         this.rounds = 0; // that are over
         this.roundWaitMs = FIRST_WAIT_MS;
         this.leastMs = 0; // what Retry-After said in this round
@@ -52,6 +53,10 @@ export class Journey {
         const left = this.deadline() - now;
         if (!(left > 0)) {
             throw this.unreachable();
+        }
+        if (this.untrusted === this.door.addresses.length) { // no other round would change it
+            throw new LeafdError("untrusted",
+                `no node has a certificate that is trusted here (caFile); ${this.#told()}`);
         }
         if (this.waitMs > 0) {
             const waitMs = Math.min(this.waitMs, left);
@@ -74,7 +79,8 @@ export class Journey {
     }
 
     /** The node of the last move could not be reached, or answered 503. */
-    failed(why, retryAfterMs = 0) {
+    failed(why, retryAfterMs = 0, untrusted = false) {
+        this.untrusted += untrusted ? 1 : 0;
         this.failures.set(this.index, why);
         this.quotaError = undefined;
         this.door.leave(this.index);
@@ -85,6 +91,7 @@ export class Journey {
             this.waitMs = Math.max(random, this.leastMs);
             this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
             this.failedNow = 0;
+            this.untrusted = this.untrusted === this.door.addresses.length ? this.untrusted : 0;
             this.rounds++;
             this.leastMs = 0;
         }
@@ -100,9 +107,12 @@ export class Journey {
         if (this.quotaError !== undefined) {
             return this.quotaError;
         }
-        const told = [...this.failures].sort(([a], [b]) => a - b)
-            .map(([index, why]) => `${this.door.addresses[index].url}: ${why}`);
-        return new LeafdError("unreachable", "no node answered by the deadline; " +
-            (told.length > 0 ? told.join("; ") : "none was asked in time"));
+        return new LeafdError("unreachable",
+            `no node answered by the deadline; ${this.#told() || "none was asked in time"}`);
+    }
+
+    #told() {
+        return [...this.failures].sort(([a], [b]) => a - b)
+            .map(([index, why]) => `${this.door.addresses[index].url}: ${why}`).join("; ");
     }
 }

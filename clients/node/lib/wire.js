@@ -12,7 +12,13 @@ const HEAD_MAX_BYTES = 16384;
 const BODY_MAX_BYTES = 1 << 20; // leafd's answers to what is asked here have some 4 KiB at most
 
 /** The node could not be reached, or its answer broke off. */
-export class Failed extends Error {}
+export class Failed extends Error {
+    /** untrusted: the node's certificate is not trusted, and nothing was sent. */
+    constructor(message, untrusted = false) {
+        super(message);
+        this.untrusted = untrusted;
+    }
+}
 
 class Stale extends Error {}
 
@@ -124,7 +130,8 @@ export class Wire {
         if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE") {
             return new LeafdError("bad_answer", `${address.url}: ${error.message}`);
         }
-        return new Failed(error.message || error.code);
+        const untrusted = (sent.socket?.authorizationError ?? null) !== null;
+        return new Failed(error.message || error.code, untrusted);
     }
 }
 

@@ -217,7 +217,7 @@ class Client:
             journey.cut(time.monotonic(), now)
         except OSError as error:
             if not self._closed.is_set():
-                journey.failed(str(error) or type(error).__name__)
+                journey.broke(error)
         return None
 
     def _after_fork(self) -> None:

@@ -7,6 +7,7 @@ from typing import Optional
 OWN_RETRYABLE = {
     "bad_setting": False,
     "unreachable": True,
+    "untrusted": False,
     "bad_answer": False,
     "window_over": True,
     "fenced": True,

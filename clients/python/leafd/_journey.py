@@ -3,11 +3,12 @@
 It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: move() says
 try node 0, it answers. Failure modes: failed() and cut() go to the next node, and after all of them to a
 wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
-quota's error.
+quota's error; untrusted once no node of a round was trusted.
 """
 from __future__ import annotations
 
 import random
+import ssl
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from . import _api
@@ -64,6 +65,7 @@ class Journey:
         self._uniform = uniform
         self._index = door.current
         self._failed = 0  # in this round
+        self._untrusted = 0  # of these by their certificate
         self._rounds = 0  # that are over
         self._round_wait_s = FIRST_WAIT_S
         self._least_s = 0.0  # what Retry-After said in this round
@@ -80,6 +82,9 @@ class Journey:
         left = self.deadline() - now
         if left <= 0:
             raise self.unreachable()
+        if self._untrusted == len(self.door.addresses):  # no other round would change it
+            raise LeafdError("untrusted", "no node has a certificate that is trusted here "
+                             f"(ca_file); {self._told()}")
         if self._wait_s > 0:
             wait_s, self._wait_s = min(self._wait_s, left), 0.0
             return Move(wait_s, self._index)
@@ -105,6 +110,12 @@ class Journey:
             why = self._failures.get(self._index, why)
         self.failed(why)
 
+    def broke(self, error: Exception) -> None:
+        """The exchange with the node of the last move brought no answer."""
+        untrusted = isinstance(error, ssl.SSLCertVerificationError)
+        self._untrusted += 1 if untrusted else 0
+        self.failed(str(error) or type(error).__name__)
+
     def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
         """The node of the last move could not be reached, or answered 503."""
         self._failures[self._index] = why
@@ -118,6 +129,8 @@ class Journey:
                                self._least_s)
             self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
             self._failed = 0
+            if self._untrusted < len(self.door.addresses):
+                self._untrusted = 0
             self._rounds += 1
             self._least_s = 0.0
 
@@ -129,10 +142,12 @@ class Journey:
     def unreachable(self) -> LeafdError:
         if self._quota is not None:
             return self._quota
-        told = [f"{self.door.addresses[index]}: {why}"
-                for index, why in sorted(self._failures.items())]
         return LeafdError("unreachable", "no node answered by the deadline; "
-                          + ("; ".join(told) if told else "none was asked in time"))
+                          + (self._told() or "none was asked in time"))
+
+    def _told(self) -> str:
+        return "; ".join(f"{self.door.addresses[index]}: {why}"
+                         for index, why in sorted(self._failures.items()))
 
 
 def settled(journey: Journey, request: Request, reply: Reply) -> bool:

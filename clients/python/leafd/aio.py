@@ -377,7 +377,7 @@ class Client:
         except asyncio.TimeoutError:
             journey.cut(time.monotonic(), now)
         except (OSError, UnicodeError) as error:
-            journey.failed(str(error) or type(error).__name__)
+            journey.broke(error)
         return None
 
     def _after_fork(self) -> None:

@@ -32,6 +32,9 @@ final class Answers {
                 throw refusal(outcome.response(), outcome.text());
             case UNREACHABLE:
                 throw late(outcome.response(), outcome.text());
+            case UNTRUSTED:
+                throw new LeafdException("untrusted", 0, false, "no node has a certificate that is"
+                        + " trusted here (ca_file): " + outcome.text(), null);
             case GARBAGE:
                 throw LeafdException.badAnswer(0, outcome.text());
             default:

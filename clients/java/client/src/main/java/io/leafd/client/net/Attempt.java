@@ -29,6 +29,9 @@ abstract class Attempt {
     /** No connection, none within the time, or one that broke. */
     abstract void broken(String why);
 
+    /** The node's certificate is not trusted, and nothing was sent. */
+    abstract void untrusted(String why);
+
     /** What came is no answer. */
     abstract void garbage(String why);
 }

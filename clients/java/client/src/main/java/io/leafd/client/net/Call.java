@@ -31,6 +31,7 @@ public final class Call {
     private volatile Response lastRefusal;
     private int index;
     private int tried;
+    private int untrusted;
     private int round;
     private boolean first = true;
     private boolean stay;
@@ -112,6 +113,7 @@ public final class Call {
         index = only >= 0 ? only : stay ? index : cluster.preferred();
         stay = false;
         tried = 0;
+        untrusted = 0;
         retryAfterNanos = 0;
         attempt();
     }
@@ -166,6 +168,14 @@ public final class Call {
         @Override
         void broken(String why) {
             if (!ended) {
+                fail(why);
+            }
+        }
+
+        @Override
+        void untrusted(String why) {
+            if (!ended) {
+                untrusted++;
                 fail(why);
             }
         }
@@ -230,6 +240,10 @@ public final class Call {
             } else {
                 end(new Outcome(Outcome.Kind.UNWANTED, null, index, ""));
             }
+            return;
+        }
+        if (untrusted == cluster.size()) { // which no other round would change
+            end(new Outcome(Outcome.Kind.UNTRUSTED, null, index, describe()));
             return;
         }
         long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(round++, 10));

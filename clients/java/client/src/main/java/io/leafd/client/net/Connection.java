@@ -7,6 +7,7 @@ import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.SocketChannel;
+import java.security.cert.CertificateException;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLEngineResult;
 import javax.net.ssl.SSLEngineResult.HandshakeStatus;
@@ -113,7 +114,7 @@ final class Connection implements Loop.Ready {
         } catch (ResponseParser.Garbage e) {
             end(null, e.getMessage());
         } catch (SSLException e) {
-            end("TLS: " + reason(e), null);
+            refuse(e);
         } catch (IOException e) {
             lost(reason(e));
         } catch (RuntimeException e) {
@@ -310,6 +311,22 @@ final class Connection implements Loop.Ready {
             return;
         }
         end(why, null);
+    }
+
+    /** TLS has failed: by the node's certificate, or otherwise. */
+    private void refuse(SSLException e) {
+        Attempt ended = attempt;
+        Throwable cause = e;
+        while (cause != null && !(cause instanceof CertificateException)) {
+            cause = cause.getCause();
+        }
+        if (cause == null || ended == null) {
+            end("TLS: " + reason(e), null);
+            return;
+        }
+        attempt = null;
+        close();
+        ended.untrusted("TLS: " + reason(e));
     }
 
     private void end(String broken, String garbage) {

@@ -8,6 +8,8 @@ public final class Outcome {
         ANSWER,
         /** No node gave one by the deadline; the last answer, if any, says try later. */
         UNREACHABLE,
+        /** No node of a round has a certificate that is trusted. */
+        UNTRUSTED,
         /** What came is no answer of HTTP. */
         GARBAGE,
         /** Nobody wants it any more. */
