@@ -148,6 +148,13 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
         (void)fault(error, "bad_answer", answer->status, false,
                     "an answer that is longer than any of leafd's");
         return REFUSED;
+    case ASK_BAD_FILE:
+        (void)fault(error, "bad_setting", 0, false,
+                    "ca_file=%.200s, cert_file=%.200s and key_file=%.200s must be certificates and "
+                    "a key in PEM: %s",
+                    client->settings.ca_file, client->settings.cert_file, client->settings.key_file,
+                    answer->why);
+        return REFUSED;
     case ASK_UNTRUSTED:
         attempts->untrusted++;
         note(attempts, "", answer->why);

@@ -18,7 +18,8 @@ enum {
     HEAD_BYTES_MAX = 64 * 1024,
     SOCKETS_MAX = 2 * ENDPOINTS_MAX + 8,
     TARGET_BYTES = URL_BYTES + TEXT_ENCODED_BYTES + TEXT_ENCODED_ID_BYTES + 256,
-    WAIT_MS_MAX = 1000
+    WAIT_MS_MAX = 1000,
+    TOKEN_LOOK_MS = 1000 /* how often it is seen whether token_file has changed */
 };
 
 struct line {
@@ -77,6 +78,9 @@ void lines_init(struct lines *lines, const struct settings *settings)
     pthread_mutex_init(&lines->lock, NULL);
     lines->idle = lines->all = NULL;
     lines->idle_count = 0;
+    memcpy(lines->token, settings->token, sizeof lines->token);
+    lines->looked_ns = 0;
+    memset(&lines->looked, 0, sizeof lines->looked);
     atomic_init(&lines->closing, false);
 }
 
@@ -239,6 +243,11 @@ static bool line_set(struct line *line)
     SET(CURLOPT_HEADERFUNCTION, on_head);
     SET(CURLOPT_HEADERDATA, line);
     SET(CURLOPT_PRIVATE, line);
+    SET(CURLOPT_USERAGENT, "leafd-c/" LEAFD_VERSION);
+    if (settings->cert_file[0] != 0) {
+        SET(CURLOPT_SSLCERT, settings->cert_file);
+        SET(CURLOPT_SSLKEY, settings->key_file);
+    }
     if (settings->ca_file[0] != 0) {
         SET(CURLOPT_CAINFO, settings->ca_file);
         SET(CURLOPT_CAPATH, NULL);
@@ -303,14 +312,37 @@ void line_put(struct line *line)
     }
 }
 
+/* The token, read anew if its file has changed; while there is none in it, the last one. */
+static void current_token(struct lines *lines, char token[TOKEN_CHARS + 1])
+{
+    const char *path = lines->settings->token_file;
+    uint64_t now = now_ns();
+    struct stat found;
+    pthread_mutex_lock(&lines->lock);
+    if (path[0] != 0 && now - lines->looked_ns >= (uint64_t)TOKEN_LOOK_MS * NS_PER_MS) {
+        lines->looked_ns = now;
+        if (stat(path, &found) == 0 &&
+            (found.st_ino != lines->looked.st_ino || found.st_size != lines->looked.st_size ||
+             found.st_mtim.tv_sec != lines->looked.st_mtim.tv_sec ||
+             found.st_mtim.tv_nsec != lines->looked.st_mtim.tv_nsec) &&
+            settings_read_token(path, lines->token)) {
+            lines->looked = found;
+        }
+    }
+    memcpy(token, lines->token, TOKEN_CHARS + 1);
+    pthread_mutex_unlock(&lines->lock);
+}
+
 static struct curl_slist *make_headers(const struct line *line, const struct request *request)
 {
     char text[TOKEN_CHARS + 32];
+    char token[TOKEN_CHARS + 1];
     /* libcurl would add these two by itself. */
     struct curl_slist *headers = curl_slist_append(NULL, "Accept:");
     headers = curl_slist_append(headers, "Expect:");
-    if (line->lines->settings->token[0] != 0) {
-        (void)snprintf(text, sizeof text, "Authorization: Bearer %s", line->lines->settings->token);
+    current_token(line->lines, token);
+    if (token[0] != 0) {
+        (void)snprintf(text, sizeof text, "Authorization: Bearer %s", token);
         headers = curl_slist_append(headers, text);
     }
     if (request->key != NULL) {
@@ -407,7 +439,9 @@ enum ask line_ask(struct line *line, const char *url, const struct request *requ
     line->answer.status = (int)status;
     *answer = line->answer;
     if (result != CURLE_OK) {
+        bool bad_file = result == CURLE_SSL_CERTPROBLEM || result == CURLE_SSL_CACERT_BADFILE;
         return line->too_long                             ? ASK_TOO_LONG
+               : bad_file                                 ? ASK_BAD_FILE
                : result == CURLE_PEER_FAILED_VERIFICATION ? ASK_UNTRUSTED
                                                           : ASK_FAILED;
     }

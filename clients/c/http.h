@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 enum {
     ANSWER_BYTES = 128 * 1024, /* more than leafd ever answers to what is asked here */
@@ -26,6 +27,10 @@ struct lines {
     struct line *all;
     unsigned idle_count;
     atomic_bool closing;
+    /* The token of token_file as of its last change; guarded by lock. */
+    char token[TOKEN_CHARS + 1];
+    uint64_t looked_ns;
+    struct stat looked;
 };
 
 struct request {
@@ -39,6 +44,7 @@ enum ask {
     ASK_ANSWERED,
     ASK_FAILED,    /* no connection, or it broke: why says so */
     ASK_UNTRUSTED, /* the node's certificate is not trusted: likewise; nothing was sent */
+    ASK_BAD_FILE,  /* ca_file, cert_file or key_file has nothing that TLS could use: why says so */
     ASK_TOO_LONG,  /* more than leafd would say */
     ASK_CLOSED
 };

@@ -61,9 +61,11 @@ struct leafd_range {
 /* Make a client. settings: "name=value" texts, ended by NULL; they are copied.
  *
  *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port
- *   admin_endpoints  the same, of the door for worker ids (default: endpoints)
+ *   admin_endpoints  the same, of the listener for worker ids (default: endpoints)
  *   token            1 to 512 visible ASCII characters (default: none)
+ *   token_file       a file with it, read again once it has changed
  *   ca_file          certificates of those who may sign the servers' (PEM; default: the system's)
+ *   cert_file        a certificate of the client's own (PEM), key_file: its key
  *   connect_ms       1 to 600000 (300): a connection to a node; twice as long after each round
  *   attempt_ms       1 to 600000 (4000): one request to one node, its connection included
  *   deadline_ms      1 to 600000 (10000): a call in all
@@ -71,7 +73,9 @@ struct leafd_range {
  *   min_count        1 to 100000 (100), max_count (100000): how many ids are asked for at once
  *   window_ms        1000 to 86400000 (60000): of a worker id
  *
- * Nothing is sent yet. NULL: "bad_setting" with the name, the value and the rule, or "no_memory".
+ * Without endpoints the environment says which cluster it is and who is asking: LEAFD_ENDPOINTS,
+ * LEAFD_ADMIN_ENDPOINTS, LEAFD_TOKEN, LEAFD_TOKEN_FILE, LEAFD_CA_FILE, LEAFD_CERT_FILE,
+ * LEAFD_KEY_FILE, each that is not set here. Nothing is sent yet. NULL: "bad_setting" with the name, the value and the rule, or "no_memory".
  * The client is the caller's, to be freed by leafd_free(). */
 struct leafd *leafd_open(const char *const *settings, struct leafd_error *error);
 

@@ -4,6 +4,8 @@
 #include "fault.h"
 #include "text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,13 +98,44 @@ static int read_token(struct settings *settings, const char *value, struct leafd
     return 0;
 }
 
-static int read_ca_file(struct settings *settings, const char *value, struct leafd_error *error)
+bool settings_read_token(const char *path, char token[TOKEN_CHARS + 1])
+{
+    char text[TOKEN_CHARS + 16]; /* a longer one is none */
+    FILE *file = fopen(path, "re");
+    size_t bytes = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    text[bytes] = 0;
+    char *at = text + strspn(text, " \t\r\n");
+    bytes = strlen(at);
+    while (bytes > 0 && strchr(" \t\r\n", at[bytes - 1]) != NULL) {
+        at[--bytes] = 0;
+    }
+    if (!text_is_visible(at, TOKEN_CHARS)) {
+        return false;
+    }
+    memcpy(token, at, bytes + 1);
+    return true;
+}
+
+/* The path of a file that can be read, of the setting of that name. */
+static char *path_of(struct settings *settings, const char *name)
+{
+    return strcmp(name, "token_file") == 0  ? settings->token_file
+           : strcmp(name, "ca_file") == 0   ? settings->ca_file
+           : strcmp(name, "cert_file") == 0 ? settings->cert_file
+           : strcmp(name, "key_file") == 0  ? settings->key_file
+                                            : NULL;
+}
+
+static int read_path(char *into, const char *name, const char *value, struct leafd_error *error)
 {
     size_t bytes = strlen(value);
-    if (bytes == 0 || bytes >= sizeof settings->ca_file || access(value, R_OK) != 0) {
-        return refuse(error, "ca_file", value, "a file that can be read");
+    if (bytes == 0 || bytes >= FILE_BYTES || access(value, R_OK) != 0) {
+        return refuse(error, name, value, "a file that can be read");
     }
-    memcpy(settings->ca_file, value, bytes + 1);
+    memcpy(into, value, bytes + 1);
     return 0;
 }
 
@@ -130,10 +163,69 @@ static int read_one(struct settings *settings, const char *text, struct leafd_er
     if (strcmp(name, "token") == 0) {
         return read_token(settings, value, error);
     }
-    if (strcmp(name, "ca_file") == 0) {
-        return read_ca_file(settings, value, error);
+    char *path = path_of(settings, name);
+    if (path != NULL) {
+        return read_path(path, name, value, error);
     }
     return fault(error, "bad_setting", 0, false, "there is no setting %s", name);
+}
+
+/* Where the program names no cluster, the environment does, and says who is asking: each that the
+ * program has not set. */
+static int read_environment(struct settings *settings, struct leafd_error *error)
+{
+    static const struct {
+        const char *variable, *name;
+    } known[] = {
+        {"LEAFD_ENDPOINTS", "endpoints"}, {"LEAFD_ADMIN_ENDPOINTS", "admin_endpoints"},
+        {"LEAFD_TOKEN", "token"},         {"LEAFD_TOKEN_FILE", "token_file"},
+        {"LEAFD_CA_FILE", "ca_file"},     {"LEAFD_CERT_FILE", "cert_file"},
+        {"LEAFD_KEY_FILE", "key_file"},
+    };
+    bool has_token = settings->token[0] != 0 || settings->token_file[0] != 0;
+    int result = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0] && result == 0; i++) {
+        const char *name = known[i].name;
+        const char *value = getenv(known[i].variable);
+        char *path = path_of(settings, name);
+        bool is_set = strncmp(name, "token", 5) == 0         ? has_token
+                      : strcmp(name, "admin_endpoints") == 0 ? settings->admin.count > 0
+                                                             : path != NULL && path[0] != 0;
+        char text[sizeof settings->admin.urls];
+        if (value != NULL && !is_set) {
+            int used = snprintf(text, sizeof text, "%s=%s", name, value);
+            result = used < (int)sizeof text ? read_one(settings, text, error)
+                                             : refuse(error, name, value, "shorter");
+        }
+    }
+    return result;
+}
+
+/* What holds for several settings together. */
+static int check_all(struct settings *settings, struct leafd_error *error)
+{
+    if (settings->ids.count == 0) {
+        return refuse(error, "endpoints", "",
+                      "given, here or as LEAFD_ENDPOINTS: 1 to 16 "
+                      "addresses separated by commas");
+    }
+    if (settings->token_file[0] != 0 && settings->token[0] != 0) {
+        return refuse(error, "token_file", settings->token_file, "given without token");
+    }
+    if (settings->token_file[0] != 0 &&
+        !settings_read_token(settings->token_file, settings->token)) {
+        return refuse(error, "token_file", settings->token_file,
+                      "a file with 1 to 512 visible ASCII characters");
+    }
+    if ((settings->cert_file[0] != 0) != (settings->key_file[0] != 0)) {
+        return refuse(error, "cert_file", settings->cert_file, "given together with key_file");
+    }
+    if (settings->min_count > settings->max_count) {
+        return fault(
+            error, "bad_setting", 0, false, "max_count=%llu must be min_count=%llu or more",
+            (unsigned long long)settings->max_count, (unsigned long long)settings->min_count);
+    }
+    return 0;
 }
 
 int settings_read(struct settings *settings, const char *const *texts, struct leafd_error *error)
@@ -147,16 +239,11 @@ int settings_read(struct settings *settings, const char *const *texts, struct le
             return -1;
         }
     }
-    if (settings->ids.count == 0) {
-        return refuse(error, "endpoints", "", "given: 1 to 16 addresses separated by commas");
+    if (settings->ids.count == 0 && read_environment(settings, error) != 0) {
+        return -1;
     }
     if (settings->admin.count == 0) {
         settings->admin = settings->ids;
     }
-    if (settings->min_count > settings->max_count) {
-        return fault(
-            error, "bad_setting", 0, false, "max_count=%llu must be min_count=%llu or more",
-            (unsigned long long)settings->max_count, (unsigned long long)settings->min_count);
-    }
-    return 0;
+    return check_all(settings, error);
 }

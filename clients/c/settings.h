@@ -4,7 +4,7 @@
 
 #include "leafd.h"
 
-enum { ENDPOINTS_MAX = 16, URL_BYTES = 512, TOKEN_CHARS = 512 };
+enum { ENDPOINTS_MAX = 16, URL_BYTES = 512, TOKEN_CHARS = 512, FILE_BYTES = 4096 };
 
 /* Base URLs without a slash at the end. */
 struct endpoints {
@@ -15,11 +15,17 @@ struct endpoints {
 struct settings {
     struct endpoints ids;
     struct endpoints admin;
-    char token[TOKEN_CHARS + 1]; /* empty: none */
-    char ca_file[4096];          /* empty: the system's */
+    char token[TOKEN_CHARS + 1]; /* empty: none; of token_file: the first one */
+    char token_file[FILE_BYTES]; /* empty: none */
+    char ca_file[FILE_BYTES];    /* empty: the system's */
+    char cert_file[FILE_BYTES];  /* empty: none */
+    char key_file[FILE_BYTES];
     uint64_t connect_ms, attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms;
 };
 
-/* 0, or -1 with "bad_setting". */
+/* The token in a file: its one line, without blanks around it. False: there is none. */
+bool settings_read_token(const char *path, char token[TOKEN_CHARS + 1]);
+
+/* 0, or -1 with "bad_setting". Without endpoints, they and who is asking are the environment's. */
 int settings_read(struct settings *settings, const char *const *texts, struct leafd_error *error);
 #endif

@@ -1,8 +1,15 @@
 """Tokens and TLS: whom a client trusts, and what its token may do."""
 
+import os
+import ssl
+import time
+
 import pytest
 
+from driver import Failed
 from fake import http, server_tls
+from node import ROOT
+from wait import wait_until
 
 
 @pytest.fixture
@@ -115,3 +122,97 @@ def test_a_token_that_breaks_its_rule(start, locked):
     """Whatever could begin another header."""
     client = start()
     client.refused(f"open endpoints={locked.url} token=a\tb", "bad_setting")
+
+
+# --- what is not written into the program ---
+
+
+@pytest.fixture
+def seen(fake):
+    """A node that gives any ids, and what was sent in Authorization."""
+    server = fake(lambda request: http(200, f"1 {request.count}\n"))
+    server.tokens = lambda: [request.headers.get("authorization") for request in server.requests]
+    return server
+
+
+def test_settings_of_the_environment(start, locked, tmp_path):
+    (tmp_path / "token").write_text(locked.tokens.tokens["ids"] + "\n")
+    client = start(env={"LEAFD_ENDPOINTS": locked.url, "LEAFD_CA_FILE": locked.authority.pem,
+                        "LEAFD_TOKEN_FILE": str(tmp_path / "token")}).open()
+    assert client.ids("segment orders 10").count() == 10
+    assert client.ids("strict numbers 1").count() == 1
+
+
+def test_the_environment_says_nothing_of_a_cluster_that_the_program_names(start, seen):
+    """A token goes to no other cluster than the one that it is for."""
+    client = start(env={"LEAFD_ENDPOINTS": "http://127.0.0.1:1", "LEAFD_TOKEN": "secret",
+                        "LEAFD_CA_FILE": "/nowhere"}).open(endpoints=seen.url)
+    client.ids("strict orders 1")
+    assert seen.tokens() == [None]
+    error = start(env={"LEAFD_TOKEN": "secret"}).refused("open", "bad_setting")
+    assert "LEAFD_ENDPOINTS" in error.message and "secret" not in error.message
+
+
+def test_a_file_of_the_token_that_changes(start, seen, tmp_path):
+    """The new token is sent a second after it was written, and nothing else is ever sent."""
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    client = start().open(endpoints=seen.url, token_file=file)
+    client.ids("strict orders 1")
+    assert seen.tokens() == ["Bearer first"]
+
+    def sends(token):
+        client.ids("strict orders 1")
+        return seen.tokens()[-1] == f"Bearer {token}"
+
+    for text, token in (("", "first"), ("two words", "first"), ("second\n", "second")):
+        other = tmp_path / "other"
+        other.write_text(text)
+        other.replace(file)
+        until = time.monotonic() + 1.5
+        wait_until(lambda: sends(token) and time.monotonic() > until, 30, f"{token} is sent")
+    file.unlink()
+    client.ids("strict orders 1")
+    assert set(seen.tokens()) == {"Bearer first", "Bearer second"}
+
+
+@pytest.mark.parametrize("settings", [
+    {"token_file": "/nowhere/token"}, {"token_file": "/dev/null"},
+    {"token_file": __file__}, {"token_file": __file__, "token": "secret"},
+    {"cert_file": __file__, "key_file": __file__}, {"cert_file": "/nowhere", "key_file": "/nowhere"},
+])
+def test_files_that_break_their_rule(start, locked, language, settings):
+    """Refused when the client is made; by C's library, where it is libcurl that reads certificates,
+    at the first call."""
+    words = " ".join(f"{name}={value}" for name, value in settings.items())
+    client = start()
+    answer = client.ask_any(f"open endpoints={locked.url} {words}")
+    if answer == "ok" and language == "c" and settings.get("cert_file") == __file__:
+        answer = client.ask_any("strict orders 1")
+    with pytest.raises(Failed) as caught:
+        client.judge(answer)
+    error = caught.value
+    assert error.code == "bad_setting"
+    assert "_file" in error.message and "secret" not in error.message
+
+
+def test_a_certificate_of_the_client_s_own(start, locked, fake):
+    """A server that asks for one gets it."""
+    context = server_tls(locked.authority.issue("asks", "IP:127.0.0.1"))
+    context.load_verify_locations(locked.authority.pem)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = fake(lambda request: http(200, f"1 {request.count}\n"), context)
+    own, key = locked.authority.issue("program", "DNS:program", use="clientAuth")
+    trust = {"endpoints": server.url, "ca_file": locked.authority.pem}
+    start().open(**trust, deadline_ms=400).refused("strict orders 1", "unreachable")
+    assert not server.requests
+    client = start().open(**trust, cert_file=own, key_file=key)
+    assert client.ids("strict orders 1") == [(1, 1)]
+    assert client.ids("segment orders 1").count() == 1
+
+
+def test_the_library_s_name_and_version(start, seen, language):
+    start().open(endpoints=seen.url).ids("strict orders 1")
+    with open(os.path.join(ROOT, "VERSION"), encoding="ascii") as file:
+        version = file.read().strip()
+    assert seen.requests[0].headers["user-agent"] == f"leafd-{language}/{version}"

@@ -270,10 +270,10 @@ func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits
 		// was idle. All that this library asks may be asked twice.
 		h.Header["Idempotency-Key"] = []string{}
 	}
-	if c.settings.Token != "" {
-		h.Header.Set("Authorization", "Bearer "+c.settings.Token)
+	if bearer := c.token.current(); bearer != "" {
+		h.Header.Set("Authorization", "Bearer "+bearer)
 	}
-	h.Header.Set("User-Agent", "leafd-go")
+	h.Header.Set("User-Agent", "leafd-go/"+Version)
 	c.stats.requests.Add(1)
 	response, err := c.trip.RoundTrip(h)
 	if err != nil {
@@ -322,8 +322,8 @@ func isUntrusted(err error) bool {
 
 // clean makes a text fit for a message: no token, one line, not too long.
 func (c *Client) clean(text string) string {
-	if c.settings.Token != "" {
-		text = strings.ReplaceAll(text, c.settings.Token, "(token)")
+	if bearer := c.token.current(); bearer != "" {
+		text = strings.ReplaceAll(text, bearer, "(token)")
 	}
 	return shown(text, messageMost)
 }

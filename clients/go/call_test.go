@@ -337,7 +337,7 @@ func TestTheServersNameAndSignerAreChecked(t *testing.T) {
 		openFor(t, Settings{CAFile: ca}, strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)),
 	} {
 		_, err := one(t, c, soon(t, 3*time.Second))
-		if e := wantCode(t, err, CodeUnreachable, 0); !strings.Contains(e.Message, "certificate") {
+		if e := wantCode(t, err, CodeUntrusted, 0); !strings.Contains(e.Message, "certificate") {
 			t.Error(e)
 		}
 	}

@@ -16,6 +16,7 @@ type Client struct {
 	ids      *door // of ids
 	admin    *door // of worker ids
 	trip     http.RoundTripper
+	token    *token
 	clock    clock
 	stats    counters
 	random   *random
@@ -57,7 +58,12 @@ func Open(settings Settings) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	bearer, err := newToken(&settings)
+	if err != nil {
+		return nil, err
+	}
 	c := &Client{
+		token:      bearer,
 		settings:   settings,
 		trip:       trip,
 		clock:      realClock{},
@@ -89,6 +95,14 @@ func newTransport(settings *Settings) (http.RoundTripper, error) {
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, badSetting("ca_file=%q has no certificate in PEM", shown(settings.CAFile, 200))
 		}
+	}
+	if settings.CertFile != "" || settings.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(settings.CertFile, settings.KeyFile)
+		if err != nil {
+			return nil, badSetting("cert_file=%q, key_file=%q: %v", shown(settings.CertFile, 200),
+				shown(settings.KeyFile, 200), err)
+		}
+		config.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Transport{
 		DialContext:            dial,

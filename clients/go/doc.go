@@ -16,3 +16,6 @@
 //
 // What all client libraries of leafd promise is in docs/clients.md.
 package leafd
+
+// Version of this library, which each request names.
+const Version = "0.2.0"

@@ -2,6 +2,7 @@ package leafd
 
 import (
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -10,10 +11,13 @@ import (
 
 // Settings of a client. What is zero has the default.
 type Settings struct {
-	Endpoints      []string      // base URLs of the door for ids; needed
-	AdminEndpoints []string      // of the door for worker ids; Endpoints
+	Endpoints      []string      // base URLs of the listener for ids; those of the environment
+	AdminEndpoints []string      // of the listener for worker ids; Endpoints
 	Token          string        // sent as a bearer token; none
+	TokenFile      string        // a file with it, read again once it has changed; none
 	CAFile         string        // PEM of who signs the servers' certificates; the system's
+	CertFile       string        // PEM of a certificate of the client's own; none
+	KeyFile        string        // and of its key
 	Connect        time.Duration // a connection to a node, twice as long after each round; 300 ms
 	Attempt        time.Duration // one request to one node; 4 s
 	Deadline       time.Duration // a call whose context has none; 10 s
@@ -55,11 +59,9 @@ func (s *Settings) Set(name, value string) error {
 	case "admin_endpoints":
 		s.AdminEndpoints = strings.Split(value, ",")
 		return nil
-	case "token":
-		s.Token = value
-		return nil
-	case "ca_file":
-		s.CAFile = value
+	}
+	if text := s.text(name); text != nil {
+		*text = value
 		return nil
 	}
 	for _, rule := range numberSettings {
@@ -81,8 +83,53 @@ func (s *Settings) Set(name, value string) error {
 	return badSetting("there is no setting %q", shown(name, 100))
 }
 
+// text is a setting that is a text, by that name; nil: there is none.
+func (s *Settings) text(name string) *string {
+	switch name {
+	case "token":
+		return &s.Token
+	case "token_file":
+		return &s.TokenFile
+	case "ca_file":
+		return &s.CAFile
+	case "cert_file":
+		return &s.CertFile
+	case "key_file":
+		return &s.KeyFile
+	}
+	return nil
+}
+
+// fromEnvironment has the environment say which cluster it is, and who is asking, where the program names
+// no cluster.
+func (s *Settings) fromEnvironment() error {
+	urls, has := os.LookupEnv("LEAFD_ENDPOINTS")
+	if !has {
+		return badSetting("endpoints: none is given, here or as LEAFD_ENDPOINTS")
+	}
+	s.Endpoints = strings.Split(urls, ",")
+	if urls, has := os.LookupEnv("LEAFD_ADMIN_ENDPOINTS"); has && len(s.AdminEndpoints) == 0 {
+		s.AdminEndpoints = strings.Split(urls, ",")
+	}
+	names := []string{"ca_file", "cert_file", "key_file"}
+	if s.Token == "" && s.TokenFile == "" {
+		names = append(names, "token", "token_file")
+	}
+	for _, name := range names {
+		if text := s.text(name); *text == "" {
+			*text = os.Getenv("LEAFD_" + strings.ToUpper(name))
+		}
+	}
+	return nil
+}
+
 // checked gives the settings with their defaults, or says which rule is broken.
 func (s Settings) checked() (Settings, error) {
+	if len(s.Endpoints) == 0 {
+		if err := s.fromEnvironment(); err != nil {
+			return s, err
+		}
+	}
 	for _, rule := range numberSettings {
 		if rule.time != nil {
 			value := rule.time(&s)
@@ -107,19 +154,14 @@ func (s Settings) checked() (Settings, error) {
 	if s.MinCount > s.MaxCount {
 		return s, badSetting("min_count=%d is more than max_count=%d", s.MinCount, s.MaxCount)
 	}
-	for i := 0; i < len(s.Token); i++ {
-		if s.Token[i] <= ' ' || s.Token[i] > '~' {
-			return s, badSetting("token: its byte %d is not a printable ASCII character", i)
-		}
+	if err := checkToken("token", s.Token); err != nil {
+		return s, err
 	}
 	return s, s.checkEndpoints()
 }
 
 func (s *Settings) checkEndpoints() error {
 	var err error
-	if len(s.Endpoints) == 0 {
-		return badSetting("endpoints: none is given")
-	}
 	if len(s.AdminEndpoints) == 0 {
 		s.AdminEndpoints = s.Endpoints
 	}

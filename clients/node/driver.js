@@ -5,7 +5,8 @@ import { Client, LeafdError } from "./lib/index.js";
 
 const NUMBERS = { connect_ms: "connectMs", attempt_ms: "attemptMs", deadline_ms: "deadlineMs", cover_ms: "coverMs",
     min_count: "minCount", max_count: "maxCount", window_ms: "windowMs" };
-const TEXTS = { token: "token", ca_file: "caFile" };
+const TEXTS = { token: "token", token_file: "tokenFile", ca_file: "caFile", cert_file: "certFile",
+    key_file: "keyFile" };
 const LISTS = { endpoints: "endpoints", admin_endpoints: "adminEndpoints" };
 const WARM_UP = 500000;
 

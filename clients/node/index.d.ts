@@ -1,13 +1,19 @@
 // Types of leafd for Node. What settings, errors and counters mean: docs/clients.md.
 
 export interface Settings {
-    /** One or more base URLs of the door for ids. */
-    endpoints: string | readonly string[];
-    /** Base URLs of the door for worker ids (snowflake ids alone); default: endpoints. */
+    /** One or more base URLs of the listener for ids; default: those of LEAFD_ENDPOINTS, and what
+     * else the environment says. */
+    endpoints?: string | readonly string[] | undefined;
+    /** Base URLs of the listener for worker ids (snowflake ids alone); default: endpoints. */
     adminEndpoints?: string | readonly string[] | undefined;
     token?: string | undefined;
+    /** A file with the token in its one line, read again once it has changed. */
+    tokenFile?: string | undefined;
     /** Who signs the servers' certificates, in PEM; default: whom the system trusts. */
     caFile?: string | undefined;
+    /** A certificate of the client's own and its key, in PEM. */
+    certFile?: string | undefined;
+    keyFile?: string | undefined;
     /** How long a connection to a node may take in the first round (300). */
     connectMs?: number | undefined;
     /** How long one request to one node may take (4000). */
@@ -86,7 +92,7 @@ export class LeafdError extends Error {
 /** A cluster of leafd. Belongs to the thread that made it. */
 export class Client {
     /** Throws bad_setting for a setting that breaks its rule. */
-    constructor(settings: Settings);
+    constructor(settings?: Settings);
     /** A source of ids of a tag. Make it once and keep it: each has ranges of its own. */
     segment(tag: string): Segment;
     /** A source of ids of a strict tag, each of which is a request. */

@@ -1,6 +1,6 @@
 // Settings of a client, checked when it is made.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import tls from "node:tls";
 import { LeafdError, badSetting } from "./errors.js";
 
@@ -22,7 +22,10 @@ const DEFAULTS = {
     endpoints: undefined,
     adminEndpoints: undefined,
     token: undefined,
+    tokenFile: undefined,
     caFile: undefined,
+    certFile: undefined,
+    keyFile: undefined,
     connectMs: 300,
     attemptMs: 4000,
     deadlineMs: 10000,
@@ -158,7 +161,101 @@ function authorities(file) {
     }
 }
 
-export function makeSettings(given) {
+const TOKEN_LOOK_MS = 1000; // how often it is seen whether the file of the token has changed
+
+const TOKEN_RULE = "1 to 1024 printable ASCII characters without a space";
+
+const isToken = (text) => typeof text === "string" && /^[\x21-\x7e]{1,1024}$/.test(text);
+
+/** What is sent as the bearer token: the one given, or the line of a file. The file is read again
+ * once it has changed; while there is no token in it, the last one is sent. */
+class Token {
+    #text;
+    #file;
+    #seen = "";
+    #lookedMs = performance.now();
+
+    constructor(token, file) {
+        if (token !== undefined && !isToken(token)) {
+            throw badSetting("token", token, TOKEN_RULE);
+        }
+        this.#text = token;
+        this.#file = file;
+        if (file === undefined) {
+            return;
+        }
+        if (token !== undefined) {
+            throw badSetting("tokenFile", file, "given without token");
+        }
+        try {
+            this.#read();
+        } catch (error) {
+            throw badSetting("tokenFile", file, `a file with a token (${error.message})`);
+        }
+    }
+
+    current() {
+        const now = performance.now();
+        if (this.#file !== undefined && now - this.#lookedMs >= TOKEN_LOOK_MS) {
+            this.#lookedMs = now;
+            try {
+                this.#read();
+            } catch {
+                // it may be written at this moment
+            }
+        }
+        return this.#text;
+    }
+
+    #read() {
+        const { ino, size, mtimeMs } = statSync(this.#file);
+        const seen = `${ino} ${size} ${mtimeMs}`;
+        if (seen !== this.#seen) {
+            const text = readFileSync(this.#file, "utf8").trim();
+            if (!isToken(text)) {
+                throw new Error(`what is in it is not ${TOKEN_RULE}`);
+            }
+            this.#text = text;
+            this.#seen = seen;
+        }
+    }
+}
+
+/** A certificate of the client's own, with its key; undefined: it shows none. */
+function ownCertificate(set) {
+    if (set.certFile === undefined && set.keyFile === undefined) {
+        return undefined;
+    }
+    try {
+        const pair = { cert: readFileSync(set.certFile), key: readFileSync(set.keyFile) };
+        tls.createSecureContext(pair);
+        return pair;
+    } catch (error) {
+        throw badSetting("certFile", set.certFile,
+            `a certificate in PEM, whose key is in keyFile=${set.keyFile} (${error.message})`);
+    }
+}
+
+/** Where the program names no cluster, the environment does, and says who is asking. */
+function fromEnvironment(set, env = process.env) {
+    if (set.endpoints !== undefined) {
+        return;
+    }
+    if (env.LEAFD_ENDPOINTS === undefined) {
+        throw badSetting("endpoints", undefined, "given, here or as LEAFD_ENDPOINTS");
+    }
+    set.endpoints = env.LEAFD_ENDPOINTS.split(",");
+    set.adminEndpoints ??= env.LEAFD_ADMIN_ENDPOINTS?.split(",");
+    if (set.token === undefined && set.tokenFile === undefined) {
+        set.token = env.LEAFD_TOKEN;
+        set.tokenFile = env.LEAFD_TOKEN_FILE;
+    }
+    set.caFile ??= env.LEAFD_CA_FILE;
+    set.certFile ??= env.LEAFD_CERT_FILE;
+    set.keyFile ??= env.LEAFD_KEY_FILE;
+}
+
+export function makeSettings(given = {}) {
     if (typeof given !== "object" || given === null || Array.isArray(given)) {
         throw badSetting("settings", given, "an object");
     }
@@ -171,14 +268,12 @@ export function makeSettings(given) {
             set[name] = value;
         }
     }
+    fromEnvironment(set);
     set.endpoints = addresses("endpoints", set.endpoints);
     set.adminEndpoints = set.adminEndpoints === undefined
         ? set.endpoints : addresses("adminEndpoints", set.adminEndpoints);
-    if (set.token !== undefined &&
-        (typeof set.token !== "string" || !/^[\x21-\x7e]{1,1024}$/.test(set.token))) {
-        throw badSetting("token", set.token,
-            "1 to 1024 printable ASCII characters without a space");
-    }
+    set.token = new Token(set.token, set.tokenFile);
+    set.own = ownCertificate(set);
     const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);
     set.ca = secure || set.caFile !== undefined ? authorities(set.caFile) : undefined;
     whole("connectMs", set.connectMs, 1, MS_MAX);

@@ -7,6 +7,7 @@ import http from "node:http";
 import https from "node:https";
 import { LeafdError } from "./errors.js";
 
+const VERSION = "0.2.0";
 const IDLE_MAX = 8; // open connections that wait for a request, for each node
 const HEAD_MAX_BYTES = 16384;
 const BODY_MAX_BYTES = 1 << 20; // leafd's answers to what is asked here have some 4 KiB at most
@@ -34,7 +35,7 @@ export class Wire {
             scheduling: "lifo" };
         this.#agents = {
             plain: new http.Agent(shared),
-            secure: new https.Agent({ ...shared, ca: settings.ca, rejectUnauthorized: true,
+            secure: new https.Agent({ ...shared, ca: settings.ca, ...settings.own, rejectUnauthorized: true,
                 minVersion: "TLSv1.2", ALPNProtocols: ["http/1.1"] }),
         };
     }
@@ -105,9 +106,11 @@ export class Wire {
     }
 
     #send(address, request) {
-        const headers = { Host: address.authority, ...request.headers };
-        if (this.#settings.token !== undefined) {
-            headers.Authorization = `Bearer ${this.#settings.token}`;
+        const headers = { Host: address.authority, "User-Agent": `leafd-node/${VERSION}`,
+            ...request.headers };
+        const token = this.#settings.token.current();
+        if (token !== undefined) {
+            headers.Authorization = `Bearer ${token}`;
         }
         if (request.body !== undefined) {
             headers["Content-Type"] = "application/json";

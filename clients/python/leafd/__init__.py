@@ -11,7 +11,8 @@ leafd.aio has the same for asyncio. What the settings and errors mean is in docs
 from ._api import Decoded, Layout
 from ._client import Client, Segment, Snowflake, Strict, StrictIds, TextIds, Texts
 from ._errors import LeafdError
+from ._http import VERSION
 
 __all__ = ["Client", "Decoded", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",
            "StrictIds", "TextIds", "Texts"]
-__version__ = "0.2.0"
+__version__ = VERSION

@@ -61,16 +61,18 @@ class Client:
     setting that breaks its rule.
     """
 
-    def __init__(self, endpoints: Union[str, Sequence[str]], *,
+    def __init__(self, endpoints: Union[str, Sequence[str], None] = None, *,
                  admin_endpoints: Union[str, Sequence[str], None] = None,
-                 token: Optional[str] = None, ca_file: Optional[str] = None,
+                 token: Optional[str] = None, token_file: Optional[str] = None,
+                 ca_file: Optional[str] = None, cert_file: Optional[str] = None,
+                 key_file: Optional[str] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
                  window_ms: int = 60000,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
-        self._settings = _settings.make(endpoints, admin_endpoints, token, ca_file, connect_ms,
-                                        attempt_ms, deadline_ms, cover_ms, min_count, max_count,
-                                        window_ms)
+        self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
+                                        cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
+                                        cover_ms, min_count, max_count, window_ms)
         self._wall_ns = _wall_ns
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats)
@@ -209,7 +211,7 @@ class Client:
         address = door.addresses[index]
         now = time.monotonic()
         try:
-            data = request_bytes(request, address.authority, self._settings.token)
+            data = request_bytes(request, address.authority, self._settings.token.current())
             return self._pool.exchange(address, data, journey.limits(self._settings, now))
         except BadAnswer as error:
             raise LeafdError("bad_answer", f"{address}: {error}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Dict, NamedTuple, Optional, Tuple
 
+VERSION = "0.2.0"
 HEAD_MAX_BYTES = 16384
 BODY_MAX_BYTES = 1 << 20  # leafd's answers to what is asked here have some 4 KiB at most
 
@@ -41,7 +42,8 @@ class Reply(NamedTuple):
 
 
 def request_bytes(request: Request, authority: str, token: Optional[str]) -> bytes:
-    lines = [f"{request.method} {request.target} HTTP/1.1", f"Host: {authority}"]
+    lines = [f"{request.method} {request.target} HTTP/1.1", f"Host: {authority}",
+             f"User-Agent: leafd-python/{VERSION}"]
     if token is not None:
         lines.append(f"Authorization: Bearer {token}")
     lines += [f"{name}: {value}" for name, value in request.headers]

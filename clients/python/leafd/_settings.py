@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import ssl
-from typing import List, NamedTuple, Optional, Sequence, Union
+import time
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 from urllib.parse import urlsplit
 
 from ._errors import bad_setting
@@ -19,6 +21,8 @@ MS_MAX = 600000
 WINDOW_MAX_MS = 86400000
 
 HOST_MAX = 253
+
+TOKEN_LOOK_S = 1.0  # how often it is seen whether the file of the token has changed
 
 _HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -41,12 +45,60 @@ class Address(NamedTuple):
         return f"{'https' if self.secure else 'http'}://{self.authority}"
 
 
+_TOKEN_RULE = "1 to 1024 printable ASCII characters without a space"
+
+
+def _is_token(text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"[\x21-\x7e]{1,1024}", text) is not None
+
+
+class Token:
+    """What is sent as the bearer token: the one given, or the line of a file. The file is read again
+    once it has changed; while there is no token in it, the last one is sent."""
+
+    def __init__(self, token: Optional[str], path: Optional[str]) -> None:
+        self._path = path
+        if token is not None and not _is_token(token):
+            raise bad_setting("token", token, _TOKEN_RULE)
+        self._text = token
+        self._seen: Optional[Tuple[int, int, int]] = None
+        self._looked = time.monotonic()
+        if path is None:
+            return
+        if token is not None:
+            raise bad_setting("token_file", path, "given without token")
+        try:
+            self._read(path)
+        except (OSError, TypeError, ValueError) as error:
+            raise bad_setting("token_file", path, f"a file with a token ({error})") from None
+
+    def current(self) -> Optional[str]:
+        now = time.monotonic()
+        if self._path is not None and now - self._looked >= TOKEN_LOOK_S:
+            self._looked = now
+            try:
+                self._read(self._path)
+            except (OSError, ValueError):
+                pass  # it may be written at this moment
+        return self._text
+
+    def _read(self, path: str) -> None:
+        known = os.stat(path)
+        seen = (known.st_ino, known.st_size, known.st_mtime_ns)
+        if seen != self._seen:
+            with open(path, encoding="utf-8") as file:
+                text = file.read(4096).strip()
+            if not _is_token(text):
+                raise ValueError(f"what is in it is not {_TOKEN_RULE}")
+            self._text, self._seen = text, seen
+
+
 class Settings(NamedTuple):
     """All of them, valid."""
 
     endpoints: List[Address]
     admin_endpoints: List[Address]
-    token: Optional[str]
+    token: Token
     tls: Optional[ssl.SSLContext]
     connect_ms: int
     attempt_ms: int
@@ -126,31 +178,50 @@ def addresses(name: str, urls: Union[str, Sequence[str]]) -> List[Address]:
     return list(dict.fromkeys(address(name, url) for url in urls))
 
 
-def tls_context(ca_file: Optional[str]) -> ssl.SSLContext:
+def tls_context(ca_file: Optional[str], cert_file: Optional[str],
+                key_file: Optional[str]) -> ssl.SSLContext:
     """Names are checked, always."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, TypeError) as error:
         raise bad_setting("ca_file", ca_file, f"a file of certificates in PEM ({error})") from None
+    if cert_file is not None or key_file is not None:
+        try:
+            context.load_cert_chain(cert_file or "", key_file)
+        except (OSError, TypeError) as error:
+            raise bad_setting("cert_file", cert_file, "a certificate in PEM, whose key is in "
+                              f"key_file={key_file!r} ({error})") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def make(endpoints: Union[str, Sequence[str]], admin_endpoints: Union[str, Sequence[str], None],
-         token: Optional[str], ca_file: Optional[str], connect_ms: int, attempt_ms: int,
+def make(endpoints: Union[str, Sequence[str], None],
+         admin_endpoints: Union[str, Sequence[str], None], token: Optional[str],
+         token_file: Optional[str], ca_file: Optional[str], cert_file: Optional[str],
+         key_file: Optional[str], connect_ms: int, attempt_ms: int,
          deadline_ms: int, cover_ms: int, min_count: int, max_count: int,
          window_ms: int) -> Settings:
+    if endpoints is None:  # then the environment says which cluster, and who is asking
+        env = os.environ
+        if "LEAFD_ENDPOINTS" not in env:
+            raise bad_setting("endpoints", endpoints, "given, here or as LEAFD_ENDPOINTS")
+        endpoints = env["LEAFD_ENDPOINTS"].split(",")
+        if admin_endpoints is None and "LEAFD_ADMIN_ENDPOINTS" in env:
+            admin_endpoints = env["LEAFD_ADMIN_ENDPOINTS"].split(",")
+        if token is None and token_file is None:
+            token, token_file = env.get("LEAFD_TOKEN"), env.get("LEAFD_TOKEN_FILE")
+        ca_file = ca_file or env.get("LEAFD_CA_FILE")
+        cert_file = cert_file or env.get("LEAFD_CERT_FILE")
+        key_file = key_file or env.get("LEAFD_KEY_FILE")
     ids = addresses("endpoints", endpoints)
     admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
-    if token is not None and (not isinstance(token, str)
-                              or not re.fullmatch(r"[\x21-\x7e]{1,1024}", token)):
-        raise bad_setting("token", token, "1 to 1024 printable ASCII characters without a space")
-    secure = ca_file is not None or any(one.secure for one in ids + admin)
-    tls = tls_context(ca_file) if secure else None
+    secure = any(one.secure for one in ids + admin)
+    files = (ca_file, cert_file, key_file)
+    tls = tls_context(*files) if secure or files != (None, None, None) else None
     low = whole("min_count", min_count, 1, COUNT_MAX)
     return Settings(
-        ids, admin, token, tls,
+        ids, admin, Token(token, token_file), tls,
         whole("connect_ms", connect_ms, 1, MS_MAX), whole("attempt_ms", attempt_ms, 1, MS_MAX),
         whole("deadline_ms", deadline_ms, 1, MS_MAX), whole("cover_ms", cover_ms, 1, MS_MAX), low, whole("max_count", max_count, low, COUNT_MAX),
         whole("window_ms", window_ms, 1000, WINDOW_MAX_MS))

@@ -78,7 +78,7 @@ def test_who_signs_and_for_which_name(secure, ours, stranger, ask):
     for urls, ca_file in ((secure.urls, stranger[0]), (secure.urls, None), (elsewhere, ours[0])):
         with pytest.raises(leafd.LeafdError) as caught:
             ask(urls, ca_file=ca_file)
-        assert caught.value.code == "unreachable"
+        assert caught.value.code == "untrusted"
         assert "certificate verify failed" in caught.value.message
     assert len(secure.log) == 3
 

@@ -6,6 +6,7 @@ import io.leafd.client.net.Counters;
 import io.leafd.client.net.Limits;
 import io.leafd.client.net.Loop;
 import io.leafd.client.net.Tls;
+import io.leafd.client.net.Token;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -32,27 +33,37 @@ final class Core {
     Core(Settings settings) {
         this.settings = settings;
         Tls tls = tls(settings);
+        Token token = token(settings);
         loop = new Loop();
-        ids = cluster(settings.endpoints, tls);
+        ids = cluster(settings.endpoints, tls, token);
         admin = settings.adminEndpoints.equals(settings.endpoints) ? ids
-                : cluster(settings.adminEndpoints, tls);
+                : cluster(settings.adminEndpoints, tls, token);
     }
 
-    private Cluster cluster(List<Address> addresses, Tls tls) {
-        return new Cluster(loop, addresses, tls, settings.token, counters,
+    private Cluster cluster(List<Address> addresses, Tls tls, Token token) {
+        return new Cluster(loop, addresses, tls, token, counters,
                 new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs));
+    }
+
+    private static Token token(Settings settings) {
+        try {
+            return settings.tokenFile == null ? Token.of(settings.token)
+                    : Token.in(settings.tokenFile);
+        } catch (IOException e) {
+            throw LeafdException.badSetting("token_file=" + Names.show("" + settings.tokenFile)
+                    + " must be a file that can be read, with a token: " + e.getMessage());
+        }
     }
 
     /** Null where nobody needs it: to read whom the machine trusts takes its time. */
     private static Tls tls(Settings settings) {
-        boolean needed = settings.caFile != null
+        boolean needed = settings.caFile != null || settings.certFile != null
                 || settings.endpoints.stream().anyMatch(Address::isTls)
                 || settings.adminEndpoints.stream().anyMatch(Address::isTls);
         try {
-            return needed ? Tls.of(settings.caFile) : null;
-        } catch (IOException e) {
-            throw LeafdException.badSetting("ca_file=" + Names.show("" + settings.caFile)
-                    + " must be a file with certificates in PEM: " + e.getMessage());
+            return needed ? Tls.of(settings.caFile, settings.certFile, settings.keyFile) : null;
+        } catch (Tls.Unfit e) {
+            throw LeafdException.badSetting(e.getMessage());
         }
     }
 

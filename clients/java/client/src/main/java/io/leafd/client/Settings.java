@@ -1,10 +1,13 @@
 package io.leafd.client;
 
 import io.leafd.client.net.Address;
+import io.leafd.client.net.Token;
 import java.nio.file.Path;
 import java.time.Clock;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
 
 /**
@@ -13,12 +16,14 @@ import java.util.Objects;
  */
 public final class Settings {
     static final int MAX_ENDPOINTS = 64;
-    private static final int MAX_TOKEN = 4096;
 
     final List<Address> endpoints;
     final List<Address> adminEndpoints;
     final String token;
+    final Path tokenFile;
     final Path caFile;
+    final Path certFile;
+    final Path keyFile;
     final long connectMs;
     final long attemptMs;
     final long deadlineMs;
@@ -33,7 +38,10 @@ public final class Settings {
         adminEndpoints = from.adminEndpoints.isEmpty() ? endpoints
                 : List.copyOf(from.adminEndpoints);
         token = from.token;
+        tokenFile = from.tokenFile;
         caFile = from.caFile;
+        certFile = from.certFile;
+        keyFile = from.keyFile;
         connectMs = from.connectMs;
         attemptMs = from.attemptMs;
         deadlineMs = from.deadlineMs;
@@ -70,7 +78,10 @@ public final class Settings {
         private List<Address> endpoints = new ArrayList<>();
         private List<Address> adminEndpoints = new ArrayList<>();
         private String token;
+        private Path tokenFile;
         private Path caFile;
+        private Path certFile;
+        private Path keyFile;
         private long connectMs = 300;
         private long attemptMs = 4000;
         private long deadlineMs = 10_000;
@@ -112,13 +123,44 @@ public final class Settings {
          * @return this
          */
         public Builder token(String value) {
-            boolean good = value != null && !value.isEmpty() && value.length() <= MAX_TOKEN
-                    && value.chars().allMatch(c -> c > 0x20 && c < 0x7f);
-            if (!good) {
+            if (!Token.isGood(value)) {
                 throw LeafdException.badSetting("token: what was given (it is not shown) is not 1"
-                        + " to " + MAX_TOKEN + " printable ASCII characters without blanks");
+                        + " to 4096 printable ASCII characters without blanks");
             }
             token = value;
+            return this;
+        }
+
+        /**
+         * A file with the token in its one line, read again once it has changed.
+         *
+         * @param file in place of {@link #token}
+         * @return this
+         */
+        public Builder tokenFile(Path file) {
+            tokenFile = Objects.requireNonNull(file, "file");
+            return this;
+        }
+
+        /**
+         * A certificate of the client's own, which it shows to the servers.
+         *
+         * @param pem a file with it, and those between it and its authority, in PEM
+         * @return this
+         */
+        public Builder certFile(Path pem) {
+            certFile = Objects.requireNonNull(pem, "pem");
+            return this;
+        }
+
+        /**
+         * The key of {@link #certFile}.
+         *
+         * @param pem a file with it in PEM, as PKCS 8
+         * @return this
+         */
+        public Builder keyFile(Path pem) {
+            keyFile = Objects.requireNonNull(pem, "pem");
             return this;
         }
 
@@ -238,7 +280,13 @@ public final class Settings {
                 case "token":
                     return token(value);
                 case "ca_file":
-                    return caFile(path(value));
+                    return caFile(path(name, value));
+                case "token_file":
+                    return tokenFile(path(name, value));
+                case "cert_file":
+                    return certFile(path(name, value));
+                case "key_file":
+                    return keyFile(path(name, value));
                 case "connect_ms":
                     return connectMs(number(name, value));
                 case "attempt_ms":
@@ -265,13 +313,37 @@ public final class Settings {
          */
         public Settings build() {
             if (endpoints.isEmpty()) {
-                throw LeafdException.badSetting("endpoints: none is given, and there must be one");
+                fromEnvironment(System.getenv());
+            }
+            if (token != null && tokenFile != null) {
+                throw LeafdException.badSetting("token_file=" + Names.show("" + tokenFile)
+                        + " is given beside token");
             }
             if (minCount > maxCount) {
                 throw LeafdException.badSetting("min_count=" + minCount
                         + " must not be above max_count=" + maxCount);
             }
             return new Settings(this);
+        }
+
+        /** Where the program names no cluster, the environment does, and says who is asking. */
+        private void fromEnvironment(Map<String, String> environment) {
+            if (!environment.containsKey("LEAFD_ENDPOINTS")) {
+                throw LeafdException.badSetting(
+                        "endpoints: none is given, here or as LEAFD_ENDPOINTS");
+            }
+            Map<String, Boolean> given = Map.of("endpoints", false,
+                    "admin_endpoints", !adminEndpoints.isEmpty(),
+                    "token", token != null || tokenFile != null,
+                    "token_file", token != null || tokenFile != null,
+                    "ca_file", caFile != null, "cert_file", certFile != null,
+                    "key_file", keyFile != null);
+            given.forEach((name, isGiven) -> {
+                String value = environment.get("LEAFD_" + name.toUpperCase(Locale.ROOT));
+                if (value != null && !isGiven) {
+                    set(name, value);
+                }
+            });
         }
 
         private static List<Address> addresses(String name, String... urls) {
@@ -308,11 +380,11 @@ public final class Settings {
             return Long.parseLong(value);
         }
 
-        private static Path path(String value) {
+        private static Path path(String name, String value) {
             try {
                 return Path.of(value);
             } catch (IllegalArgumentException e) {
-                throw LeafdException.badSetting("ca_file=" + Names.show(value) + " is no path");
+                throw LeafdException.badSetting(name + "=" + Names.show(value) + " is no path");
             }
         }
     }

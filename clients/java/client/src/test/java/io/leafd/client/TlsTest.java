@@ -103,7 +103,7 @@ class TlsTest {
                 LeafdClient client = open("other.pem", server);
                 LeafdClient system = LeafdClient.open(server.url())) {
             for (LeafdClient one : new LeafdClient[] {client, system}) {
-                LeafdException error = Expect.error("unreachable",
+                LeafdException error = Expect.error("untrusted",
                         () -> one.strict("t").next(Duration.ofSeconds(3)));
                 assertTrue(error.getMessage().contains("TLS: "), error.getMessage());
             }
@@ -115,7 +115,7 @@ class TlsTest {
     void aCertificateForAnotherName() throws Exception {
         try (FakeServer server = server(name, "TLSv1.3");
                 LeafdClient client = open("name.pem", server)) {
-            LeafdException error = Expect.error("unreachable",
+            LeafdException error = Expect.error("untrusted",
                     () -> client.strict("t").next(Duration.ofSeconds(3)));
             assertTrue(error.getMessage().contains("127.0.0.1"), error.getMessage());
             assertEquals(0, server.seen.size());

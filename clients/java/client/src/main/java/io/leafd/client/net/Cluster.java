@@ -20,8 +20,8 @@ public final class Cluster {
     final Limits limits;
     private int preferred;
 
-    /** tls is needed where an address is https; token may be null. */
-    public Cluster(Loop loop, List<Address> addresses, Tls tls, String token, Counters counters,
+    /** tls is needed where an address is https. */
+    public Cluster(Loop loop, List<Address> addresses, Tls tls, Token token, Counters counters,
             Limits limits) {
         this.loop = loop;
         this.counters = counters;

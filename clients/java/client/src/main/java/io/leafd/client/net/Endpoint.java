@@ -23,7 +23,7 @@ final class Endpoint {
     private final Loop loop;
     private final Address address;
     private final Tls tls;
-    private final String token;
+    private final Token token;
     private final ByteBuffer buffer = ByteBuffer.allocateDirect(16 * 1024);
     private final ArrayDeque<Connection> idle = new ArrayDeque<>();
     private final Set<Connection> open = new HashSet<>();
@@ -33,7 +33,7 @@ final class Endpoint {
     private boolean sweeping;
     private boolean lookingUp;
 
-    Endpoint(Loop loop, Address address, Tls tls, String token) {
+    Endpoint(Loop loop, Address address, Tls tls, Token token) {
         this.loop = loop;
         this.address = address;
         this.tls = tls;
@@ -203,7 +203,7 @@ final class Endpoint {
     }
 
     String token() {
-        return token;
+        return token.current();
     }
 
     /** For the bytes of one read; their reader takes them before it returns. */

@@ -26,12 +26,14 @@ public final class Request {
         return new Request(method, target, json, null);
     }
 
+    private static final String AGENT = "leafd-java/0.2.0";
+
     /** The bytes for an address; the token may be null. */
     byte[] bytes(Address address, String token) {
         StringBuilder out = new StringBuilder(256);
         out.append(method).append(' ').append(address.basePath()).append(target);
         out.append(" HTTP/1.1\r\nHost: ").append(address.authority());
-        out.append("\r\nUser-Agent: leafd-client-java\r\n");
+        out.append("\r\nUser-Agent: ").append(AGENT).append("\r\n");
         if (token != null) {
             out.append("Authorization: Bearer ").append(token).append("\r\n");
         }

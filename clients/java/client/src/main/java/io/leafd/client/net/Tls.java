@@ -2,15 +2,26 @@ package io.leafd.client.net;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
+import java.security.KeyFactory;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.security.spec.PKCS8EncodedKeySpec;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.net.ssl.KeyManager;
+import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLParameters;
+import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
 
 /**
@@ -24,34 +35,83 @@ public final class Tls {
         this.context = context;
     }
 
-    /**
-     * Trusts the certificates of a PEM file, or with null those whom the Java machine trusts.
-     *
-     * @throws IOException the file cannot be read, or has no certificate; the message says which
-     */
-    public static Tls of(Path caFile) throws IOException {
-        try {
-            SSLContext context = SSLContext.getInstance("TLS");
-            context.init(null, caFile == null ? null : managers(caFile).getTrustManagers(), null);
-            return new Tls(context);
-        } catch (GeneralSecurityException e) {
-            throw new IOException(e.getMessage(), e);
+    /** A file that cannot be used; the message has the setting, the file and the reason. */
+    public static final class Unfit extends Exception {
+        private static final long serialVersionUID = 1;
+
+        Unfit(String setting, Path file, String rule, Exception why) {
+            super(setting + "=" + file + " must be " + rule + ": " + why.getMessage(), why);
         }
+    }
+
+    /**
+     * Trusts the certificates of a PEM file, or with null those whom the Java machine trusts; and
+     * shows a certificate of its own, unless that is null.
+     */
+    public static Tls of(Path caFile, Path certFile, Path keyFile) throws Unfit {
+        TrustManager[] trusts = null;
+        KeyManager[] shows = null;
+        try {
+            trusts = caFile == null ? null : managers(caFile).getTrustManagers();
+        } catch (IOException | GeneralSecurityException e) {
+            throw new Unfit("ca_file", caFile, "a file with certificates in PEM", e);
+        }
+        try {
+            shows = certFile == null && keyFile == null ? null : own(certFile, keyFile);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(shows, trusts, null);
+            return new Tls(context);
+        } catch (IOException | GeneralSecurityException | RuntimeException e) {
+            throw new Unfit("cert_file", certFile,
+                    "a certificate in PEM, whose key (PKCS 8) is in key_file=" + keyFile, e);
+        }
+    }
+
+    private static List<Certificate> certificates(Path file)
+            throws IOException, GeneralSecurityException {
+        try (InputStream in = Files.newInputStream(file)) {
+            CertificateFactory reader = CertificateFactory.getInstance("X.509");
+            List<Certificate> all = new ArrayList<>(reader.generateCertificates(in));
+            if (all.isEmpty()) {
+                throw new IOException("it has no certificate");
+            }
+            return all;
+        }
+    }
+
+    private static KeyStore emptyStore() throws IOException, GeneralSecurityException {
+        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+        store.load(null, null);
+        return store;
+    }
+
+    private static KeyManager[] own(Path certFile, Path keyFile)
+            throws IOException, GeneralSecurityException {
+        List<Certificate> chain = certificates(certFile);
+        String pem = new String(Files.readAllBytes(keyFile), StandardCharsets.US_ASCII);
+        Matcher key = Pattern.compile("-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\\s]+)"
+                + "-----END PRIVATE KEY-----").matcher(pem);
+        if (!key.find()) {
+            throw new IOException("there is no PRIVATE KEY in " + keyFile);
+        }
+        PKCS8EncodedKeySpec spec =
+                new PKCS8EncodedKeySpec(Base64.getMimeDecoder().decode(key.group(1)));
+        KeyStore store = emptyStore();
+        store.setKeyEntry("own",
+                KeyFactory.getInstance(chain.get(0).getPublicKey().getAlgorithm())
+                        .generatePrivate(spec),
+                new char[0], chain.toArray(new Certificate[0]));
+        KeyManagerFactory factory =
+                KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        factory.init(store, new char[0]);
+        return factory.getKeyManagers();
     }
 
     private static TrustManagerFactory managers(Path caFile)
             throws IOException, GeneralSecurityException {
-        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
-        store.load(null, null);
-        int count = 0;
-        try (InputStream in = Files.newInputStream(caFile)) {
-            CertificateFactory reader = CertificateFactory.getInstance("X.509");
-            for (Certificate one : reader.generateCertificates(in)) {
-                store.setCertificateEntry("ca-" + count++, one);
-            }
-        }
-        if (count == 0) {
-            throw new IOException("it has no certificate");
+        KeyStore store = emptyStore();
+        for (Certificate one : certificates(caFile)) {
+            store.setCertificateEntry("ca-" + store.size(), one);
         }
         TrustManagerFactory factory =
                 TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
