@@ -8,7 +8,7 @@
 #include "raft/cluster/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/looks.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/tag_marks.h"
 
 _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");

@@ -18,7 +18,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/yield.h"
+#include "src/base/hot.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
 

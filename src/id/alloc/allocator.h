@@ -39,7 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/usage.h"
 #include "src/id/codec/request.h"

@@ -31,9 +31,9 @@
 #define LEAFD_ID_ALLOC_STRICT_H
 
 #include "src/base/clock.h"
-#include "src/base/histogram.h"
-#include "src/id/codec/request.h"
+#include "src/base/stats.h"
 #include "src/id/codec/command.h"
+#include "src/id/codec/request.h"
 
 #define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
 

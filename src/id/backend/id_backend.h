@@ -13,7 +13,7 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
-#include "src/base/stall.h"
+#include "src/base/stats.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/backend/id_figures.h"
 #include "src/id/codec/command.h"

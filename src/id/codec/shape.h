@@ -11,9 +11,9 @@
  *
  * Base 32 is Crockford's; capital letters where a base has one kind, and 0-9 A-Z a-z in base 62.
  *
- * A secret number is the id under a permutation of all numbers of W digits (src/base/ff1.h), by a
- * key that the cluster drew when the tag was made and never shows. Texts are as unique as ids, and
- * tell neither their order nor how many there are.
+ * A secret number is the id under a permutation of all numbers of W digits (src/base/crypto.h), by
+ * a key that the cluster drew when the tag was made and never shows. Texts are as unique as ids,
+ * and tell neither their order nor how many there are.
  *
  * Such a key can be changed where the shape has {key}: the number of the key that the text is by.
  * Beneath it an id is  number of the key * base^W + number,  so the texts of one key are no
@@ -44,8 +44,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/crypto.h"
 #include "src/base/err.h"
-#include "src/base/ff1.h"
 #include "src/id/codec/shape_date.h"
 
 #define SHAPE_TEXT_BYTES_MAX 32 /* of each of the three, the digits of a date with it */
