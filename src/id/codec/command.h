@@ -53,7 +53,7 @@ static inline bool command_puts_tags(int type)
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY;
 }
 
-/* Numbers of messages, beside the cluster's (command_bytes.h) and those of worker ids. */
+/* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
 
 enum result_type {

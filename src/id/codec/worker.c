@@ -14,7 +14,7 @@
 #include "src/base/assert.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
-#include "src/state/codec/command_bytes.h"
+#include "src/state/codec/session.h"
 
 /* Numbers of messages, beside those of command.h. */
 enum worker_message { RESULT_WORKER = 0x85, RESULT_WORKERS = 0x86 };
