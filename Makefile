@@ -48,7 +48,7 @@ CONTROL_FLOW := $(if $(filter x86_64%,$(MACHINE)),-fcf-protection=full)\
 DEBUG       := $(if $(filter release,$(FLAVOUR)),-g,-g1)
 FORTIFY     := $(if $(filter release,$(FLAVOUR)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 OPT_release := -O2 -fstack-clash-protection $(CONTROL_FLOW)
-# Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
+# Tests may stop threads between two steps (src/base/hot.h) where it costs nobody anything.
 OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
 OPT_tsan    := -DLEAFD_YIELD -O1 -fsanitize=thread -fno-omit-frame-pointer

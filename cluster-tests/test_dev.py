@@ -40,7 +40,7 @@ PROGRAM = r"""
 #include "src/base/buf.h"
 #include "src/id/alloc/segment.h"
 #include "src/id/codec/command.h"
-#include "src/state/codec/birth.h"
+#include "src/state/codec/cluster_command.h"
 static struct { struct entry_block block; uint8_t data[2]; } block = {{1, 2}, {1, COMMAND_GRANT}};
 struct address address = {"127.0.0.1", "7081"}, six = {"::1", "80"};
 struct segment_range range = {1001, 100};

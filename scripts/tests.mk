@@ -41,7 +41,7 @@ UNIT_WRAP  := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal \
 # tests; leafd's own files, whose accesses of memory are made calls of the explorer.
 EXTRA_http := -lhttp_parser
 HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a
-HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/arena base/buf id/alloc/segment \
+HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/array base/buf id/alloc/segment \
                      id/alloc/id_table id/alloc/allocator id/snowflake/snowflake)
 $(OUT)/modelled/src/id/alloc/id_table.o: OUR_CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: OUR_CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(OUR_CFLAGS)) -O1 \

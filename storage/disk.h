@@ -11,7 +11,7 @@
 #define LEAFD_STORAGE_DISK_H
 
 #include "src/base/container.h"
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 #include "storage/store.h"
 
 struct disk;

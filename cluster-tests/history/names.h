@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/hash_table.h"
+#include "src/base/hash.h"
 
 struct history_name {
     struct hash_link link;

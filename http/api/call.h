@@ -19,7 +19,7 @@
 #include "http/server/port.h"
 #include "src/base/container.h"
 #include "src/id/backend/id_backend.h"
-#include "src/id/codec/named_layout.h"
+#include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/worker.h"
 
 struct api_loop;

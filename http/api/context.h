@@ -11,10 +11,9 @@
 #include "http/auth/auth.h"
 #include "http/server/conn.h"
 #include "http/server/port.h"
-#include "src/base/entropy.h"
-#include "src/base/ff1.h"
-#include "src/base/zone.h"
+#include "src/base/crypto.h"
 #include "src/base/prng.h"
+#include "src/base/zone.h"
 #include "src/id/backend/id_backend.h"
 
 /* What requests count as, for their latency (http/server/latency.h). */

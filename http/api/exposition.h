@@ -18,7 +18,7 @@
 
 #include "http/server/latency.h"
 #include "src/base/buf.h"
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 
 #define EXPOSITION_TYPE "text/plain; version=0.0.4"
 #define EXPOSITION_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -20,7 +20,7 @@
 #include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
-#include "src/id/codec/long_id.h"
+#include "src/id/codec/snowflake_layout.h"
 
 int handle_snowflake_decode(struct conn *conn)
 {

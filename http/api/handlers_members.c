@@ -19,7 +19,7 @@
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 /* How an outcome is answered. */
 struct outcome {

@@ -42,7 +42,6 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
-#include "src/base/yield.h"
 #include "src/id/codec/command.h"
 
 /* Asking the cluster may take so long, even for a request that will not wait for ids: what waits

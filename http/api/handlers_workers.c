@@ -28,7 +28,6 @@
 #include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/share.h"
-#include "src/base/looks.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
 

@@ -21,9 +21,8 @@
 #include "src/base/buf.h"
 #include "src/base/limits.h"
 #include "src/id/alloc/segment.h"
-#include "src/id/codec/long_id.h"
-#include "src/id/codec/named_layout.h"
 #include "src/id/codec/shape.h"
+#include "src/id/codec/snowflake_layout.h"
 
 struct api_loop;
 struct layout_words;
@@ -32,8 +31,9 @@ struct layout_words;
 _Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
 
 /* How ids are written that are no decimal numbers that follow each other: those of a tag with a
- * shape (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/long_id.h), or those of a
- * layout whose worker id is last (src/id/codec/named_layout.h). All zero: decimal numbers. */
+ * shape (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or
+ * those of a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal
+ * numbers. */
 struct id_text {
     enum id_form form;
     const struct shape *shape; /* of the tag, which the table keeps; NULL: it has none */

@@ -1,5 +1,5 @@
 /*
- * layout_use.h - requests that name a layout (src/id/codec/named_layout.h).
+ * layout_use.h - requests that name a layout (src/id/codec/snowflake_layout.h).
  *
  * Which layouts there are is what this node has applied: no request asks the cluster.
  *

@@ -11,7 +11,7 @@
 #include "http/api/route.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-#include "src/base/looks.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
 
 #define MESSAGE_BYTES 640

@@ -8,8 +8,8 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/base/entropy.h"
-#include "src/base/looks.h"
+#include "src/base/prng.h"
+#include "src/base/utf8.h"
 
 static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {

@@ -10,7 +10,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-#include "src/base/looks.h"
 #include "src/base/utf8.h"
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */

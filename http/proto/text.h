@@ -14,7 +14,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
-#include "src/base/ull.h"
+#include "src/base/log.h"
 
 #define TEXT_DECIMAL_BYTES 20   /* digits of UINT64_MAX */
 #define TEXT_TIME_BYTES 32      /* room for either form of a time, with its NUL */
@@ -46,7 +46,7 @@ void text_put_field_of(struct buf *buf, const char *before, const char *text, si
 #define TEXT_UNKNOWN UINT64_MAX
 void text_put_number(struct buf *buf, const char *before, uint64_t value);
 
-/* A value in double quotes for a message: what nobody sees (looks.h) becomes \xNN or \u{N}, long
+/* A value in double quotes for a message: what nobody sees (utf8.h) becomes \xNN or \u{N}, long
  * ones are cut and end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
 

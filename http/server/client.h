@@ -29,7 +29,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "src/base/hash_table.h"
+#include "src/base/hash.h"
 #include "src/base/hot.h"
 #include "src/base/limits.h"
 

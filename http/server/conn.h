@@ -38,7 +38,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
-#include "src/base/stall.h"
+#include "src/base/stats.h"
 #include "src/base/timers.h"
 
 /*

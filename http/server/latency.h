@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "http/proto/header.h"
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 
 /* All zeros: none yet. No lock: the count is odd while it is written. */
 struct exemplar {

@@ -16,7 +16,7 @@
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define FAKE_WANTS_MAX 1024
 

@@ -8,7 +8,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/base/tls_init.h"
+#include "src/base/crypto.h"
 
 #define DAY_S 86400
 

@@ -18,7 +18,7 @@
 
 #include "http/tls/certificate.h"
 #include "src/base/assert.h"
-#include "src/base/tls_init.h"
+#include "src/base/crypto.h"
 
 /* AES first, for processors that have it; AEAD with ephemeral keys alone. */
 #define SUITES_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"

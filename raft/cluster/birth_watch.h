@@ -2,14 +2,15 @@
  * birth_watch.h - of which cluster is this node, and the other one? And before the cluster is born:
  * may it be?
  *
- * A cluster is born once: its first leader draws a uid, which the log keeps for good (birth.h), and
- * each node tells each other at the handshake. Until then all there is is the list of first members
- * that each node was given, and lists may differ, by a slip of somebody's finger. So each node says
- * the digest of its list, and one that is *unborn* (its log holds nothing but that list) stands for
- * election only once it has met every other member of it, in this run, unborn too and with the same
- * digest. A majority would not do: two lists of different lengths have majorities that do not meet,
- * and two of three members whose data was lost are one. Who has heard of a birth with its list,
- * though its log has not come, begins no other one in this run, and names that to the others.
+ * A cluster is born once: its first leader draws a uid, which the log keeps for good
+ * (cluster_command.h), and each node tells each other at the handshake. Until then all there is is
+ * the list of first members that each node was given, and lists may differ, by a slip of somebody's
+ * finger. So each node says the digest of its list, and one that is *unborn* (its log holds nothing
+ * but that list) stands for election only once it has met every other member of it, in this run,
+ * unborn too and with the same digest. A majority would not do: two lists of different lengths have
+ * majorities that do not meet, and two of three members whose data was lost are one. Who has heard
+ * of a birth with its list, though its log has not come, begins no other one in this run, and names
+ * that to the others.
  *
  * The happy path: birth_watch_judge() at each handshake; birth_watch_turn() each turn holds the
  * driver back, and lets it go when all are met.

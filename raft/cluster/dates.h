@@ -1,5 +1,5 @@
 /*
- * dates.h - which period (src/id/codec/shape_date.h) it is now for a tag with a date in its shape.
+ * dates.h - which period (src/id/codec/shape.h) it is now for a tag with a date in its shape.
  *
  * It is the log's time that counts. The leader puts that into the log now and then; in between this
  * node's clock carries it on, which measures how long it is ago and nothing else. So clocks on the

@@ -19,7 +19,7 @@
 struct ground {
     struct driver *driver;
     struct net *net;
-    const struct clock *clock;      /* stands still for a step of a turn (loop_clock.h) */
+    const struct clock *clock;      /* stands still for a step of a turn (clock.h) */
     const struct clock *real_clock; /* to measure by, or to compare with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;

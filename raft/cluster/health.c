@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define HELD_LOOK_MS 200
 #define HELD_LOOK_MAX 1000 /* tags */

@@ -29,7 +29,7 @@
 
 #include "raft/cluster/node_command.h"
 #include "raft/cluster/upgrade.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 struct handover {
     bool active;

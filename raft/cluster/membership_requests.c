@@ -9,7 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define AGAIN_MS 20
 

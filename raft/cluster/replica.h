@@ -41,8 +41,8 @@
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/standing.h"
+#include "src/base/clock.h"
 #include "src/base/container.h"
-#include "src/base/loop_clock.h"
 #include "src/id/alloc/prefetch.h"
 
 struct replica_config {

@@ -13,7 +13,7 @@
  * timeout) leads back to waiting, never to an error before the deadline. A request whose deadline
  * passed is awaited no more; once the cluster has heard so, no late copy of it does anything.
  *
- * The answer to a forwarded change carries the generations that its tags have now (tag_marks.h).
+ * The answer to a forwarded change carries the generations that its tags have now (command.h).
  * The node burns what it holds of older ones before it passes the answer on, and waits for nothing:
  * its own log may be behind for as long as the leader does not reach it.
  *

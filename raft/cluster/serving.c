@@ -8,8 +8,8 @@
 #include "raft/cluster/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/looks.h"
-#include "src/id/codec/tag_marks.h"
+#include "src/base/utf8.h"
+#include "src/id/codec/command.h"
 
 _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
@@ -101,7 +101,7 @@ static const struct buf *entry_of(const struct work *work)
 }
 
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
- * answer says where the entry is, and what its tags have become (tag_marks.h). That of a query says
+ * answer says where the entry is, and what its tags have become (command.h). That of a query says
  * which entries it has seen. */
 static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
 {

@@ -21,7 +21,7 @@
 #define LEAFD_RAFT_CLUSTER_UPGRADE_H
 
 #include "raft/cluster/node_command.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 struct upgrade_config {
     uint32_t hold_ms; /* that all members must have stood for the next level */

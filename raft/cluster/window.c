@@ -14,7 +14,6 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
-#include "src/base/hash_table.h"
 
 #define RATE_MIN_MS 100 /* a rate is measured over no less: a moment says little */
 

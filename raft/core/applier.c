@@ -8,7 +8,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
 

@@ -38,7 +38,6 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/id/alloc/want_list.h"
-#include "src/loop/bell.h"
 #include "src/loop/mailbox.h"
 #include "storage/writer.h"
 

@@ -11,7 +11,7 @@
 #include "raft/cluster/replica.h"
 #include "raft/tests/raft_fakes.h"
 #include "raft/wire/wire.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define RING_MAX 5
 #define RING_ELECTION_MS 400

@@ -21,7 +21,7 @@
 #include <openssl/x509v3.h>
 
 #include "src/base/assert.h"
-#include "src/base/tls_init.h"
+#include "src/base/crypto.h"
 
 #define IDENTITY_NAME "leafd4" /* the protocol, and its version */
 #define NAME_PREFIX "leafd:"

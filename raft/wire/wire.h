@@ -12,8 +12,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
-#include "src/state/codec/birth.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 /* The two functions of a message: append its bytes; and read it, 0 or ERR_BAD_MESSAGE for a payload
  * that is short, long or out of the bounds below. */

@@ -21,9 +21,8 @@
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
-#include "src/base/commit.h"
+#include "src/base/crypto.h"
 #include "src/base/process.h"
-#include "src/base/tls_init.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
  * peer would wait after its network came back, and the end of a process that is to stop, since a

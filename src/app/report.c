@@ -9,8 +9,8 @@
 
 #include "src/base/address.h"
 #include "src/base/buf.h"
-#include "src/base/commit.h"
 #include "src/base/log.h"
+#include "src/base/process.h"
 
 struct quoted {
     char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */

@@ -28,10 +28,10 @@
 #include "src/app/waiting.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/base/commit.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
+#include "src/base/process.h"
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */

@@ -2,8 +2,8 @@
  * address.h - "host:port" as a socket address, and sockets that listen there.
  *
  * The happy path: address_split() takes the text apart; address_literal() or the system's resolver,
- * with address_hints(), makes a socket address of it. Who listens calls address_resolve(), which
- * does all that at once, and address_listen().
+ * with address_hints(), makes a socket address of it. A listener calls address_resolve(),
+ * which does all that at once, and address_listen().
  *
  * Failure modes: what is no address, or none of this machine: ERR_INVALID; in use: ERR_EXISTS;
  * anything else that the system refuses: ERR_IO.
@@ -41,8 +41,8 @@ struct addrinfo address_hints(void);
  * no address; ERR_NOT_FOUND: the name has no address now, and errno is 0. */
 int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUST_CHECK;
 
-/* Is it an address that only this machine can reach; one that nobody can dial? The text may be none
- * at all: neither. */
+/* Is it an address that only this machine can reach; one that no peer can dial? The text may be
+ * none at all: neither. */
 bool address_is_loopback(const char *text);
 bool address_is_wildcard(const char *text);
 
@@ -55,7 +55,7 @@ uint16_t address_port(const struct sockaddr_storage *sockaddr);
 int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share,
                    int *ret_fd) MUST_CHECK;
 
-/* What an operator is told of an error of both: the system's words, and what to do. number: errno
+/* What an operator reads of an error of both: the system's words, and what to do. number: errno
  * then. Static. */
 const char *address_reason(int err, int number);
 const char *address_hint(int err, int number);

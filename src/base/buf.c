@@ -47,31 +47,24 @@ void buf_put(struct buf *buf, const void *data, size_t len)
     buf->len += len;
 }
 
-static inline void put_le(struct buf *buf, uint64_t value, unsigned bytes)
-{
-    uint64_t le = htole64(value);
-
-    buf_put(buf, &le, bytes);
-}
-
 void buf_put_u8(struct buf *buf, uint8_t value)
 {
-    buf_put(buf, &value, 1);
+    buf_put_number(buf, value, sizeof value);
 }
 
 void buf_put_u16(struct buf *buf, uint16_t value)
 {
-    put_le(buf, value, 2);
+    buf_put_number(buf, value, sizeof value);
 }
 
 void buf_put_u32(struct buf *buf, uint32_t value)
 {
-    put_le(buf, value, 4);
+    buf_put_number(buf, value, sizeof value);
 }
 
 void buf_put_u64(struct buf *buf, uint64_t value)
 {
-    put_le(buf, value, 8);
+    buf_put_number(buf, value, sizeof value);
 }
 
 void buf_put_str16(struct buf *buf, const void *data, size_t len)

@@ -44,6 +44,19 @@ void buf_put_u16(struct buf *buf, uint16_t value);
 void buf_put_u32(struct buf *buf, uint32_t value);
 void buf_put_u64(struct buf *buf, uint64_t value);
 
+/* So many bytes of it, little-endian. bytes: a constant, so that it is one store. */
+static inline __attribute__((always_inline)) void buf_put_number(struct buf *buf, uint64_t value,
+                                                                 size_t bytes)
+{
+    const uint64_t le = htole64(value);
+
+    if (bytes > buf->capacity - buf->len) {
+        buf_reserve(buf, bytes);
+    }
+    memcpy(buf->data + buf->len, &le, bytes);
+    buf->len += bytes;
+}
+
 /* Append a byte string with its length before it, as u16 or u32; the length must fit (ASSERT). */
 void buf_put_str16(struct buf *buf, const void *data, size_t len);
 void buf_put_str32(struct buf *buf, const void *data, size_t len);
@@ -54,7 +67,7 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
 /* printf onto the end, without the NUL. */
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What is in it as text, with a NUL behind it that does not count. Borrowed until it changes. */
+/* What is in it as text, with a NUL after it that does not count. Borrowed until it changes. */
 char *buf_text(struct buf *buf);
 
 /* Move the content of from to to; from becomes empty. to must be empty. */

@@ -12,7 +12,7 @@ static const struct name {
 #undef X
 };
 
-static const struct name *name_of(int err)
+static const struct name *err_name(int err)
 {
     static const struct name unknown = {"unknown_error", "unknown error"};
 
@@ -21,10 +21,10 @@ static const struct name *name_of(int err)
 
 const char *err_code(int err)
 {
-    return name_of(err)->code;
+    return err_name(err)->code;
 }
 
 const char *err_text(int err)
 {
-    return name_of(err)->text;
+    return err_name(err)->text;
 }

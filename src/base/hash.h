@@ -1,8 +1,9 @@
 /*
- * hash.h - checksums and hashes, each from a library: CRC32C (ISA-L) and XXH3 (xxHash).
+ * hash.h - checksums and hashes, each from a library: CRC32C (ISA-L) and XXH3 (xxHash); and a hash
+ * table that grows without a pause.
  *
  * CRC32C guards what leaves the process (records, frames). XXH3 spreads tag names over tables and
- * makes the digest of the replicated state. Thread: any.
+ * makes the digest of the replicated state. Thread: any; a table has one owner.
  */
 #ifndef LEAFD_BASE_HASH_H
 #define LEAFD_BASE_HASH_H
@@ -22,5 +23,53 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
 /* The hash of one row of the state: the value's, seeded with the key's. The digest of a state is
  * the sum of its rows' hashes modulo 2^64; storage and the state machine both use this one. */
 uint64_t hash_row(const void *key, size_t key_len, const void *value, size_t value_len);
+
+/*
+ * --- hash_table: a hash table of things that live elsewhere, which grows without a pause.
+ *
+ * The happy path: each thing has a struct hash_link in it and a hash; hash_table_add() puts it in;
+ * a lookup walks hash_table_chain() and compares.
+ *
+ * The table is as large as the number of its things: with each one that is more than ever there is
+ * one bucket more, and only the bucket that stood for it is split (Litwin's linear hashing). So no
+ * call is longer than others, also among ten million things; buckets are not given back before
+ * hash_table_free().
+ *
+ * Each table has a seed of the system's entropy, by which its owner hashes what clients choose: so
+ * no client can choose names that meet in one chain. Nothing may depend on the order of a chain.
+ *
+ * Why not a library's: uthash doubles at once (a pause that all clients would feel) and has 56
+ * bytes for each thing, ck_hs doubles at once as well; here it is 8 bytes for the link and 8 for
+ * the bucket.
+ *
+ * Failure modes: none; without memory the process ends.
+ */
+
+/* A thing's place in its bucket. */
+struct hash_link {
+    struct hash_link *next;
+};
+
+struct hash_table {
+    uint32_t (*hash_of)(const struct hash_link *link);
+    uint64_t seed; /* for hashes of what clients choose */
+    size_t count;
+    uint32_t bucket_count;
+    uint32_t chunk_count;
+    struct hash_link ***chunks; /* of buckets */
+};
+
+/* hash_of: the hash of a thing in the table, always the same. */
+void hash_table_init(struct hash_table *table, uint32_t (*hash_of)(const struct hash_link *link));
+
+/* The first of a chain, by next, that has all things of this hash and maybe others; NULL: none. */
+struct hash_link *hash_table_chain(const struct hash_table *table, uint32_t hash);
+
+void hash_table_add(struct hash_table *table, struct hash_link *link);
+/* It must be there. */
+void hash_table_remove(struct hash_table *table, struct hash_link *link);
+
+/* Forget all things and free the buckets; the table stays usable. */
+void hash_table_free(struct hash_table *table);
 
 #endif

@@ -84,14 +84,14 @@
 /* --- what is watched (http/watch) --- */
 #define LIMIT_EVENTS 512              /* the last so many of a node; the oldest go */
 #define LIMIT_EVENTS_PER_PAGE 512     /* events of a reply; larger limit=: 400 bad_request */
-#define LIMIT_EVENTS_PER_FRAME 64     /* told at once to those who watch; they ask for the rest */
+#define LIMIT_EVENTS_PER_FRAME 64     /* sent at once to a watcher, which asks for the rest */
 #define LIMIT_LIVE_SOCKET_BYTES 16384 /* sent to a viewer, and not taken; the kernel doubles it */
 #define LIMIT_LIVE_VIEWERS 64         /* GET /api/live of a node; more: 503 overloaded */
 #define LIMIT_LIVE_SHARE 16           /* of one client, once no more than these are left */
 
 /* --- HTTP (http/) --- */
-#define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
-#define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin door; more: 503 overloaded and close */
+#define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin listener */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin listener; more: 503 overloaded and close */
 #define LIMIT_HTTP_TARGET_BYTES 4096     /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192    /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64       /* header lines; more: 431 and close */
@@ -110,7 +110,7 @@
 #define LIMIT_HTTP_TURN_REQUESTS 64      /* of one connection served at once; then others' turn */
 #define LIMIT_HTTP_TURN_BYTES (31 << 10) /* of large replies and long pipelines a loop's turn */
 #define LIMIT_HTTP_UNSENT_BYTES (128 << 10) /* not sent yet, in the kernel, a connection */
-#define LIMIT_HTTP_HELD_BYTES (16 << 10)    /* while output is short: who holds less may be slow */
+#define LIMIT_HTTP_HELD_BYTES (16 << 10)    /* while output is short: less may be read slowly */
 #define LIMIT_HTTP_SHORT_RATE 256   /* so many times the least rate the others have to take */
 #define LIMIT_HTTP_BODY_SLOW_MS 500 /* a body that got on by less than a step for so long ... */
 #define LIMIT_HTTP_BODY_STEP_BYTES (16 << 10) /* ... gives way when there is no room; 408 */
@@ -127,7 +127,7 @@
 #define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
 #define LIMIT_HTTP_RETIRE_MS 1000 /* a node that stops: idle connections are closed over so long */
 #define LIMIT_HTTP_GOODBYE_MS 250 /* such a one: for its client to see the end; then it closes */
-#define LIMIT_HTTP_LAST_MS 50     /* who is connecting when a listener closes still gets in */
+#define LIMIT_HTTP_LAST_MS 50     /* a client that connects as a listener closes still gets in */
 #define LIMIT_HTTP_BUDGET_BYTES (1ULL << 36) /* settings of memory; more: configuration error */
 #define LIMIT_HTTP_REFUSED 16          /* connections over the limit being answered so, a loop */
 #define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
@@ -165,7 +165,7 @@
 #define LIMIT_UNCOMMITTED_ENTRIES 4096 /* appended and not committed; more: overloaded */
 #define LIMIT_UNCOMMITTED_BYTES (32 << 20)
 #define LIMIT_LOG_BYTES (64 << 20) /* of the log in memory; more: it is compacted at once */
-#define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept behind a compaction */
+#define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept after a compaction */
 #define LIMIT_REQUESTS_PENDING 16384        /* requests a node holds for the cluster; overloaded */
 #define LIMIT_BUFFERS_WAITS 16              /* questions for all nodes' buffers; more: overloaded */
 #define LIMIT_EVERYWHERE_WAITS 1024         /* changes that wait for all; more: not_everywhere */
@@ -201,7 +201,7 @@
 /* --- backups (GET /api/backup); one at a time a node, more: 503 overloaded --- */
 #define LIMIT_BACKUP_CHUNK_BYTES (128 << 10) /* of rows that are read at once */
 #define LIMIT_BACKUP_MS 600000               /* from its begin to its end; longer: cut off */
-#define LIMIT_BACKUP_IDLE_MS 30000 /* nobody asks for the next part for so long: given up */
+#define LIMIT_BACKUP_IDLE_MS 30000 /* no request for the next part for so long: given up */
 #define LIMIT_GROWTH_TAGS 65536    /* whose growth is watched in one period; more: not known */
 #define LIMIT_BACKUP_FILE_BYTES (4ULL << 30) /* a file to restore; larger: refused */
 

@@ -1,10 +1,12 @@
 /*
- * log.h - structured log lines on stderr: one line, key=value, one write(2).
+ * log.h - structured log lines on stderr: one line, key=value or a JSON object, one write(2).
  *
  *   2026-11-20T11:03:58.123Z level=info node=1 at=raft msg="became leader" term=4
  *
  * Only the application, handlers and the loop threads log; lower layers return errors. Values with
  * spaces, quotes or control characters are quoted and escaped, so a tag name cannot forge a line.
+ *
+ * Failure modes: a line that is too long is cut; one that cannot be written is lost.
  * Thread: any; log_setup() before others start.
  */
 #ifndef LEAFD_BASE_LOG_H
@@ -13,10 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/ull.h"
+/* A number for "%llu", which asks for a type that uint64_t is not everywhere. */
+static inline unsigned long long ull(uint64_t number)
+{
+    return number;
+}
 
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
-enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json.h */ };
+enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json() */ };
 
 /* Set the lowest level that is written, and the node id every line carries (0: none yet). */
 void log_setup(enum log_level lowest, uint64_t node_id);
@@ -42,5 +48,23 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 
 /* Quote len bytes for a log line into out (NUL-terminated, cut to size). Returns out. */
 const char *log_quote(const void *text, size_t len, char *out, size_t size);
+
+/*
+ * --- log_json: a line of the log, which is made as logfmt, as a JSON object.
+ *
+ * The happy path: `time=... level=info msg="..." key=value` becomes {"time":"...", ...}: every
+ * value is a string, but for what is a plain whole number below 2^53. What log_quote() escaped is
+ * the text that was meant.
+ *
+ * Failure modes: bytes that are no UTF-8 are shown as \ufffd; a line that is cut, or whose fields
+ * are no key=value, loses nothing: what does not read is the value of "rest". What does not fit is
+ * cut, and the object is closed all the same.
+ */
+
+#define LOG_JSON_BYTES_MIN 64
+
+/* fields: key=value pairs, without a line end. Writes an object without a line end into out; size
+ * >= LOG_JSON_BYTES_MIN. Returns its length. No NUL is written. */
+size_t log_json(const char *fields, size_t len, char *out, size_t size);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * prng.h - a small seedable generator (xorshift64*, Vigna 2016), for jitter and for tests.
+ * prng.h - random numbers: a small seedable generator (xorshift64*, Vigna 2016) for jitter and for
+ * tests, and the system's entropy (getrandom(2)) for secrets.
  *
- * Not for secrets: those come from getrandom(2) through prng_entropy(). Thread: one owner each.
+ * Failure modes: a system without entropy ends the process (ASSERT). Thread: one owner each.
  */
 #ifndef LEAFD_BASE_PRNG_H
 #define LEAFD_BASE_PRNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct prng {
@@ -21,7 +23,29 @@ uint64_t prng_next(struct prng *prng);
 /* A number in [0, bound); bound 0 gives 0. */
 uint64_t prng_below(struct prng *prng, uint64_t bound);
 
-/* 64 bits of the system's entropy (getrandom). Aborts if the system has none. */
+/* 64 bits of the system's entropy. */
 uint64_t prng_entropy(void);
+
+/*
+ * --- entropy: random bytes of the system, fetched many at a time.
+ *
+ * The happy path: entropy_take() copies from what was fetched, and fetches when that is used up, so
+ * that not each call costs a system call. What was taken is wiped.
+ */
+
+/* getrandom(2) gives up to 256 bytes in one piece, whatever signals come. */
+#define ENTROPY_POOL_BYTES 256
+
+/* All zero: nothing was fetched yet. */
+struct entropy {
+    size_t left; /* bytes that were not taken yet, at the end */
+    uint8_t bytes[ENTROPY_POOL_BYTES];
+};
+
+/* Random bytes without a pool, up to ENTROPY_POOL_BYTES of them: for keys. */
+void entropy_bytes(void *bytes, size_t len);
+
+/* A number of so many random bytes, 1 to 8; the others are 0. */
+uint64_t entropy_take(struct entropy *entropy, size_t bytes);
 
 #endif

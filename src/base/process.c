@@ -15,7 +15,7 @@
 #include "src/base/assert.h"
 
 #define TEXT_BYTES 512
-#define CPU_FIELD 11 /* of those behind the name in a `stat`: user time, in ticks; then system */
+#define CPU_FIELD 11 /* of those after the name in a `stat`: user time, in ticks; then system */
 
 /* The beginning of a small file; "" if it cannot be read. */
 static const char *read_text(const char *path, char ret_text[TEXT_BYTES])

@@ -1,11 +1,12 @@
 /*
- * process.h - what this process takes of the machine: memory, descriptors, processor time.
+ * process.h - this process: what it takes of the machine (memory, descriptors, processor time), and
+ * the commit that it was built from.
  *
  * The happy path: process_look() reads the kernel's files below /proc/self, some ten system calls
  * and two a thread: for a scrape, not for a request.
  *
  * Failure modes: a file that cannot be read leaves its figures at 0. More than PROCESS_THREADS_MAX
- * names of threads: the others are not told.
+ * names of threads: the others are not shown.
  *
  * Thread: any.
  */
@@ -40,5 +41,9 @@ void process_look(struct process_figures *ret_figures);
  * first socket or file that is opened would, and get what is meant for the log. What reads 0 or
  * writes 1 then fails, as it must: that input or output is lost. */
 void process_hold_descriptors(void);
+
+/* The commit: twelve hexadecimal digits; empty where the sources had no history. Static. commit.c
+ * has nothing else, so that a new commit compiles that file anew and no other. */
+extern const char commit_built[];
 
 #endif

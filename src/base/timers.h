@@ -2,7 +2,7 @@
  * timers.h - the timers of one loop: what is to be done, and when.
  *
  * Deadlines, repeats and pauses of everything that lives on a loop stand in one list, so the loop
- * asks one place when to wake, and nobody scans for what is due.
+ * asks one place when to wake, and nothing scans for what is due.
  *
  * The happy path: timer_init() once (a timer that is all zero is not armed, and only wakes the loop
  * when it is due: its owner asks timer_is_armed()), timer_arm() whenever the time is known (again:
@@ -15,7 +15,7 @@
  * already, waits for the next one. So a run ends.
  *
  * The time is the loop's monotonic one (clock.h) and comes from outside: nothing here asks for it.
- * Failure modes: none; a timer is memory of its owner, who cancels it before that goes.
+ * Failure modes: none; a timer is memory of its owner, which cancels it before that is freed.
  *
  * Thread: one owner.
  */

@@ -1,5 +1,5 @@
 /*
- * zone.c - see zone.h. GLib reads the database; it forgets a zone that nobody holds.
+ * zone.c - see zone.h. GLib reads the database; it frees a zone that has no reference.
  */
 #include "src/base/zone.h"
 
@@ -83,7 +83,7 @@ struct zones *zones_new(void)
     return MUST_HAVE(calloc(1, sizeof(struct zones)));
 }
 
-static void forget(struct zone *zone)
+static void zone_forget(struct zone *zone)
 {
     if (zone->found != NULL) {
         g_time_zone_unref(zone->found);
@@ -93,7 +93,7 @@ static void forget(struct zone *zone)
 void zones_free(struct zones *zones)
 {
     for (unsigned i = 0; i < zones->count; i++) {
-        forget(&zones->list[i]);
+        zone_forget(&zones->list[i]);
     }
     free(zones);
 }
@@ -113,7 +113,7 @@ static struct zone *zone_of(struct zones *zones, const char *name)
     } else {
         zone = &zones->list[zones->oldest];
         zones->oldest = (zones->oldest + 1) % ZONES_MAX;
-        forget(zone);
+        zone_forget(zone);
     }
     *zone = (struct zone){.second = UINT64_MAX};
     (void)snprintf(zone->name, sizeof zone->name, "%s", name);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/commit.h"
 #include "src/base/process.h"
 #include "src/ctl/cmd/args.h"
 #include "src/ctl/cmd/offline.h"

@@ -1,10 +1,72 @@
 /*
- * mailbox.c - see mailbox.h.
+ * mailbox.c - see mailbox.h. A bell is an eventfd, which is written only by the first thread that
+ * rings: `rung` is cleared before the loop looks, so that what a thread left that found it set is
+ * seen.
  */
 #include "src/loop/mailbox.h"
 
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "src/base/assert.h"
 #include "src/base/limits.h"
+
+static void poll_cb(uv_poll_t *poll, int status, int events)
+{
+    struct bell *bell = CONTAINER(poll, struct bell, poll);
+    uint64_t count;
+
+    (void)events;
+    ASSERT(status == 0);
+    ASSERT(read(bell->fd, &count, sizeof count) == sizeof count);
+    (void)atomic_exchange_explicit(&bell->rung, false, memory_order_acq_rel);
+    bell->rang(bell);
+}
+
+int bell_init(struct bell *bell, uv_loop_t *loop, void (*rang)(struct bell *bell))
+{
+    *bell = (struct bell){.rang = rang};
+    bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell->fd < 0) {
+        return ERR_NOMEM;
+    }
+    if (uv_poll_init(loop, &bell->poll, bell->fd) != 0) {
+        (void)close(bell->fd);
+        return ERR_NOMEM;
+    }
+    ASSERT(uv_poll_start(&bell->poll, UV_READABLE, poll_cb) == 0);
+    return 0;
+}
+
+void bell_ring(struct bell *bell)
+{
+    const uint64_t one = 1;
+
+    if (!atomic_exchange_explicit(&bell->rung, true, memory_order_acq_rel)) {
+        ASSERT(write(bell->fd, &one, sizeof one) == sizeof one);
+    }
+}
+
+static void bell_closed_cb(uv_handle_t *handle)
+{
+    struct bell *bell = CONTAINER(handle, struct bell, poll);
+
+    bell->close_cb(bell);
+}
+
+void bell_close(struct bell *bell, void (*cb)(struct bell *bell))
+{
+    bell->close_cb = cb;
+    uv_close((uv_handle_t *)&bell->poll, bell_closed_cb);
+}
+
+void bell_free(struct bell *bell)
+{
+    (void)close(bell->fd);
+}
+
+/* --- mailbox --- */
 
 SLIST_HEAD(mailbox_boxes, mailbox);
 
@@ -12,7 +74,7 @@ SLIST_HEAD(mailbox_boxes, mailbox);
 static _Thread_local bool holding;
 static _Thread_local struct mailbox_boxes held;
 
-static void drain(struct mailbox *mailbox)
+static void mailbox_drain(struct mailbox *mailbox)
 {
     struct mailbox_list taken = STAILQ_HEAD_INITIALIZER(taken);
     struct mailbox_item *item;
@@ -32,7 +94,7 @@ static void drain(struct mailbox *mailbox)
 
 static void rang(struct bell *bell)
 {
-    drain(CONTAINER(bell, struct mailbox, bell));
+    mailbox_drain(CONTAINER(bell, struct mailbox, bell));
 }
 
 int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
@@ -83,7 +145,7 @@ void mailbox_release(void)
     }
 }
 
-static int post(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
+static int mailbox_append(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
 {
     bool ring = false;
     int rv = 0;
@@ -100,7 +162,7 @@ static int post(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
         mailbox->count++;
     }
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
-    if (ring) { /* who is woken finds the mutex free; and the bell is there as long as the box is */
+    if (ring) { /* the woken loop finds the mutex free; the bell lives as long as the box */
         bell_ring(&mailbox->bell);
     }
     return rv;
@@ -108,15 +170,15 @@ static int post(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
 
 int mailbox_post(struct mailbox *mailbox, struct mailbox_item *item)
 {
-    return post(mailbox, item, mailbox->max);
+    return mailbox_append(mailbox, item, mailbox->max);
 }
 
 int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item)
 {
-    return post(mailbox, item, SIZE_MAX);
+    return mailbox_append(mailbox, item, SIZE_MAX);
 }
 
-static void closed_cb(struct bell *bell)
+static void box_closed_cb(struct bell *bell)
 {
     struct mailbox *mailbox = CONTAINER(bell, struct mailbox, bell);
 
@@ -132,9 +194,9 @@ void mailbox_close(struct mailbox *mailbox, void (*cb)(struct mailbox *mailbox))
     ASSERT(!mailbox->closed);
     mailbox->closed = true;
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
-    drain(mailbox);
+    mailbox_drain(mailbox);
     mailbox->close_cb = cb;
-    bell_close(&mailbox->bell, closed_cb);
+    bell_close(&mailbox->bell, box_closed_cb);
 }
 
 void mailbox_free(struct mailbox *mailbox)

@@ -1,5 +1,57 @@
 /*
- * mailbox.h - items handed to a loop's thread from any other.
+ * mailbox.h - what other threads hand to a loop: a mailbox of items, and the bell that wakes it.
+ *
+ * Failure modes and threads: each says its own.
+ */
+#ifndef LEAFD_LOOP_MAILBOX_H
+#define LEAFD_LOOP_MAILBOX_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "src/base/container.h"
+#include "src/base/err.h"
+#include "src/base/mailbox_item.h"
+
+/*
+ * --- bell: wakes a loop from any thread, so that it looks at what was left for it.
+ *
+ * The happy path: a thread leaves something where the loop finds it and rings; the loop's thread
+ * calls `rang` once for all rings since it last did. What was left before a ring is seen by it.
+ *
+ * Why not uv_async_t: it lets the loop spin, and then yield, until the thread that woke it has come
+ * back from the system call by which it did, which on a busy machine is often a time slice away.
+ *
+ * Failure modes: none, once it is made.
+ *
+ * Threads: bell_ring() from any, until bell_free(); the rest from the loop's thread.
+ */
+
+struct bell {
+    _Atomic bool rung; /* the loop was woken and has not come yet */
+    int fd;
+    uv_poll_t poll;
+    void (*rang)(struct bell *bell);
+    void (*close_cb)(struct bell *bell);
+} BY_NAME;
+
+/* rang: on the loop's thread. 0 or ERR_NOMEM (no descriptor is left). */
+int bell_init(struct bell *bell, uv_loop_t *loop, void (*rang)(struct bell *bell)) MUST_CHECK;
+
+void bell_ring(struct bell *bell);
+
+/* It rings no more; cb, on the loop's thread, when the loop has let go of it. */
+void bell_close(struct bell *bell, void (*cb)(struct bell *bell));
+
+/* Of one that is closed. */
+void bell_free(struct bell *bell);
+
+/*
+ * --- mailbox: items handed to a loop's thread from any other.
  *
  * The happy path: a producer appends an item under a short mutex and wakes the loop only if the box
  * was empty (one wake-up stands for many items, so the loop always drains the whole list); the
@@ -13,18 +65,6 @@
  *
  * Threads: mailbox_post, _hold and _release from any; the rest from the loop's thread.
  */
-#ifndef LEAFD_LOOP_MAILBOX_H
-#define LEAFD_LOOP_MAILBOX_H
-
-#include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/queue.h>
-
-#include "src/base/container.h"
-#include "src/base/err.h"
-#include "src/base/mailbox_item.h"
-#include "src/loop/bell.h"
 
 STAILQ_HEAD(mailbox_list, mailbox_item);
 
@@ -52,7 +92,7 @@ int mailbox_post(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
  * ERR_SHUTTING_DOWN can be returned. Any thread. */
 int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 
-/* From now on what this thread posts wakes nobody, until mailbox_release(), before which no box
+/* From now on what this thread posts wakes no loop, until mailbox_release(), before which no box
  * that it posted to may be freed. Once, not twice; without a hold the release does nothing. */
 void mailbox_hold(void);
 void mailbox_release(void);
@@ -60,7 +100,7 @@ void mailbox_release(void);
 /* Run what waits, refuse what comes later, and call cb (may be NULL) when the loop has let go. */
 void mailbox_close(struct mailbox *mailbox, void (*cb)(struct mailbox *mailbox));
 
-/* Of one that is closed, or that no loop ran for: nobody posts any more. */
+/* Of one that is closed, or that no loop ran for: no thread posts any more. */
 void mailbox_free(struct mailbox *mailbox);
 
 #endif

@@ -3,9 +3,13 @@
  */
 #include "src/state/facts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
+
+/* --- facts --- */
 
 /* So low that no window granted by the log's time ends later than what can be shown. */
 #define LOG_MS_MAX (LIMIT_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
@@ -32,7 +36,7 @@ void facts_init(struct facts *facts, struct journal *journal, struct level_range
 
 /* --- the birth --- */
 
-static void set_birth(struct facts *facts, const struct birth *birth)
+static void birth_set(struct facts *facts, const struct birth *birth)
 {
     ASSERT(uid_is_none(&facts->birth.uid));
     facts->birth = *birth;
@@ -48,7 +52,7 @@ int facts_birth(struct facts *facts, const struct birth *birth)
         return ERR_EXISTS;
     }
     shown.wall_ms = time_shown_ms(birth->wall_ms);
-    set_birth(facts, &shown);
+    birth_set(facts, &shown);
     return 0;
 }
 
@@ -57,7 +61,7 @@ void facts_birth_value(const struct birth *birth, struct buf *out)
     row_put(out, &BIRTH, birth);
 }
 
-static int load_birth(struct facts *facts, const struct row_loaded *row)
+static int birth_load(struct facts *facts, const struct row_loaded *row)
 {
     struct birth birth = {0};
     int err = row_read(row->value, row->value_len, &BIRTH, &birth);
@@ -71,7 +75,7 @@ static int load_birth(struct facts *facts, const struct row_loaded *row)
     if (!uid_is_none(&facts->birth.uid)) {
         return ERR_EXISTS;
     }
-    set_birth(facts, &birth);
+    birth_set(facts, &birth);
     return 0;
 }
 
@@ -82,7 +86,7 @@ uint16_t facts_level(const struct facts *facts)
     return facts->level.level != 0 ? facts->level.level : LEVEL_FIRST;
 }
 
-static void set_level(struct facts *facts, const struct level_row *row)
+static void level_set(struct facts *facts, const struct level_row *row)
 {
     journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
                    strlen(STATE_SETTING_LEVEL), &level_row_format,
@@ -101,13 +105,13 @@ int facts_raise(struct facts *facts, const struct level_command *command, uint64
         return ERR_CONFLICT;
     }
     ASSERT(command->to <= facts->speaks.max && index > facts->level.index);
-    set_level(facts, &(struct level_row){.level = command->to,
+    level_set(facts, &(struct level_row){.level = command->to,
                                          .index = index,
                                          .wall_ms = time_shown_ms(command->wall_ms)});
     return 0;
 }
 
-static int load_level(struct facts *facts, const struct row_loaded *row)
+static int level_load(struct facts *facts, const struct row_loaded *row)
 {
     struct level_row loaded = {0};
     int err = row_read(row->value, row->value_len, &level_row_format, &loaded);
@@ -118,13 +122,13 @@ static int load_level(struct facts *facts, const struct row_loaded *row)
     if (facts->level.level != 0) {
         return ERR_EXISTS;
     }
-    set_level(facts, &loaded);
+    level_set(facts, &loaded);
     return loaded.level > facts->speaks.max ? ERR_NEWER : 0;
 }
 
 /* --- the log's time --- */
 
-static void set_time(struct facts *facts, uint64_t log_ms)
+static void time_set(struct facts *facts, uint64_t log_ms)
 {
     const struct facts after = {.log_ms = log_ms};
 
@@ -144,7 +148,7 @@ void facts_clock(struct facts *facts, uint64_t cluster_ms)
     if (facts->log_ms > 0 && log_ms - facts->log_ms > LIMIT_LOG_STEP_MS) {
         log_ms = facts->log_ms + LIMIT_LOG_STEP_MS;
     }
-    set_time(facts, log_ms);
+    time_set(facts, log_ms);
 }
 
 void facts_time_value(uint64_t log_ms, struct buf *out)
@@ -154,7 +158,7 @@ void facts_time_value(uint64_t log_ms, struct buf *out)
     row_put(out, &TIME, &facts);
 }
 
-static int load_time(struct facts *facts, const struct row_loaded *row)
+static int time_load(struct facts *facts, const struct row_loaded *row)
 {
     struct facts loaded = {0};
     int err = row_read(row->value, row->value_len, &TIME, &loaded);
@@ -165,17 +169,301 @@ static int load_time(struct facts *facts, const struct row_loaded *row)
     if (facts->log_ms > 0) {
         return ERR_EXISTS;
     }
-    set_time(facts, loaded.log_ms);
+    time_set(facts, loaded.log_ms);
     return 0;
 }
 
 int facts_load(struct facts *facts, const struct row_loaded *row)
 {
     if (row_is_setting(row, STATE_SETTING_BIRTH)) {
-        return load_birth(facts, row);
+        return birth_load(facts, row);
     }
     if (row_is_setting(row, STATE_SETTING_LEVEL)) {
-        return load_level(facts, row);
+        return level_load(facts, row);
     }
-    return row_is_setting(row, STATE_SETTING_TIME) ? load_time(facts, row) : ERR_NOT_FOUND;
+    return row_is_setting(row, STATE_SETTING_TIME) ? time_load(facts, row) : ERR_NOT_FOUND;
+}
+
+/* --- members --- */
+
+void members_init(struct members *members, struct journal *journal)
+{
+    *members = (struct members){.journal = journal};
+}
+
+void members_clear(struct members *members)
+{
+    uint64_t move_changes = members->move_changes + 1;
+
+    node_set_free(&members->removed);
+    free(members->infos);
+    free(members->moves);
+    members_init(members, members->journal);
+    members->move_changes = move_changes;
+}
+
+/* --- rows --- */
+
+/* Take the row of the change away, if there is one. */
+static void change_forget(struct members *members)
+{
+    if (members->change.kind != 0) {
+        journal_change(members->journal, STATE_TABLE_MEMBERS, "", 0, &member_change_format,
+                       &members->change, NULL);
+        members->change = (struct member_change){0};
+    }
+}
+
+static void change_put(struct members *members, const struct member_change *change)
+{
+    ASSERT(change->kind != 0 && change->node_id >= 1 && change->node_id <= LIMIT_NODE_ID);
+    journal_change(members->journal, STATE_TABLE_MEMBERS, "", 0, &member_change_format,
+                   members->change.kind != 0 ? &members->change : NULL, change);
+    members->change = *change;
+}
+
+void members_remove(struct members *members, uint64_t node_id)
+{
+    (void)node_set_add_row(&members->removed, members->journal, STATE_TABLE_REMOVED, node_id);
+}
+
+/* --- configurations --- */
+
+void members_reached(struct members *members, const struct member *now, size_t count)
+{
+    const struct member_change *change = &members->change;
+    const struct member *member = member_find(now, count, change->node_id);
+    bool reached = change->kind == MEMBER_ADD ? member != NULL && member->voter : member == NULL;
+
+    if (change->kind != 0 && reached) {
+        change_forget(members);
+    }
+}
+
+/* --- commands --- */
+
+static bool same_change(const struct member_change *a, const struct member_change *b)
+{
+    return a->kind == b->kind && a->node_id == b->node_id && strcmp(a->address, b->address) == 0;
+}
+
+int members_begin(struct members *members, const struct member_change *change, uint64_t index)
+{
+    const struct member_change *now = &members->change;
+    bool under_way = now->kind != 0 && !now->given_up;
+    struct member_change begun = *change;
+
+    if (node_set_has(&members->removed, change->node_id)) {
+        return ERR_REMOVED;
+    }
+    if (under_way && same_change(now, change)) {
+        return 0;
+    }
+    if (under_way && (change->kind != MEMBER_REMOVE || now->kind != MEMBER_ADD ||
+                      now->node_id != change->node_id)) {
+        return ERR_EXISTS;
+    }
+    begun.index = index;
+    ASSERT(index > 0 && !begun.given_up);
+    change_put(members, &begun);
+    return 0;
+}
+
+int members_end(struct members *members, uint64_t index, bool given_up)
+{
+    struct member_change change = members->change;
+
+    ASSERT_IMPLIES(change.given_up, change.kind != 0);
+    if (change.kind == 0 || change.given_up || change.index != index) {
+        return ERR_NOT_FOUND;
+    }
+    if (!given_up) {
+        change_forget(members);
+        return 0;
+    }
+    change.given_up = true;
+    change_put(members, &change);
+    return 0;
+}
+
+/* --- where members are reached that have moved --- */
+
+static struct member_move *move_find(const struct members *members, uint64_t node_id)
+{
+    for (size_t i = 0; i < members->move_count; i++) {
+        if (members->moves[i].node_id == node_id) {
+            return &members->moves[i];
+        }
+    }
+    return NULL;
+}
+
+static void move_set(struct members *members, const struct member_move *move)
+{
+    struct member_move *row = move_find(members, move->node_id);
+
+    ASSERT(member_move_is_sound(move));
+    if (row != NULL && strcmp(row->address, move->address) == 0) {
+        return;
+    }
+    journal_node(members->journal, STATE_TABLE_ADDRESSES, move->node_id, &member_move_format, row,
+                 move);
+    if (row == NULL) {
+        ASSERT(members->move_count < LIMIT_NODE_ID);
+        members->moves = array_room(members->moves, members->move_count, &members->move_capacity,
+                                    sizeof *members->moves);
+        row = &members->moves[members->move_count++];
+    }
+    *row = *move;
+    members->move_changes++;
+}
+
+int members_move(struct members *members, const struct member_move *move)
+{
+    if (node_set_has(&members->removed, move->node_id)) {
+        return ERR_REMOVED;
+    }
+    move_set(members, move);
+    return 0;
+}
+
+void members_move_forget(struct members *members, uint64_t node_id)
+{
+    struct member_move *row = move_find(members, node_id);
+
+    if (row == NULL) {
+        return;
+    }
+    journal_node(members->journal, STATE_TABLE_ADDRESSES, node_id, &member_move_format, row, NULL);
+    *row = members->moves[--members->move_count];
+    members->move_changes++;
+}
+
+const char *members_address(const struct members *members, uint64_t node_id)
+{
+    const struct member_move *row = move_find(members, node_id);
+
+    return row != NULL ? row->address : NULL;
+}
+
+/* --- what nodes report --- */
+
+static struct node_info *info_find(const struct members *members, uint64_t node_id)
+{
+    for (size_t i = 0; i < members->info_count; i++) {
+        if (members->infos[i].node_id == node_id) {
+            return &members->infos[i];
+        }
+    }
+    return NULL;
+}
+
+const struct node_info *members_info(const struct members *members, uint64_t node_id)
+{
+    return info_find(members, node_id);
+}
+
+static void info_set(struct members *members, const struct node_info *info)
+{
+    struct node_info *row = info_find(members, info->node_id);
+
+    ASSERT(info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID);
+    if (row != NULL && row->store_id == info->store_id && row->incarnation == info->incarnation &&
+        row->levels.min == info->levels.min && row->levels.max == info->levels.max &&
+        strcmp(row->version, info->version) == 0 &&
+        strcmp(row->http_address, info->http_address) == 0 &&
+        strcmp(row->peer_address, info->peer_address) == 0) {
+        return;
+    }
+    journal_node(members->journal, STATE_TABLE_NODES, info->node_id, &node_info_format, row, info);
+    if (row == NULL) {
+        ASSERT(members->info_count < LIMIT_NODE_ID);
+        members->infos = array_room(members->infos, members->info_count, &members->info_capacity,
+                                    sizeof *members->infos);
+        row = &members->infos[members->info_count++];
+    }
+    *row = *info;
+}
+
+void members_report(struct members *members, const struct node_info *info)
+{
+    const struct node_info *known = info_find(members, info->node_id);
+    struct member_move move = {.node_id = info->node_id};
+
+    if (known != NULL && known->store_id == info->store_id && info->peer_address[0] != '\0' &&
+        strcmp(known->peer_address, info->peer_address) != 0) {
+        memcpy(move.address, info->peer_address, sizeof move.address);
+        move_set(members, &move);
+    }
+    info_set(members, info);
+}
+
+/* --- loading --- */
+
+static int change_load(struct members *members, const struct row_loaded *row)
+{
+    struct member_change change = {0};
+    int err = row_read(row->value, row->value_len, &member_change_format, &change);
+
+    if (err != 0 || row->key_len != 1) {
+        return err != 0 ? err : ERR_CORRUPT;
+    }
+    if (members->change.kind != 0) {
+        return ERR_EXISTS;
+    }
+    change_put(members, &change);
+    return 0;
+}
+
+static int info_load(struct members *members, const struct row_loaded *row)
+{
+    struct node_info info = {0};
+    int err;
+
+    if (row->key_len != ROW_NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
+    }
+    info.node_id = row_key_node(row->key);
+    err = row_read(row->value, row->value_len, &node_info_format, &info);
+    if (err == 0 && info_find(members, info.node_id) != NULL) {
+        err = ERR_EXISTS;
+    }
+    if (err == 0) {
+        info_set(members, &info);
+    }
+    return err;
+}
+
+static int move_load(struct members *members, const struct row_loaded *row)
+{
+    struct member_move move = {0};
+    int err;
+
+    if (row->key_len != ROW_NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
+    }
+    move.node_id = row_key_node(row->key);
+    err = row_read(row->value, row->value_len, &member_move_format, &move);
+    if (err == 0 && move_find(members, move.node_id) != NULL) {
+        err = ERR_EXISTS;
+    }
+    if (err == 0) {
+        move_set(members, &move);
+    }
+    return err;
+}
+
+int members_load(struct members *members, const struct row_loaded *row)
+{
+    switch (row->key[0]) {
+    case STATE_TABLE_MEMBERS:
+        return change_load(members, row);
+    case STATE_TABLE_REMOVED:
+        return node_set_load_row(&members->removed, members->journal, row);
+    case STATE_TABLE_ADDRESSES:
+        return move_load(members, row);
+    default:
+        ASSERT(row->key[0] == STATE_TABLE_NODES);
+        return info_load(members, row);
+    }
 }

@@ -1,14 +1,6 @@
 /*
  * journal.h - what all tables of the replicated state write into, those of the cluster and those of
- * the machine: the digest of all rows, and the list of those that changed.
- *
- * The happy path: a table says what a row was and what it becomes, by journal_change(). Or it puts
- * the row that it is about to change into the journal, by journal_key() (or _node_key),
- * journal_value() and the value's bytes, and lets it leave; changes it; and puts it in again, to
- * enter. Then the digest is the sum of all rows again, and storage gets the new one.
- *
- * Invariant: a row counts in the digest exactly while it stands in its table. The digest is the sum
- * modulo 2^64 of hash_row() over all rows, the very sum that storage keeps and verifies.
+ * the machine (journal); and sets of nodes, with a row for each (node_set).
  *
  * Failure modes: none. Thread: one owner (the raft loop).
  */
@@ -19,6 +11,20 @@
 #include "src/base/err.h"
 #include "src/base/fields.h"
 #include "src/base/limits.h"
+
+/*
+ * --- journal: what all tables of the replicated state write into, those of the cluster and those
+ * of the machine: the digest of all rows, and the list of those that changed.
+ *
+ * The happy path: a table says what a row was and what it becomes, by journal_change(). Or it puts
+ * the row that it is about to change into the journal, by journal_key() (or _node_key),
+ * journal_value() and the value's bytes, and lets it leave; changes it; and puts it in again, to
+ * enter. Then the digest is the sum of all rows again, and storage gets the new one.
+ *
+ * Invariant: a row counts in the digest exactly while it stands in its table. The digest is the sum
+ * modulo 2^64 of hash_row() over all rows, the very sum that storage keeps and verifies.
+ *
+ */
 
 /* The first byte of a row's key: its table; and what follows. These are the cluster's tables, the
  * others are the machine's; the settings are of both, each by its name. */
@@ -55,9 +61,9 @@ void row_changes_release(struct row_changes *changes);
 
 struct journal {
     uint64_t digest;
-    struct row_changes *changes; /* of the command that is applied; NULL: nobody wants them */
+    struct row_changes *changes; /* of the command that is applied; NULL: they are not wanted */
     bool loading;                /* between state_load_begin() and _end() */
-    struct buf row;              /* a key and its value, one behind the other */
+    struct buf row;              /* a key and its value, one after the other */
     size_t key_len;
 };
 
@@ -113,5 +119,38 @@ static inline uint64_t time_shown_ms(uint64_t wall_ms)
 {
     return wall_ms < LIMIT_TIME_MAX_MS ? wall_ms : LIMIT_TIME_MAX_MS;
 }
+
+/*
+ * --- node_set: a set of node ids, in rising order; and such a set with a row for each id.
+ *
+ * An id beyond LIMIT_NODE_ID is the caller's mistake (ASSERT), but for asking
+ * whether it is there.
+ */
+
+struct node_set {
+    uint16_t *ids; /* rising */
+    size_t count;
+    size_t capacity;
+};
+
+bool node_set_has(const struct node_set *set, uint64_t node_id);
+/* False: it was there already. */
+bool node_set_add(struct node_set *set, uint64_t node_id);
+/* False: it was not there. */
+bool node_set_remove(struct node_set *set, uint64_t node_id);
+
+/* The same, and its row of the table goes with it. */
+bool node_set_add_row(struct node_set *set, struct journal *journal, uint8_t table,
+                      uint64_t node_id);
+bool node_set_remove_row(struct node_set *set, struct journal *journal, uint8_t table,
+                         uint64_t node_id);
+/* 0, ERR_TRUNCATED, ERR_BAD_VERSION, ERR_CORRUPT or ERR_EXISTS. */
+int node_set_load_row(struct node_set *set, struct journal *journal,
+                      const struct row_loaded *row) MUST_CHECK;
+
+/* to, which is empty, becomes the same. */
+void node_set_copy(struct node_set *to, const struct node_set *from);
+/* Leaves it empty and usable. */
+void node_set_free(struct node_set *set);
 
 #endif

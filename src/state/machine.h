@@ -33,7 +33,7 @@ struct machine {
 /* What a command says of itself. */
 struct machine_command {
     uint16_t since;  /* the level that the cluster must have for it */
-    bool is_leaders; /* the leader of a term appends it for nobody else, without a stamp */
+    bool is_leaders; /* the leader of a term appends it for itself, without a stamp */
 };
 
 /* The entry that a command is of. */
@@ -68,7 +68,7 @@ struct machine_ops {
      * done before. What apply() makes is the same with and without. */
     void (*foresee)(struct machine *machine, uint64_t index);
 
-    /* --- what the cluster's half tells --- */
+    /* --- what the cluster's half reports --- */
 
     /* This is the log's time from now on. */
     void (*clock)(struct machine *machine, uint64_t log_ms);

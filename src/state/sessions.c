@@ -1,5 +1,5 @@
 /*
- * src/state/sessions.c - see sessions.h.
+ * sessions.c - see sessions.h.
  */
 #include "src/state/sessions.h"
 
@@ -83,14 +83,14 @@ static void session_free(struct node_session *session)
 
 /* --- answers --- */
 
-static uint16_t *slot_of(struct node_session *session, uint64_t seq)
+static uint16_t *answer_slot(struct node_session *session, uint64_t seq)
 {
     return &session->slot_of[seq % LIMIT_SESSION_COMMANDS];
 }
 
 static struct session_answer *answer_find(struct node_session *session, uint64_t seq)
 {
-    uint16_t slot = *slot_of(session, seq);
+    uint16_t slot = *answer_slot(session, seq);
 
     return slot != 0 && session->slots[slot - 1].seq == seq ? &session->slots[slot - 1] : NULL;
 }
@@ -111,14 +111,14 @@ static void journal_answer(struct journal *journal, const struct node_session *s
     journal_record(journal, &ANSWER, &row);
 }
 
-/* Nobody waits for it any more. Its row is out of the digest, or deleted. */
+/* It is awaited no more. Its row is out of the digest, or deleted. */
 static void answer_drop(struct node_session *session, struct session_answer *answer)
 {
     size_t slot = (size_t)(answer - session->slots);
 
     ASSERT(session->bytes >= answer->bytes.len);
     session->bytes -= answer->bytes.len;
-    *slot_of(session, answer->seq) = 0;
+    *answer_slot(session, answer->seq) = 0;
     answer->seq = 0;
     buf_free(&answer->bytes);
     if (slot < session->free_from) {
@@ -158,12 +158,12 @@ static void answer_put(struct sessions *sessions, struct node_session *session,
                        struct session_answer *answer, const struct session_stamp *stamp,
                        const void *data, size_t len)
 {
-    ASSERT(answer->seq == 0 && *slot_of(session, stamp->seq) == 0);
+    ASSERT(answer->seq == 0 && *answer_slot(session, stamp->seq) == 0);
     answer->seq = stamp->seq;
     answer->lowest = stamp->lowest;
     buf_put(&answer->bytes, data, len);
     session->bytes += len;
-    *slot_of(session, stamp->seq) = (uint16_t)(answer - session->slots + 1);
+    *answer_slot(session, stamp->seq) = (uint16_t)(answer - session->slots + 1);
     journal_answer(sessions->journal, session, answer);
     journal_enter(sessions->journal);
 }
@@ -214,7 +214,7 @@ static void forget_all(struct sessions *sessions, struct node_session *session)
 
 /* --- what apply asks --- */
 
-static bool refuse(int status, uint64_t incarnation, struct buf *result)
+static bool session_refuse(int status, uint64_t incarnation, struct buf *result)
 {
     const struct session_refusal refusal = {status, incarnation};
 
@@ -229,14 +229,14 @@ bool sessions_lookup(const struct sessions *sessions, const struct session_stamp
     const struct session_answer *known;
 
     if (session == NULL) {
-        return sessions->count == LIMIT_SESSIONS && refuse(ERR_OVERLOADED, 0, result);
+        return sessions->count == LIMIT_SESSIONS && session_refuse(ERR_OVERLOADED, 0, result);
     }
     if (stamp->incarnation != session->incarnation) {
         return stamp->incarnation < session->incarnation &&
-               refuse(ERR_STALE, session->incarnation, result);
+               session_refuse(ERR_STALE, session->incarnation, result);
     }
     if (stamp->seq < session->lowest) {
-        return refuse(ERR_STALE, session->incarnation, result);
+        return session_refuse(ERR_STALE, session->incarnation, result);
     }
     known = answer_find(session, stamp->seq);
     if (known != NULL) {
@@ -252,7 +252,7 @@ bool sessions_is_full(const struct sessions *sessions, const struct session_stam
 
     return session != NULL && session->incarnation == stamp->incarnation &&
            stamp->lowest <= session->lowest && session->bytes >= LIMIT_SESSION_BYTES &&
-           refuse(ERR_OVERLOADED, session->incarnation, result);
+           session_refuse(ERR_OVERLOADED, session->incarnation, result);
 }
 
 void sessions_answer(struct sessions *sessions, const struct session_stamp *stamp, const void *data,
@@ -331,14 +331,14 @@ int sessions_load(struct sessions *sessions, const struct row_loaded *row)
         session = session_make(sessions, answer.stamp.node_id, answer.stamp.incarnation);
     }
     if (session->incarnation != answer.stamp.incarnation ||
-        *slot_of(session, answer.stamp.seq) != 0) {
+        *answer_slot(session, answer.stamp.seq) != 0) {
         return ERR_CORRUPT;
     }
     slots_reserve(session, slot + 1U);
     if (session->slots[slot].seq != 0) {
         return ERR_EXISTS;
     }
-    /* The newest answer tells up to where the others were forgotten. */
+    /* The newest answer says up to where the others were forgotten. */
     session->lowest = later_of(session->lowest, answer.stamp.lowest);
     answer_put(sessions, session, &session->slots[slot], &answer.stamp, answer.bytes, answer.len);
     return 0;

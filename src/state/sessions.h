@@ -5,7 +5,7 @@
  * sessions_answer() remembers its answer, and forgets what its node no longer waits for. A
  * command that comes again is answered from there, byte for byte.
  *
- * Each answer is a row, in a slot: its value tells the incarnation, the number, the lowest number
+ * Each answer is a row, in a slot: its value has the incarnation, the number, the lowest number
  * awaited as of then, and the bytes. The first answer that is forgotten leaves its slot to the new
  * one, so that a busy node writes the same few rows again and again, and deletes none.
  *
@@ -67,7 +67,7 @@ void sessions_answer(struct sessions *sessions, const struct session_stamp *stam
                      size_t len);
 /* The node was removed from the cluster for good: its session goes. */
 void sessions_removed(struct sessions *sessions, uint64_t node_id);
-/* Is a request with this stamp one that nobody waits for any more? */
+/* Is a request with this stamp one that is awaited no more? */
 bool sessions_is_past(const struct sessions *sessions, const struct session_stamp *stamp);
 
 /* The newest incarnation of the node that is known here; 0: none. */

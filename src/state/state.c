@@ -63,8 +63,8 @@ struct state_command {
 };
 
 /* 0, ERR_BAD_MESSAGE or ERR_NEWER. */
-static int read_command(const struct state *state, const void *data, size_t len,
-                        struct state_command *ret_command)
+static int state_read(const struct state *state, const void *data, size_t len,
+                      struct state_command *ret_command)
 {
     struct machine *machine = state->machine;
     int type = command_number(data, len);
@@ -167,17 +167,17 @@ static int apply_once(struct state *state, const struct machine_entry *entry,
     return err;
 }
 
-/* What a leader appends for itself is nobody's; everything else is somebody's. A node tells of
- * itself alone. What a later level brings does nothing before it: the level in force decides,
+/* What a leader appends for itself has no stamp; everything else has one. A node reports of itself
+ * alone. What a later level brings does nothing before it: the level in force decides,
  * whatever this leafd could do. */
 static bool is_allowed(const struct state *state, const struct state_command *command)
 {
     const struct cluster_command *cluster = &command->cluster;
-    bool is_nobodys = command->stamp.node_id == 0;
+    bool is_unstamped = command->stamp.node_id == 0;
 
     if (!command->is_clusters) {
         return command->of.since <= facts_level(&state->facts) &&
-               command->of.is_leaders == is_nobodys;
+               command->of.is_leaders == is_unstamped;
     }
     if (cluster_command_since((int)cluster->type) > facts_level(&state->facts)) {
         return false;
@@ -186,11 +186,11 @@ static bool is_allowed(const struct state *state, const struct state_command *co
     case COMMAND_NOOP: /* the first entry of a term, or all it carries is its stamp */
         return true;
     case COMMAND_BIRTH:
-        return is_nobodys;
+        return is_unstamped;
     case COMMAND_NODE_INFO:
-        return !is_nobodys && cluster->node.node_id == command->stamp.node_id;
+        return !is_unstamped && cluster->node.node_id == command->stamp.node_id;
     default:
-        return !is_nobodys;
+        return !is_unstamped;
     }
 }
 
@@ -198,7 +198,7 @@ int state_check(const struct state *state, const void *data, size_t len)
 {
     struct state_command command;
 
-    return read_command(state, data, len, &command);
+    return state_read(state, data, len, &command);
 }
 
 uint16_t state_since(const struct state *state, int type)
@@ -227,7 +227,7 @@ void state_foresee(struct state *state, uint64_t index, const void *data, size_t
     struct state_command command;
 
     ASSERT(!state->journal.loading && state->journal.changes == NULL);
-    if (read_command(state, data, len, &command) == 0 && !command.is_clusters &&
+    if (state_read(state, data, len, &command) == 0 && !command.is_clusters &&
         is_allowed(state, &command)) {
         state->machine->ops->foresee(state->machine, index);
     }
@@ -244,7 +244,7 @@ int state_apply(struct state *state, uint64_t index, uint64_t term, const void *
     if (!state_can_apply(state, data, len)) {
         return ERR_NEWER;
     }
-    err = read_command(state, data, len, &command);
+    err = state_read(state, data, len, &command);
     state->journal.changes = changes;
     if (err != 0 || !is_allowed(state, &command)) {
         err = ERR_BAD_MESSAGE;

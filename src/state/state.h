@@ -28,13 +28,12 @@
 
 #include "src/state/facts.h"
 #include "src/state/machine.h"
-#include "src/state/members.h"
 #include "src/state/sessions.h"
 
 /* Entries whose digest is remembered, for COMMAND_DIGEST: that names the applied index of its
  * proposer, and all that was appended and not applied there stands between the two. */
 #define STATE_DIGEST_MARKS 8192
-_Static_assert(STATE_DIGEST_MARKS >= 2 * LIMIT_UNCOMMITTED_ENTRIES, "also where apply is behind");
+_Static_assert(STATE_DIGEST_MARKS >= 2 * LIMIT_UNCOMMITTED_ENTRIES, "also where apply is late");
 
 /* And of those commands' own entries so many are remembered for longer. */
 #define STATE_DIGEST_CHECKS 64
@@ -110,7 +109,7 @@ void state_level_row(const struct state *state, struct level_row *ret_row);
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
 uint64_t state_log_ms(const struct state *state);
 
-/* Is a request with this stamp one that nobody waits for any more, so that nothing may come of it?
+/* Is a request with this stamp one that is awaited no more, so that nothing may come of it?
  */
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp);
 
@@ -127,7 +126,7 @@ bool state_digest_at(const struct state *state, uint64_t index, uint64_t *ret_di
 /* The memory that it takes: the machine's rows, and the answers of sessions. */
 uint64_t state_memory(const struct state *state);
 
-/* --- membership (member.h) --- */
+/* --- membership (cluster_command.h) --- */
 
 /* The change under way, or the last one if it was given up; NULL: none. Borrowed until the next
  * apply. */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "http/api/tests/snowflake_fixture.h"
-#include "src/id/codec/long_id.h"
+#include "src/id/codec/snowflake_layout.h"
 
 /* --- the answer --- */
 

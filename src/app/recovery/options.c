@@ -9,7 +9,7 @@
 
 #include "http/proto/text.h"
 #include "src/id/codec/tag.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 
 #define RAISE_TIME_MAX_MS (366ULL * 86400000)
 #define FACTOR_MAX 1000000

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "http/proto/text.h"
-#include "src/base/entropy.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"

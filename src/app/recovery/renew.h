@@ -28,7 +28,7 @@
 #include "src/app/recovery/options.h"
 #include "src/app/recovery/saved.h"
 #include "src/base/buf.h"
-#include "src/state/codec/birth.h"
+#include "src/state/codec/cluster_command.h"
 #include "storage/store.h"
 
 struct renewed {

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "src/base/limits.h"
-#include "src/state/codec/birth.h"
+#include "src/state/codec/cluster_command.h"
 
 struct saved_row {
     uint8_t *key; /* owned; the value is behind it */

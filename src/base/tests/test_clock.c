@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "src/base/clock.h"
-#include "src/base/loop_clock.h"
 
 static uint64_t system_ms(clockid_t id)
 {

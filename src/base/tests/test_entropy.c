@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/entropy.h"
+#include "src/base/prng.h"
 
 #define TAKEN 1000
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/ff1.h"
+#include "src/base/crypto.h"
 #include "src/base/prng.h"
 
 #define ROUNDS 300

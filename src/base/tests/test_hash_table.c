@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "src/base/container.h"
-#include "src/base/hash_table.h"
+#include "src/base/hash.h"
 #include "src/base/prng.h"
 #include "src/tests/unit/death.h"
 

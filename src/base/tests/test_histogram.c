@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 
 static struct histogram_view view_of(const struct histogram *histogram)
 {

@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "src/base/log.h"
-#include "src/base/log_json.h"
 #include "src/base/prng.h"
 
 #define ROOM 4096

@@ -1,7 +1,7 @@
 /*
  * test_looks.c - what nobody sees in a name is found, and what looks like something else.
  */
-#include "src/base/looks.h"
+#include "src/base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

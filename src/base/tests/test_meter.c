@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/meter.h"
+#include "src/base/stats.h"
 
 #define HALF_MS 4000
 #define START_MS 1000000

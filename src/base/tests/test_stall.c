@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/stall.h"
+#include "src/base/stats.h"
 
 static void turn(struct stall *stall, uint64_t at_ms, uint64_t took_ms)
 {

@@ -9,7 +9,7 @@
 
 #include "src/ctl/cmd/command.h"
 #include "src/ctl/out/text.h"
-#include "src/id/codec/long_id.h"
+#include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
 

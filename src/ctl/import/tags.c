@@ -12,7 +12,6 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
-#include "src/base/looks.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
 

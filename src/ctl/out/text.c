@@ -8,7 +8,6 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "src/base/looks.h"
 #include "src/base/utf8.h"
 
 void clean_put(struct buf *out, const char *text, size_t len)

@@ -18,9 +18,8 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/yield.h"
+#include "src/base/hot.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/tag_marks.h"
 
 /* Batches at once, with those that were abandoned and not answered yet. */
 #define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)

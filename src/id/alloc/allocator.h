@@ -39,7 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
-#include "src/base/histogram.h"
+#include "src/base/stats.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/usage.h"
 #include "src/id/codec/request.h"
@@ -86,7 +86,7 @@ bool allocator_has_rekeyable(const struct allocator *allocator);
 bool allocator_has_keys(const struct allocator *allocator, const char *name, size_t name_len,
                         uint64_t first, uint32_t count);
 
-/* The cluster answered this command of the node with the marks of its tags (tag_marks.h), ahead of
+/* The cluster answered this command of the node with the marks of its tags (command.h), ahead of
  * this node's log: burn what is held of older generations. 0 or ERR_BAD_MESSAGE. */
 int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
                          const void *marks, size_t marks_len) MUST_CHECK;

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
 #include "src/base/hot.h"
 #include "src/base/limits.h"
-#include "src/base/arena.h"
 #include "src/id/codec/tag.h"
 
 #ifndef FIRST_BITS /* the model of memory grows from a smaller one */

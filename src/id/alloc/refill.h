@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/meter.h"
+#include "src/base/stats.h"
 
 #define REFILL_SEGMENT_DURATION_MS (15 * 60 * 1000) /* Leaf's SEGMENT_DURATION */
 #define REFILL_PACE_WINDOW_MS 100    /* a pace is measured over no less: a moment says little */

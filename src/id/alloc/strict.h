@@ -31,9 +31,9 @@
 #define LEAFD_ID_ALLOC_STRICT_H
 
 #include "src/base/clock.h"
-#include "src/base/histogram.h"
-#include "src/id/codec/request.h"
+#include "src/base/stats.h"
 #include "src/id/codec/command.h"
+#include "src/id/codec/request.h"
 
 #define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
 
@@ -47,7 +47,7 @@ struct strict;
  * keys, a client whose request does not say may have. */
 void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_share);
 
-/* Of a tag with a date in its shape, the period that it is now (shape_date.h); 0: it has none, or
+/* Of a tag with a date in its shape, the period that it is now (shape.h); 0: it has none, or
  * it is not known here. Called for each request that goes into a batch. NULL, as at first: no tag
  * has one. */
 typedef uint32_t (*strict_period_fn)(void *data, const char *name, size_t name_len);

@@ -12,7 +12,7 @@
 #ifndef LEAFD_ID_ALLOC_WANT_LIST_H
 #define LEAFD_ID_ALLOC_WANT_LIST_H
 
-#include "src/base/yield.h"
+#include "src/base/hot.h"
 #include "src/id/alloc/id_table.h"
 
 struct want_list {

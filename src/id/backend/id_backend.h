@@ -13,7 +13,7 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
-#include "src/base/stall.h"
+#include "src/base/stats.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/backend/id_figures.h"
 #include "src/id/codec/command.h"
@@ -166,7 +166,8 @@ struct id_health {
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */
-    _Atomic uint64_t uid_high; /* of the cluster (birth.h); 0, or the other is: it is not known */
+    _Atomic uint64_t
+        uid_high; /* of the cluster (cluster_command.h); 0, or the other is: it is not known */
     _Atomic uint64_t uid_low;
     /* Whom it waits for until the cluster is born, an id << 8 | enum birth_wait each; then 0. */
     _Atomic uint32_t birth_waits[LIMIT_NODES];

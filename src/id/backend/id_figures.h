@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/histogram.h"
 #include "src/base/limits.h"
+#include "src/base/stats.h"
 #include "src/state/codec/level.h"
 
 #define ID_BUSIEST_TAGS 20

@@ -147,9 +147,9 @@ bool backup_row_next(struct reader *records, struct backup_row *ret_row)
 
 /* --- reading --- */
 
-static int fail(struct backup_error *ret_error, int err, const char *format, ...)
+static int backup_fail(struct backup_error *ret_error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static int fail(struct backup_error *ret_error, int err, const char *format, ...)
+static int backup_fail(struct backup_error *ret_error, int err, const char *format, ...)
 {
     va_list args;
 
@@ -159,7 +159,7 @@ static int fail(struct backup_error *ret_error, int err, const char *format, ...
     return err;
 }
 
-/* What is seen on the way through a file. */
+/* What is seen while a file is read. */
 struct look {
     struct backup_reader reader;
     struct backup_head head;
@@ -182,33 +182,33 @@ static int read_block(struct look *look, struct backup_block *block)
     uint32_t crc;
 
     if (left < BLOCK_HEAD_BYTES + BLOCK_CRC_BYTES) {
-        return fail(look->error, ERR_TRUNCATED,
-                    "the file ends at byte %zu, before its closing record: it was cut off",
-                    reader->len);
+        return backup_fail(look->error, ERR_TRUNCATED,
+                           "the file ends at byte %zu, before its closing record: it was cut off",
+                           reader->len);
     }
     reader_init(&fields, at, left);
     kind = reader_u32(&fields);
     len = reader_u32(&fields);
     number = reader_u64(&fields);
     if (number != reader->blocks || len > BLOCK_BYTES_MAX) {
-        return fail(look->error, ERR_CORRUPT,
-                    "damaged at byte %zu: block %" PRIu64 " of %" PRIu32
-                    " bytes stands where block %" PRIu64 " should",
-                    reader->at, number, len, reader->blocks);
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "damaged at byte %zu: block %" PRIu64 " of %" PRIu32
+                           " bytes stands where block %" PRIu64 " should",
+                           reader->at, number, len, reader->blocks);
     }
     if (left < BLOCK_HEAD_BYTES + (size_t)len + BLOCK_CRC_BYTES) {
-        return fail(look->error, ERR_TRUNCATED,
-                    "the file ends at byte %zu, within block %" PRIu64 ": it was cut off",
-                    reader->len, number);
+        return backup_fail(look->error, ERR_TRUNCATED,
+                           "the file ends at byte %zu, within block %" PRIu64 ": it was cut off",
+                           reader->len, number);
     }
     reader_init(&block->payload, reader_bytes(&fields, len), len);
     crc = reader_u32(&fields);
     if (crc != hash_crc32c(at, BLOCK_HEAD_BYTES + len)) {
-        return fail(look->error, ERR_CORRUPT,
-                    "damaged within bytes %zu to %zu: the checksum of block %" PRIu64
-                    " is %08x, stored is %08x",
-                    reader->at, reader->at + BLOCK_HEAD_BYTES + len + BLOCK_CRC_BYTES - 1, number,
-                    hash_crc32c(at, BLOCK_HEAD_BYTES + len), crc);
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "damaged within bytes %zu to %zu: the checksum of block %" PRIu64
+                           " is %08x, stored is %08x",
+                           reader->at, reader->at + BLOCK_HEAD_BYTES + len + BLOCK_CRC_BYTES - 1,
+                           number, hash_crc32c(at, BLOCK_HEAD_BYTES + len), crc);
     }
     block->kind = (enum backup_block_kind)kind;
     block->at = reader->at;
@@ -219,8 +219,8 @@ static int read_block(struct look *look, struct backup_block *block)
 
 static int malformed(const struct look *look, const struct backup_block *block, const char *what)
 {
-    return fail(look->error, ERR_CORRUPT,
-                "byte %zu: %s does not read, though its checksum is right", block->at, what);
+    return backup_fail(look->error, ERR_CORRUPT,
+                       "byte %zu: %s does not read, though its checksum is right", block->at, what);
 }
 
 static int read_head(struct look *look)
@@ -231,8 +231,8 @@ static int read_head(struct look *look)
     int err;
 
     if (look->reader.len < MAGIC_BYTES || memcmp(look->reader.data, MAGIC, MAGIC_BYTES) != 0) {
-        return fail(look->error, ERR_CORRUPT,
-                    "this is no backup of leafd: it does not begin with \"leafd backup\"");
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "this is no backup of leafd: it does not begin with \"leafd backup\"");
     }
     look->reader.at = MAGIC_BYTES;
     err = read_block(look, &block);
@@ -248,7 +248,7 @@ static int read_head(struct look *look)
     if (head->format != BACKUP_FORMAT_DEV &&
         (head->format != BACKUP_FORMAT || head->level < level_own.min ||
          head->level > level_own.max)) {
-        return fail(
+        return backup_fail(
             look->error, ERR_BAD_VERSION,
             "written in format %u at level %u; this leafd (" LEAFD_VERSION
             ") reads format %d and levels %u to %u: restore with the version that wrote it, "
@@ -322,27 +322,28 @@ static int look_at_end(struct look *look, struct backup_block *block)
     look->totals.blocks = reader->blocks - 1;
     look->totals.bytes = block->at;
     if (memcmp(&totals, &look->totals, sizeof totals) != 0) {
-        return fail(look->error, ERR_CORRUPT,
-                    "%" PRIu64 " rows in %" PRIu64 " blocks were found, but the closing record "
-                    "counts %" PRIu64 " in %" PRIu64 ": parts are missing",
-                    look->totals.rows, look->totals.blocks, totals.rows, totals.blocks);
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "%" PRIu64 " rows in %" PRIu64
+                           " blocks were found, but the closing record "
+                           "counts %" PRIu64 " in %" PRIu64 ": parts are missing",
+                           look->totals.rows, look->totals.blocks, totals.rows, totals.blocks);
     }
     if (reader->at != reader->len) {
-        return fail(look->error, ERR_CORRUPT,
-                    "%zu bytes stand behind the closing record, from byte %zu on",
-                    reader->len - reader->at, reader->at);
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "%zu bytes stand behind the closing record, from byte %zu on",
+                           reader->len - reader->at, reader->at);
     }
     if (look->digest != look->head.digest) {
-        return fail(look->error, ERR_CORRUPT,
-                    "the digest of the rows is %016" PRIx64 ", the head says %016" PRIx64
-                    ": they are not the rows of one state",
-                    look->digest, look->head.digest);
+        return backup_fail(look->error, ERR_CORRUPT,
+                           "the digest of the rows is %016" PRIx64 ", the head says %016" PRIx64
+                           ": they are not the rows of one state",
+                           look->digest, look->head.digest);
     }
     return 0;
 }
 
-/* One block behind the head. */
-static int look_at(struct look *look, struct backup_block *block)
+/* One block after the head. */
+static int look_at_block(struct look *look, struct backup_block *block)
 {
     switch (block->kind) {
     case BACKUP_ROWS:
@@ -352,8 +353,8 @@ static int look_at(struct look *look, struct backup_block *block)
     case BACKUP_END:
         return look_at_end(look, block);
     default:
-        return fail(look->error, ERR_CORRUPT, "byte %zu: a block of the unknown kind %d", block->at,
-                    (int)block->kind);
+        return backup_fail(look->error, ERR_CORRUPT, "byte %zu: a block of the unknown kind %d",
+                           block->at, (int)block->kind);
     }
 }
 
@@ -374,7 +375,7 @@ int backup_verify(const void *data, size_t len, struct backup_head *ret_head,
     while (err == 0 && block.kind != BACKUP_END) {
         err = read_block(&look, &block);
         if (err == 0) {
-            err = look_at(&look, &block);
+            err = look_at_block(&look, &block);
         }
     }
     *ret_head = look.head;

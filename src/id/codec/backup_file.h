@@ -3,8 +3,8 @@
  * grew in the hour before.
  *
  * A backup is a magic text, then blocks {kind u32, length u32, number u64, payload, CRC32C u32 of
- * all that}: one HEAD, then GROWTH and ROWS in turn (a GROWTH tells of the tags in the ROWS behind
- * it), one END, and nothing behind that. The payload of ROWS is records {key str16, value str32} in
+ * all that}: one HEAD, then GROWTH and ROWS in turn (a GROWTH is of the tags in the ROWS after
+ * it), one END, and nothing after that. The payload of ROWS is records {key str16, value str32} in
  * the order of their keys, over all blocks, as a snapshot has them. END has the counts and the
  * length of everything before it, and the digest of HEAD is that of the rows: so a file that is
  * cut, flipped or put together from two is noticed.
@@ -41,7 +41,7 @@ struct backup_head {
     uint64_t digest;  /* of all rows */
     uint64_t wall_ms; /* the node's clock when it was taken */
     uint64_t log_ms;  /* the log's time then; 0: there is none */
-    bool local;       /* of one node alone, which asked nobody: it may lack what was acknowledged */
+    bool local; /* of one node alone, which asked no other: it may lack what was acknowledged */
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
     char version[32]; /* of leafd */
 };

@@ -1,8 +1,10 @@
 /*
- * command.c - see command.h: the bytes of commands, each from the table of its struct's fields.
+ * command.c - see command.h: the bytes of commands, each from the table of its struct's fields; of
+ * queries, and of what commands and queries are answered (answers on worker ids: worker.c).
  */
 #include "src/id/codec/command.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -11,7 +13,7 @@
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
 
-/* The bytes of a type of commands, behind the stamp. */
+/* The bytes of a type of commands, after the stamp. */
 struct form {
     uint16_t since; /* the level that brought it; 0: there is no such type */
     struct fields fields;
@@ -70,7 +72,7 @@ static const struct field STRICT_FIELDS[] = {
 #define STRICT_FIELD_COUNT (sizeof STRICT_FIELDS / sizeof *STRICT_FIELDS)
 FIELDS_FLAT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT)
 
-static bool strict_is_sound(const void *data)
+static bool strict_item_is_sound(const void *data)
 {
     const struct strict_item *item = data;
 
@@ -79,7 +81,7 @@ static bool strict_is_sound(const void *data)
 
 static const struct item_format STRICTS =
     ITEM_FORMAT(FIELDS_STRAIGHT(strict, STRICT_FIELDS, STRICT_FIELD_COUNT), struct strict_item,
-                strict_is_sound, LIMIT_STRICT_ITEMS);
+                strict_item_is_sound, LIMIT_STRICT_ITEMS);
 
 static const struct field KEYED_FIELDS[] = {
     FIELD_STRING(struct keyed_item, item.name),  FIELD_STRING(struct keyed_item, item.key),
@@ -92,7 +94,7 @@ static bool keyed_is_sound(const void *data)
 {
     const struct keyed_item *keyed = data;
 
-    return strict_is_sound(&keyed->item) && keyed->item.key_len >= 1 &&
+    return strict_item_is_sound(&keyed->item) && keyed->item.key_len >= 1 &&
            keyed->first < TAG_MAX_ID_END && keyed->item.count <= TAG_MAX_ID_END - keyed->first;
 }
 
@@ -274,40 +276,38 @@ uint16_t command_since(int type)
     return type >= 0 && (size_t)type < sizeof FORMS / sizeof FORMS[0] ? FORMS[type].since : 0;
 }
 
-/* The next item; false after the last, or where the reader turns bad. */
-static bool item_read(struct reader *reader, const struct item_format *items, void *ret_item)
-{
-    uint8_t mark = reader_u8(reader);
-
-    if (reader->bad || mark == END) {
-        return false;
-    }
-    memset(ret_item, 0, items->size);
-    if (mark != ITEM || !fields_read(reader, &items->fields, ret_item) ||
-        (items->is_sound != NULL && !items->is_sound(ret_item))) {
-        reader->bad = true;
-    }
-    return !reader->bad;
-}
-
 bool command_next(struct command_list *list, void *ret_item)
 {
-    return item_read(&list->items, list->of, ret_item);
+    const struct item_format *of = list->of;
+    uint8_t mark = reader_u8(&list->items);
+
+    if (list->items.bad || mark == END) {
+        return false;
+    }
+    memset(ret_item, 0, of->size);
+    if (mark != ITEM || !fields_read(&list->items, &of->fields, ret_item) ||
+        (of->is_sound != NULL && !of->is_sound(ret_item))) {
+        list->items.bad = true;
+    }
+    return !list->items.bad;
 }
 
 /* Walk all items, which must be well formed and the end of the command. */
-static bool items_read(struct reader *reader, const struct item_format *items,
-                       struct command_list *list)
+static bool command_walk(struct reader *reader, const struct item_format *of,
+                         struct command_list *list)
 {
     _Alignas(max_align_t) unsigned char item[ITEM_SIZE_MAX];
+    struct command_list walk;
 
-    ASSERT(items->size <= sizeof item);
-    list->of = items;
+    ASSERT(of->size <= sizeof item);
+    list->of = of;
     list->items = *reader;
-    while (item_read(reader, items, item)) {
+    walk = *list;
+    while (command_next(&walk, item)) {
         list->count++;
     }
-    return items->max == 0 || (list->count >= 1 && list->count <= items->max);
+    *reader = walk.items;
+    return of->max == 0 || (list->count >= 1 && list->count <= of->max);
 }
 
 int command_read(const void *data, size_t len, struct command *ret_command)
@@ -327,24 +327,285 @@ int command_read(const void *data, size_t len, struct command *ret_command)
     (void)reader_bytes(&reader, SESSION_STAMP_AT + SESSION_STAMP_BYTES);
     if (!fields_read(&reader, &form->fields, record) ||
         (form->is_sound != NULL && !form->is_sound(record)) ||
-        (form->items != NULL && !items_read(&reader, form->items, &ret_command->list))) {
+        (form->items != NULL && !command_walk(&reader, form->items, &ret_command->list))) {
         return ERR_BAD_MESSAGE;
     }
     return reader_done(&reader) ? 0 : ERR_BAD_MESSAGE;
 }
 
-/* --- one item on its way to the batcher --- */
+/* --- one item for the batcher --- */
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf)
 {
-    ASSERT(strict_is_sound(item));
+    ASSERT(strict_item_is_sound(item));
     message_fields_put(buf, REQUEST_STRICT, &STRICTS.fields, item);
 }
 
 int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item)
 {
     return message_fields_read(data, len, REQUEST_STRICT, &STRICTS.fields, ret_item) &&
-                   strict_is_sound(ret_item)
+                   strict_item_is_sound(ret_item)
                ? 0
                : ERR_BAD_MESSAGE;
+}
+
+/*
+ * --- result: the bytes of queries, and of what commands and queries are answered (command.h;
+ * answers on worker ids: worker.c).
+ *
+ * Failure modes: decoding gives ERR_BAD_MESSAGE and leaves nothing to release. Encoding cannot
+ * fail; what is too long for its field is the caller's mistake (ASSERT). Thread: pure functions,
+ * any.
+ */
+
+/* --- queries --- */
+
+static const struct field QUERY_GET_FIELDS[] = {FIELD_STRING(struct query, name)};
+
+static const struct field QUERY_LIST_FIELDS[] = {
+    FIELD_STRING(struct query, name),
+    FIELD_STRING(struct query, after),
+    FIELD_NUMBER(struct query, limit),
+};
+
+static const struct field QUERY_WORKERS_FIELDS[] = {
+    FIELD_NUMBER(struct query, first),
+    FIELD_NUMBER(struct query, limit),
+};
+
+/* By type; and the highest limit. */
+static const struct {
+    struct fields fields;
+    uint32_t limit;
+} QUERIES[] = {
+    [QUERY_TAG_GET] = {FIELDS(QUERY_GET_FIELDS), 0},
+    [QUERY_TAG_LIST] = {FIELDS(QUERY_LIST_FIELDS), LIMIT_TAGS_PER_PAGE},
+    [QUERY_WORKERS] = {FIELDS(QUERY_WORKERS_FIELDS), LIMIT_WORKER_IDS},
+};
+
+static void query_put(struct buf *buf, const struct query *query)
+{
+    message_fields_put(buf, QUERY_BASE + query->type, &QUERIES[query->type].fields, query);
+}
+
+void query_get_encode(struct buf *buf, const char *name, size_t name_len)
+{
+    query_put(buf,
+              &(struct query){.type = QUERY_TAG_GET, .name = name, .name_len = (uint16_t)name_len});
+}
+
+void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
+                       size_t after_len, uint32_t limit)
+{
+    query_put(buf, &(struct query){.type = QUERY_TAG_LIST,
+                                   .name = prefix,
+                                   .name_len = (uint16_t)prefix_len,
+                                   .after = after,
+                                   .after_len = (uint16_t)after_len,
+                                   .limit = limit});
+}
+
+void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
+{
+    query_put(buf, &(struct query){.type = QUERY_WORKERS, .first = first, .limit = limit});
+}
+
+int query_decode(const void *data, size_t len, struct query *ret_query)
+{
+    unsigned type = len > 1 ? ((const uint8_t *)data)[1] - (unsigned)QUERY_BASE : 0;
+    struct query query = {.type = (enum query_type)type};
+
+    if (type < QUERY_TAG_GET || type > QUERY_WORKERS ||
+        !message_fields_read(data, len, QUERY_BASE + type, &QUERIES[type].fields, &query) ||
+        query.limit > QUERIES[type].limit || (query.limit < 1) != (type == QUERY_TAG_GET)) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_query = query;
+    return 0;
+}
+
+/* --- results --- */
+
+static const struct field GRANT_RESULT_FIELDS[] = {
+    FIELD_NUMBER(struct grant_result, status), FIELD_NUMBER(struct grant_result, size),
+    FIELD_NUMBER(struct grant_result, first),  FIELD_NUMBER(struct grant_result, generation),
+    FIELD_NUMBER(struct grant_result, step),   FIELD_NUMBER(struct grant_result, max_step),
+};
+
+static bool grant_result_is_sound(const void *data)
+{
+    const struct grant_result *result = data;
+
+    return result->status <= 0 && (result->status == 0) == (result->size > 0);
+}
+
+static const struct field STRICT_RESULT_FIELDS[] = {
+    FIELD_NUMBER(struct strict_result, status),
+    FIELD_BOOL(struct strict_result, replayed),
+    FIELD_NUMBER(struct strict_result, generation),
+    FIELD_NUMBER(struct strict_result, first),
+};
+#define STRICT_RESULT_FIELD_COUNT (sizeof STRICT_RESULT_FIELDS / sizeof *STRICT_RESULT_FIELDS)
+FIELDS_FLAT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT)
+
+static bool strict_result_is_sound(const void *data)
+{
+    const struct strict_result *result = data;
+
+    return result->status <= 0 && (result->status == 0 || !result->replayed);
+}
+
+static const struct field STATUS_FIELDS[] = {{FIELD_KIND_U32, 0, sizeof(int32_t), 0}};
+
+static bool status_result_is_sound(const void *status)
+{
+    return *(const int32_t *)status <= 0;
+}
+
+/* Of an item of the results of a list. */
+static const struct item_format *results_of(enum result_type type)
+{
+    static const struct item_format GRANT_RESULTS =
+        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_result_is_sound,
+                    LIMIT_GRANTS_PER_ENTRY);
+    static const struct item_format STRICT_RESULTS =
+        ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
+                    struct strict_result, strict_result_is_sound, LIMIT_STRICT_ITEMS);
+    static const struct item_format STATUS_RESULTS =
+        ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
+
+    ASSERT(type == RESULT_GRANTS || type == RESULT_STRICT || type == RESULT_STATUSES);
+    return type == RESULT_GRANTS   ? &GRANT_RESULTS
+           : type == RESULT_STRICT ? &STRICT_RESULTS
+                                   : &STATUS_RESULTS;
+}
+
+void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf)
+{
+    message_head_put(buf, type);
+    message_items_put(buf, results_of(type), results, count);
+}
+
+int results_decode(enum result_type type, const void *data, size_t len, void *ret_results,
+                   size_t max, size_t *ret_count)
+{
+    struct reader reader;
+
+    return message_head_read(&reader, data, len, type)
+               ? message_items_read(&reader, results_of(type), ret_results, max, ret_count)
+               : ERR_BAD_MESSAGE;
+}
+
+static const struct field PUT_RESULT_FIELDS[] = {
+    FIELD_NUMBER(struct put_result, status), FIELD_NUMBER(struct put_result, failed_at),
+    FIELD_NUMBER(struct put_result, made),   FIELD_NUMBER(struct put_result, changed),
+    FIELD_NUMBER(struct put_result, max_id), FIELD_NUMBER(struct put_result, asked),
+    FIELD_TEXT(struct put_result, why),
+};
+static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
+
+void put_result_encode(const struct put_result *result, struct buf *buf)
+{
+    ASSERT(result->status <= 0);
+    message_head_put(buf, RESULT_PUT);
+    fields_put(buf, &PUT_RESULT, result);
+    if (result->status == 0) {
+        fields_put(buf, &tag_item_format.fields, &result->first);
+    }
+}
+
+int put_result_decode(const void *data, size_t len, struct put_result *ret_result)
+{
+    struct reader reader;
+    struct put_result result = {0};
+
+    if (!message_head_read(&reader, data, len, RESULT_PUT) ||
+        !fields_read(&reader, &PUT_RESULT, &result)) {
+        return ERR_BAD_MESSAGE;
+    }
+    if ((result.status == 0 && (!fields_read(&reader, &tag_item_format.fields, &result.first) ||
+                                !tag_item_format.is_sound(&result.first))) ||
+        !reader_done(&reader)) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_result = result;
+    return 0;
+}
+
+static const struct field NEXT_FIELDS[] = {FIELD_CHARS(struct tag_rows, next)};
+static const struct fields NEXT = FIELDS(NEXT_FIELDS);
+
+void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
+                     struct buf *buf)
+{
+    ASSERT(count <= LIMIT_TAGS_PER_PAGE);
+    message_head_put(buf, RESULT_ROWS);
+    buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
+    buf_put_u32(buf, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        fields_put(buf, &tag_item_format.fields, rows[i]);
+    }
+}
+
+int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
+{
+    struct reader reader;
+    struct tag_rows rows = {0};
+
+    if (!message_head_read(&reader, data, len, RESULT_ROWS) ||
+        !fields_read(&reader, &NEXT, &rows)) {
+        return ERR_BAD_MESSAGE;
+    }
+    rows.rows = message_items_read_all(&reader, &tag_item_format, &rows.count);
+    if (rows.rows == NULL) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_rows = rows;
+    return 0;
+}
+
+void tag_rows_release(struct tag_rows *rows)
+{
+    free(rows->rows);
+    *rows = (struct tag_rows){0};
+}
+
+/*
+ * --- tag_marks: see command.h: the names of a command that have marks.
+ */
+
+void tag_names_begin(struct tag_names *names, const void *command, size_t len)
+{
+    struct command *of = &names->of;
+
+    names->left = 0;
+    if (command_read(command, len, of) != 0) {
+        return;
+    }
+    if (command_puts_tags((int)of->type) && of->list.count <= LIMIT_TAGS_PER_BULK) {
+        names->left = of->list.count;
+    } else if (of->type == COMMAND_TAG_DELETE) {
+        names->left = 1;
+    }
+}
+
+bool tag_names_next(struct tag_names *names, const char **ret_name, size_t *ret_len)
+{
+    struct tag_put put;
+    bool there;
+
+    if (names->left == 0) {
+        return false;
+    }
+    names->left--;
+    if (names->of.type == COMMAND_TAG_DELETE) {
+        *ret_name = names->of.deletion.name;
+        *ret_len = names->of.deletion.name_len;
+        return true;
+    }
+    there = command_next(&names->of.list, &put);
+    ASSERT(there);
+    *ret_name = put.name;
+    *ret_len = put.name_len;
+    return true;
 }

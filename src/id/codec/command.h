@@ -6,12 +6,12 @@
  * src/id/codec/tests/test_command.c. A command carries everything apply needs (whose it is, the
  * proposer's wall time): apply reads no clock, no random, no local configuration.
  *
- * All commands may be repeated when the outcome is unknown, in any order and at any time: behind
+ * All commands may be repeated when the outcome is unknown, in any order and at any time: after
  * its type each carries a stamp (session.h) by which the state machine knows what it has carried
- * out already. command_put() leaves it empty; who sends the command first fills it in.
+ * out already. command_put() leaves it empty; the node that sends the command first fills it in.
  *
  * The happy path: the proposer writes a command from its struct with command_put(), and the items
- * of a list behind it; the state machine has command_read() walk through all of it, and then goes
+ * of a list after it; the state machine has command_read() walk through all of it, and then goes
  * through the items knowing that all of them are well formed.
  *
  * Failure modes: reading gives ERR_BAD_MESSAGE and leaves nothing to release. What the values may
@@ -23,12 +23,12 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
-#include "src/id/codec/named_layout.h"
+#include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
 #include "src/state/codec/session.h"
 
-/* Behind each, the struct that its bytes are written from and read into. */
+/* After each, the struct that its bytes are written from and read into. */
 enum command_type {
     COMMAND_GRANT = 2,           /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
     COMMAND_TAGS_PUT = 3,        /* command_list of tag_put, all or nothing */
@@ -44,7 +44,7 @@ enum command_type {
     COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
     COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
     COMMAND_LAYOUT_DELETE = 23,  /* delete_command: leave its tombstone */
-    COMMAND_TAGS_PUT_BY = 24     /* TAGS_PUT by a client, for whom the tags that it makes count */
+    COMMAND_TAGS_PUT_BY = 24     /* TAGS_PUT by a client, for which the tags that it makes count */
 };
 
 /* Either of the two. */
@@ -53,8 +53,8 @@ static inline bool command_puts_tags(int type)
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY;
 }
 
-/* Numbers of messages, beside the cluster's (command_bytes.h) and those of worker ids. */
-#define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
+/* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
+#define REQUEST_STRICT 0x60 /* one strict request for the batcher */
 
 enum result_type {
     RESULT_GRANTS = 0x81,
@@ -68,7 +68,7 @@ enum result_type {
 #define STRICT_RESULTS_HEAD_BYTES 6
 #define STRICT_RESULT_BYTES 17
 
-/* What the leader of a term appends for nobody else, once and in its own term: it has no stamp, and
+/* What the leader of a term appends for itself, once and in its own term: it has no stamp, and
  * no session knows of it. */
 static inline bool command_is_leaders(int type)
 {
@@ -86,7 +86,7 @@ struct command_list {
     bool force;         /* of TAGS_PUT and _BY */
     bool is_dump;       /* of these: what GET /api/tags showed. A new name takes its max_id
                            without force, since no hand wrote it */
-    uint64_t client;    /* of TAGS_PUT_BY: who asks, > 0 */
+    uint64_t client;    /* of TAGS_PUT_BY: that asks, > 0 */
     uint64_t most;      /* and how many bytes its tags may count (tag_share_bytes()) */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
@@ -192,7 +192,7 @@ struct delete_command {
  * acknowledged ids are dense.
  *
  * Why it holds. A reply leaves only after the entry was applied; a request that is sent afterwards
- * is appended behind it, and max_id only rises in between (nothing of a strict tag is ever given
+ * is appended after it, and max_id only rises in between (nothing of a strict tag is ever given
  * back). Density needs each request to be applied once, although its node repeats it when the
  * outcome is unknown: that is what sessions are for (session.h). Ids of requests that were answered
  * with an error may be skipped, and only those.
@@ -206,9 +206,9 @@ struct strict_item {
     uint16_t key_len;
     uint32_t count; /* 1..LIMIT_COUNT */
     /* Without a key they mean nothing: */
-    uint64_t client; /* for whom the key counts; 0: nobody */
+    uint64_t client; /* for which the key counts; 0: no client */
     uint32_t most;   /* keys that it may have in the table; 0: the list's key_share */
-    uint32_t period; /* of the shape of a tag with a date (shape_date.h), as the sender sees the
+    uint32_t period; /* of the shape of a tag with a date (shape.h), as the sender sees the
                         log's time in the tag's zone; 0: it knows of none */
 };
 
@@ -260,7 +260,7 @@ struct keyed_item {
     uint32_t generation;     /* of the window that they are from */
 };
 
-/* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
+/* --- one request from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf);
 /* Strings are borrowed from data. ERR_BAD_MESSAGE. */
@@ -270,9 +270,9 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
  * The unused rest of a segment, given back by the node that owned it and will never use it again.
  * Or the rest of a leader's window, which it has closed. Carried out only if the tag is live and
  * not strict, its generation is that given, and its max_id is `end`: then max_id becomes `first`.
- * Else the range stays burnt. That nobody uses it is why a copy that comes later than others of its
- * kind does no harm; that it is carried out once, so that it does none after the range was granted
- * again, is the session's promise (session.h).
+ * Else the range stays burnt. That they are never used is why a copy that comes later than others
+ * of its kind does no harm; that it is carried out once, so that it does none after the range was
+ * granted again, is the session's promise (session.h).
  */
 struct give_back_item {
     const char *name; /* borrowed */
@@ -365,5 +365,36 @@ uint16_t command_since(int type);
 int command_read(const void *data, size_t len, struct command *ret_command) MUST_CHECK;
 /* The next item, into the struct of the list's; false after the last. */
 bool command_next(struct command_list *list, void *ret_item) MUST_CHECK;
+
+/*
+ * --- tag_marks: which generation the tags have that a change named: written down by the node that
+ * applied it (fsm_tag_marks()), and taken over by the node that answers its client, before it does
+ * (allocator_take_marks()).
+ *
+ * The node that a change came to learns of its outcome before its own state machine has applied
+ * it: it may be a heartbeat late, or, where the leader does not reach it, as long as that lasts.
+ * What it holds of the tags may be of an older generation by then, and no client may get an id of
+ * that once the change is acknowledged. So the answer carries the generations, and the node burns
+ * what is older.
+ *
+ * As bytes: one u32 for each name of the command, in its order; nothing for a command that names no
+ * tags, or more of them than are changed in one go.
+ *
+ * Marks that do not fit the command are ERR_BAD_MESSAGE, with nothing taken over.
+ */
+
+#define TAG_MARK_BYTES 4
+#define TAG_MARKS_BYTES_MAX (TAG_MARK_BYTES * LIMIT_TAGS_PER_BULK)
+
+/* The names of a command that have marks, one by one. */
+struct tag_names {
+    uint32_t left;
+    struct command of;
+};
+
+/* Begin with the first; left is 0 for a command that has no marks. The command must outlive it. */
+void tag_names_begin(struct tag_names *names, const void *command, size_t len);
+/* The next name; false after the last. */
+bool tag_names_next(struct tag_names *names, const char **ret_name, size_t *ret_len) MUST_CHECK;
 
 #endif

@@ -37,8 +37,8 @@ enum id_request_kind {
                            (LIMIT_BUFFERS_WAITS) or ERR_SHUTTING_DOWN */
     ID_REQUEST_EVERYWHERE, /* index: of an entry of the log. Status 0 once all members have applied
                              it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
-                             ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
-                             node knows. The reply is left as it is */
+                             ERR_SHUTTING_DOWN; out: struct id_missing: which have not, as far as
+                             this node knows. The reply is left as it is */
     ID_REQUEST_MONOTONIC   /* payload: a COMMAND_STRICT, never stamped: its items take ids of the
                             leader's windows (docs/monotonic.md); reply: RESULT_STRICT */
 };
@@ -73,7 +73,7 @@ struct id_request {
      * with another payload and the same number, or ends that by requests_release(). */
     bool keeps_seq;
     /* the backend's own while it holds the request */
-    struct mailbox_item post; /* on its way to the raft loop */
+    struct mailbox_item post; /* to the raft loop */
     TAILQ_ENTRY(id_request) link;
     struct timer deadline;
     uint64_t seq;     /* its number in this node's session, 0: none (session.h) */

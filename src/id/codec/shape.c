@@ -1,11 +1,249 @@
 /*
- * shape.c - see shape.h. Thread: pure functions, any.
+ * shape.c - see shape.h.
  */
 #include "src/id/codec/shape.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "src/base/assert.h"
+
+/* --- shape_date --- */
+
+#define DAY_MS 86400000ULL
+#define YEAR_MAX 9999
+
+static const struct {
+    const char *name;
+    size_t digits;
+    unsigned below; /* 10^digits */
+} PARTS[] = {
+    [DATE_YEAR] = {"{year", 4, 10000},
+    [DATE_MONTH] = {"{month", 2, 100},
+    [DATE_DAY] = {"{day", 2, 100},
+};
+
+static int shape_refuse(const char **ret_why, const char *why)
+{
+    *ret_why = why;
+    return ERR_INVALID;
+}
+
+/* --- reading a shape --- */
+
+static bool is_zone_char(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' ||
+           c == '_' || c == '-' || c == '+';
+}
+
+/* No name has a dot, begins with a slash or has two in a row: it is no path out of the database. */
+static int take_zone(struct shape_date *date, const char **at, const char *end,
+                     const char **ret_why)
+{
+    size_t len = 0;
+
+    while (*at < end && is_zone_char(**at) && len < SHAPE_ZONE_BYTES_MAX &&
+           (**at != '/' || (len > 0 && date->zone[len - 1] != '/'))) {
+        date->zone[len++] = *(*at)++;
+    }
+    date->zone[len] = '\0';
+    if (len == 0 || date->zone[len - 1] == '/') {
+        return shape_refuse(ret_why,
+                            "a zone is a name of the time zone database: {year@Europe/Berlin}");
+    }
+    return 0;
+}
+
+int shape_date_take(struct shape_date *date, const char **at, const char *end, size_t text_len,
+                    const char **ret_why)
+{
+    enum date_part part = DATE_YEAR;
+    const char *from = *at;
+    size_t len = 0;
+
+    for (; part <= DATE_DAY; part++) {
+        len = strlen(PARTS[part].name);
+        if ((size_t)(end - from) > len && memcmp(from, PARTS[part].name, len) == 0 &&
+            (from[len] == '}' || from[len] == '@')) {
+            break;
+        }
+    }
+    if (part > DATE_DAY) {
+        return 0;
+    }
+    from += len;
+    if (*from == '@') {
+        from++;
+        if (date->count > 0) {
+            return shape_refuse(ret_why, "the first part of a date names the zone of all");
+        }
+        if (take_zone(date, &from, end, ret_why) != 0) {
+            return ERR_INVALID;
+        }
+    }
+    if (from == end || *from != '}') {
+        return shape_refuse(ret_why,
+                            "a part of a date is {year}, {month} or {day}; the first may name a "
+                            "zone of up to 40 characters: {year@Europe/Berlin}");
+    }
+    if (memchr(date->part, (int)part, date->count) != NULL) {
+        return shape_refuse(ret_why, "a part of a date stands twice");
+    }
+    ASSERT(date->count < SHAPE_DATE_PARTS);
+    date->part[date->count] = (uint8_t)part;
+    date->at[date->count++] = (uint8_t)text_len;
+    date->unit = date->unit > part ? date->unit : (uint8_t)part;
+    *at = from + 1;
+    return 1;
+}
+
+int shape_date_check(const struct shape_date *date, const char **ret_why)
+{
+    /* Each part but the year belongs to a larger one, and none stands twice. */
+    return date->count == date->unit
+               ? 0
+               : shape_refuse(ret_why,
+                              "a date has {year}, or {year} and {month}, or {day} as well");
+}
+
+/* --- periods --- */
+
+uint64_t shape_date_periods(const struct shape_date *date)
+{
+    uint64_t periods = 1;
+
+    for (unsigned i = 0; i < date->count; i++) {
+        periods *= PARTS[date->part[i]].below;
+    }
+    return periods;
+}
+
+uint32_t shape_period(enum date_part unit, uint64_t local_ms)
+{
+    time_t seconds = (time_t)(local_ms / 1000);
+    struct tm tm = {0};
+    unsigned year;
+
+    if (gmtime_r(&seconds, &tm) == NULL || tm.tm_year > YEAR_MAX - 1900) {
+        tm = (struct tm){.tm_year = YEAR_MAX - 1900, .tm_mon = 11, .tm_mday = 31};
+    }
+    year = (unsigned)tm.tm_year + 1900;
+    return unit == DATE_YEAR ? year
+           : unit == DATE_MONTH
+               ? year * 100 + (unsigned)tm.tm_mon + 1
+               : (year * 100 + (unsigned)tm.tm_mon + 1) * 100 + (unsigned)tm.tm_mday;
+}
+
+void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
+                        uint64_t *ret_length_ms)
+{
+    uint32_t period = shape_period(DATE_DAY, local_ms);
+    struct tm begin = {.tm_year = (int)(period / 10000) - 1900, .tm_mday = 1};
+    struct tm next;
+    time_t began;
+
+    begin.tm_mon = unit >= DATE_MONTH ? (int)(period / 100 % 100) - 1 : 0;
+    begin.tm_mday = unit == DATE_DAY ? (int)(period % 100) : 1;
+    next = begin;
+    next.tm_year += unit == DATE_YEAR;
+    next.tm_mon += unit == DATE_MONTH;
+    next.tm_mday += unit == DATE_DAY;
+    began = timegm(&begin);
+    *ret_elapsed_ms = local_ms - (uint64_t)began * 1000;
+    *ret_length_ms = (uint64_t)(timegm(&next) - began) * 1000;
+}
+
+bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
+{
+    return period >= shape_period(unit, utc_ms > DAY_MS ? utc_ms - DAY_MS : 0) &&
+           period <= shape_period(unit, utc_ms + DAY_MS);
+}
+
+/* The digits of one part in a period's number. */
+static unsigned part_of(const struct shape_date *date, enum date_part part, uint32_t period)
+{
+    for (enum date_part finer = date->unit; finer > part; finer--) {
+        period /= PARTS[finer].below;
+    }
+    return period % PARTS[part].below;
+}
+
+/* --- texts --- */
+
+size_t shape_date_bytes(const struct shape_date *date)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < date->count; i++) {
+        bytes += PARTS[date->part[i]].digits;
+    }
+    return bytes;
+}
+
+size_t shape_date_put(const struct shape_date *date, const char *text, size_t text_len,
+                      uint32_t period, char *out)
+{
+    size_t from = 0;
+    size_t len = 0;
+
+    for (unsigned i = 0; i < date->count; i++) {
+        size_t digits = PARTS[date->part[i]].digits;
+        unsigned number = part_of(date, date->part[i], period);
+
+        memcpy(out + len, text + from, date->at[i] - from);
+        len += date->at[i] - from;
+        from = date->at[i];
+        for (size_t at = digits; at > 0; at--) {
+            out[len + at - 1] = (char)('0' + number % 10);
+            number /= 10;
+        }
+        len += digits;
+    }
+    memcpy(out + len, text + from, text_len - from);
+    return len + text_len - from;
+}
+
+static bool read_part(const char *in, size_t digits, unsigned *ret_number)
+{
+    unsigned number = 0;
+
+    for (size_t i = 0; i < digits; i++) {
+        if (in[i] < '0' || in[i] > '9') {
+            return false;
+        }
+        number = number * 10 + (unsigned)(in[i] - '0');
+    }
+    *ret_number = number;
+    return true;
+}
+
+bool shape_date_read(const struct shape_date *date, const char *text, size_t text_len,
+                     const char *in, uint32_t *ret_period)
+{
+    unsigned numbers[DATE_DAY + 1] = {0};
+    uint32_t period = 0;
+    size_t from = 0;
+
+    for (unsigned i = 0; i < date->count; i++) {
+        size_t digits = PARTS[date->part[i]].digits;
+        size_t before = date->at[i] - from;
+
+        if (memcmp(in, text + from, before) != 0 ||
+            !read_part(in + before, digits, &numbers[date->part[i]])) {
+            return false;
+        }
+        in += before + digits;
+        from = date->at[i];
+    }
+    for (enum date_part part = DATE_YEAR; part <= (enum date_part)date->unit; part++) {
+        period = period * PARTS[part].below + numbers[part];
+    }
+    *ret_period = period;
+    return memcmp(in, text + from, text_len - from) == 0;
+}
+
+/* --- shape --- */
 
 #define MOD97_DIGITS 2
 
@@ -14,19 +252,13 @@ static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /* --- reading a shape --- */
 
-static int refuse(const char **ret_why, const char *why)
-{
-    *ret_why = why;
-    return ERR_INVALID;
-}
-
 /* Where reading is. */
 struct cursor {
     const char *at;
     const char *end;
 };
 
-static bool take(struct cursor *cursor, const char *text)
+static bool cursor_take(struct cursor *cursor, const char *text)
 {
     size_t len = strlen(text);
 
@@ -38,7 +270,7 @@ static bool take(struct cursor *cursor, const char *text)
 }
 
 /* A decimal number of one or two digits, without a zero in front. */
-static bool take_number(struct cursor *cursor, unsigned *ret_number)
+static bool cursor_take_number(struct cursor *cursor, unsigned *ret_number)
 {
     const char *from = cursor->at;
     unsigned number = 0;
@@ -60,11 +292,12 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
         char c = *cursor->at++;
 
         if (c <= ' ' || c > '~' || c == '}' || c == '"' || c == '\\') {
-            return refuse(ret_why, "a shape has printable ASCII without space, \" and \\, and "
-                                   "braces around {id}, {secret}, {luhn} and {mod97} alone");
+            return shape_refuse(ret_why,
+                                "a shape has printable ASCII without space, \" and \\, and "
+                                "braces around {id}, {secret}, {luhn} and {mod97} alone");
         }
         if (len == SHAPE_TEXT_BYTES_MAX) {
-            return refuse(ret_why, "a text of a shape is longer than 32 characters");
+            return shape_refuse(ret_why, "a text of a shape is longer than 32 characters");
         }
         shape->text[which][len++] = c;
     }
@@ -75,11 +308,11 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
 /* {key}, as shape_date_take() takes a part of a date. */
 static int take_key(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
-    if (!take(cursor, "{key}")) {
+    if (!cursor_take(cursor, "{key}")) {
         return 0;
     }
     if (shape->has_key) {
-        return refuse(ret_why, "{key} stands twice in the shape");
+        return shape_refuse(ret_why, "{key} stands twice in the shape");
     }
     shape->has_key = true;
     shape->key_at = shape->text_len[0];
@@ -108,7 +341,7 @@ static int take_first_text(struct cursor *cursor, struct shape *shape, const cha
         }
     } while (taken == 1);
     if (taken == 0 && first_bytes(shape) > SHAPE_TEXT_BYTES_MAX) {
-        return refuse(ret_why, "a text of a shape is longer than 32 characters");
+        return shape_refuse(ret_why, "a text of a shape is longer than 32 characters");
     }
     return taken == 0 ? shape_date_check(&shape->date, ret_why) : ERR_INVALID;
 }
@@ -117,22 +350,24 @@ static int take_first_text(struct cursor *cursor, struct shape *shape, const cha
 static int check_number(const struct shape *shape, const char **ret_why)
 {
     if (shape->has_key && !shape->secret) {
-        return refuse(ret_why, "{key} is for a secret number, as in {key}{secret:9}");
+        return shape_refuse(ret_why, "{key} is for a secret number, as in {key}{secret:9}");
     }
     if (shape->has_key && shape->numbers > INT64_MAX / SHAPE_KEYS_MAX) {
-        return refuse(ret_why, "with {key} ten times base^width is below 2^63: up to {secret:17}, "
-                               "{secret16:14}, {secret32:11}, {secret36:11} and {secret62:9}");
+        return shape_refuse(ret_why,
+                            "with {key} ten times base^width is below 2^63: up to {secret:17}, "
+                            "{secret16:14}, {secret32:11}, {secret36:11} and {secret62:9}");
     }
     if (shape->date.count == 0) {
         return 0;
     }
     if (shape->secret) {
-        return refuse(ret_why, "a shape has a date or a secret number, not both");
+        return shape_refuse(ret_why, "a shape has a date or a secret number, not both");
     }
     if (shape->width == 0 || shape->numbers == 0 ||
         shape->numbers > INT64_MAX / shape_date_periods(&shape->date)) {
-        return refuse(ret_why, "a shape with a date needs a width, as in {id:6}, and base^width * "
-                               "10^4 for years, 10^6 for months, 10^8 for days is below 2^63");
+        return shape_refuse(ret_why,
+                            "a shape with a date needs a width, as in {id:6}, and base^width * "
+                            "10^4 for years, 10^6 for months, 10^8 for days is below 2^63");
     }
     return 0;
 }
@@ -153,26 +388,30 @@ static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_
     unsigned base = 10;
     unsigned width = 0;
 
-    shape->secret = take(cursor, "{secret");
-    if (!shape->secret && !take(cursor, "{id")) {
-        return refuse(ret_why, "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}");
+    shape->secret = cursor_take(cursor, "{secret");
+    if (!shape->secret && !cursor_take(cursor, "{id")) {
+        return shape_refuse(ret_why,
+                            "a shape has one {id} or {secret:WIDTH}, before {luhn} or {mod97}");
     }
     if (cursor->at < cursor->end && *cursor->at != ':' && *cursor->at != '}' &&
-        (!take_number(cursor, &base) ||
+        (!cursor_take_number(cursor, &base) ||
          (base != 10 && base != 16 && base != 32 && base != 36 && base != 62))) {
-        return refuse(ret_why, "the base of an id is 10, 16, 32, 36 or 62, as in {id36}");
+        return shape_refuse(ret_why, "the base of an id is 10, 16, 32, 36 or 62, as in {id36}");
     }
-    if (take(cursor, ":") && (!take_number(cursor, &width) || width > SHAPE_WIDTH_MAX)) {
-        return refuse(ret_why, "the width of an id is 1 to 32, as in {id:6}");
+    if (cursor_take(cursor, ":") &&
+        (!cursor_take_number(cursor, &width) || width > SHAPE_WIDTH_MAX)) {
+        return shape_refuse(ret_why, "the width of an id is 1 to 32, as in {id:6}");
     }
-    if (!take(cursor, "}")) {
-        return refuse(ret_why, "{id} or {secret} is followed by a base, : and a width, and }");
+    if (!cursor_take(cursor, "}")) {
+        return shape_refuse(ret_why,
+                            "{id} or {secret} is followed by a base, : and a width, and }");
     }
     if (shape->secret && (width == 0 || ff1_domain(base, width) < FF1_DOMAIN_MIN)) {
-        return refuse(ret_why, "a secret number needs a width that holds a million numbers and "
-                               "fewer than 2^63: {secret:6} to {secret:18}, {secret16:5} to "
-                               "{secret16:15}, {secret32:4} to {secret32:12}, {secret36:4} to "
-                               "{secret36:12}, {secret62:4} to {secret62:10}");
+        return shape_refuse(ret_why,
+                            "a secret number needs a width that holds a million numbers and "
+                            "fewer than 2^63: {secret:6} to {secret:18}, {secret16:5} to "
+                            "{secret16:15}, {secret32:4} to {secret32:12}, {secret36:4} to "
+                            "{secret36:12}, {secret62:4} to {secret62:10}");
     }
     shape->base = (uint8_t)base;
     shape->width = (uint8_t)width;
@@ -182,18 +421,18 @@ static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_
 
 static int take_check(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
-    if (take(cursor, "{luhn}")) {
+    if (cursor_take(cursor, "{luhn}")) {
         shape->check = SHAPE_CHECK_LUHN;
-        return shape->base == 10 ? 0 : refuse(ret_why, "{luhn} is for a decimal id");
+        return shape->base == 10 ? 0 : shape_refuse(ret_why, "{luhn} is for a decimal id");
     }
-    if (take(cursor, "{mod97}")) {
+    if (cursor_take(cursor, "{mod97}")) {
         shape->check = SHAPE_CHECK_MOD97;
         return shape->base != 62
                    ? 0
-                   : refuse(ret_why, "{mod97} does not tell small letters from capital ones, "
-                                     "which base 62 does");
+                   : shape_refuse(ret_why, "{mod97} does not tell small letters from capital ones, "
+                                           "which base 62 does");
     }
-    return refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
+    return shape_refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
 }
 
 static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret_why)
@@ -202,7 +441,7 @@ static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret
     int err;
 
     if (cursor.at == cursor.end || cursor.end - cursor.at > SHAPE_SPEC_BYTES_MAX) {
-        return refuse(ret_why, "a shape has 1 to 128 characters");
+        return shape_refuse(ret_why, "a shape has 1 to 128 characters");
     }
     err = take_first_text(&cursor, &shape, ret_why);
     if (err == 0) {
@@ -220,7 +459,7 @@ static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret
             err = take_text(&cursor, &shape, 2, ret_why);
         }
         if (err == 0 && cursor.at < cursor.end) {
-            err = refuse(ret_why, "a shape has nothing in braces behind its check");
+            err = shape_refuse(ret_why, "a shape has nothing in braces behind its check");
         }
     }
     if (err == 0) {
@@ -401,7 +640,7 @@ static const char *alphabet_of(const struct shape *shape)
 }
 
 /* The first text of a shape with {key}; returns its bytes. */
-static size_t put_first_with_key(const struct shape *shape, unsigned key, char *text)
+static size_t first_put_with_key(const struct shape *shape, unsigned key, char *text)
 {
     size_t at = shape->key_at;
 
@@ -412,13 +651,13 @@ static size_t put_first_with_key(const struct shape *shape, unsigned key, char *
 }
 
 /* The text before the number of the id. */
-static size_t put_first(const struct shape *shape, uint64_t id, char *text)
+static size_t first_put(const struct shape *shape, uint64_t id, char *text)
 {
     if (shape->date.count > 0) {
         return shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
                               (uint32_t)(id / shape->numbers), text);
     }
-    return shape->has_key ? put_first_with_key(shape, shape_key_of(shape, id), text)
+    return shape->has_key ? first_put_with_key(shape, shape_key_of(shape, id), text)
                           : put_text(shape, 0, text);
 }
 
@@ -433,7 +672,7 @@ size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *
     ASSERT(id < shape_capacity(shape));
     number = shape->secret ? ff1_encrypt(ff1, number) : number;
     digits = digits_of(shape, number, &end);
-    len = put_first(shape, id, text);
+    len = first_put(shape, id, text);
     number_at = len;
     for (size_t i = digits; i > 0; i--) {
         text[len + i - 1] = alphabet_of(shape)[number % shape->base];
@@ -464,7 +703,7 @@ static int digit_of(const struct shape *shape, char c)
     return at != NULL && at - alphabet < shape->base ? (int)(at - alphabet) : -1;
 }
 
-static bool read_digits(const struct shape *shape, const char *text, size_t len,
+static bool digits_read(const struct shape *shape, const char *text, size_t len,
                         uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -488,7 +727,7 @@ static bool has_text(const struct shape *shape, unsigned which, const char *at)
 
 /* The text before the number, and of which period or key it says that the id is: times base^width,
  * the first number there. */
-static bool read_first(const struct shape *shape, const char *text, uint64_t *ret_base)
+static bool first_read(const struct shape *shape, const char *text, uint64_t *ret_base)
 {
     size_t at = shape->key_at;
     uint32_t period = 0;
@@ -515,7 +754,7 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
     size_t around = before + shape->text_len[1] + checked + shape->text_len[2];
     const char *digits = text + before;
     char wanted[SHAPE_ID_BYTES_MAX];
-    const char *behind;
+    const char *after;
     uint64_t base;
     uint64_t number;
     size_t count;
@@ -524,10 +763,10 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
         return false;
     }
     count = len - around;
-    behind = digits + count;
-    if (!read_first(shape, text, &base) || !has_text(shape, 1, behind) ||
-        !has_text(shape, 2, behind + shape->text_len[1] + checked) ||
-        !read_digits(shape, digits, count, &number)) {
+    after = digits + count;
+    if (!first_read(shape, text, &base) || !has_text(shape, 1, after) ||
+        !has_text(shape, 2, after + shape->text_len[1] + checked) ||
+        !digits_read(shape, digits, count, &number)) {
         return false;
     }
     if (shape->secret && number >= shape->numbers) {
@@ -545,5 +784,5 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
      * and the zeros in front. */
     *ret_id = number;
     return shape_put(shape, ff1, *ret_id, wanted) == len &&
-           memcmp(behind, wanted + before + count, len - (size_t)(behind - text)) == 0;
+           memcmp(after, wanted + before + count, len - (size_t)(after - text)) == 0;
 }

@@ -1,9 +1,88 @@
 /*
- * shape.h - the shape of a tag's ids: texts for people, such as INV-000042, in place of numbers.
+ * shape.h - the shape of a tag's ids: texts for people, such as INV-000042, in place of numbers;
+ * and the date that a shape may have in it (shape_date).
+ *
+ * Failure modes: shape_parse() says which rule is broken, shape_read() that a text is none. Thread:
+ * pure functions, any; a struct ff1 has one owner.
+ */
+#ifndef LEAFD_ID_CODEC_SHAPE_H
+#define LEAFD_ID_CODEC_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/crypto.h"
+#include "src/base/err.h"
+
+/*
+ * --- shape_date: the date in a shape, such as the year of INV-2026-000042, and the counter that
+ * begins anew with it.
+ *
+ *     date = {year} {month} {day}     of 4, 2 and 2 digits, in any order, in the first text
+ *            {year@Europe/Berlin}     the first of them may name a zone of the IANA database
+ *
+ * A shape has the year, or year and month, or all three. The finest is its unit; a period is one
+ * year, month or day, and its number is yyyy, yyyymm or yyyymmdd. How ids follow from it is
+ * below.
+ *
+ * Machines disagree about time zones: a state machine never looks at them. It is given a period,
+ * and sees with shape_period_is_near() that it cannot be far wrong.
+ */
+
+#define SHAPE_ZONE_BYTES_MAX 40
+#define SHAPE_DATE_PARTS 3
+
+enum date_part { DATE_NONE, DATE_YEAR, DATE_MONTH, DATE_DAY };
+
+struct shape_date {
+    uint8_t count; /* of its parts; 0: no date */
+    uint8_t unit;  /* enum date_part: the finest of them */
+    uint8_t part[SHAPE_DATE_PARTS];
+    uint8_t at[SHAPE_DATE_PARTS];        /* so much of the text stands before it; rising */
+    char zone[SHAPE_ZONE_BYTES_MAX + 1]; /* "": UTC */
+};
+
+/* Of {year} and so on, of which *at is at the brace. text_len: so much text is before it. 1: taken,
+ * and *at is after it; 0: it is no part of a date; ERR_INVALID, and *ret_why says which rule is
+ * broken. */
+int shape_date_take(struct shape_date *date, const char **at, const char *end, size_t text_len,
+                    const char **ret_why) MUST_CHECK;
+
+/* All parts were taken: are they a date? 0, or ERR_INVALID as above. */
+int shape_date_check(const struct shape_date *date, const char **ret_why) MUST_CHECK;
+
+/* Periods have numbers below this: 10^4, 10^6 or 10^8; 1 without a date. */
+uint64_t shape_date_periods(const struct shape_date *date);
+
+/* Digits of all parts. */
+size_t shape_date_bytes(const struct shape_date *date);
+
+/* The text with the parts of this period in it; returns its bytes. */
+size_t shape_date_put(const struct shape_date *date, const char *text, size_t text_len,
+                      uint32_t period, char *out);
+
+/* The period of what shape_date_put() makes, in as many bytes. False: it is none. */
+bool shape_date_read(const struct shape_date *date, const char *text, size_t text_len,
+                     const char *in, uint32_t *ret_period);
+
+/* The period of a time, in ms since 1970 by the clock on the wall of its zone; of years beyond 9999
+ * the last one. */
+uint32_t shape_period(enum date_part unit, uint64_t local_ms);
+
+/* How long ago, by the same clock, the period of that time began, and how long such a one lasts. */
+void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
+                        uint64_t *ret_length_ms);
+
+/* Clocks of all zones are within a day of UTC: does one of them say so, or may do? */
+bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms);
+
+/*
+ * --- shape
  *
  *     shape  = text number text [check text]
  *     text   = up to 32 characters, printable ASCII but for space, braces, " and \; the first may
- *              have a date in it (shape_date.h) or, before a secret number, {key}: a digit
+ *              have a date in it (shape_date) or, before a secret number, {key}: a digit
  *     number = {id} {id16} {id32} {id36} {id62}           in this base; {id:W}: at least W digits
  *              {secret:W} {secret16:W} ... {secret62:W}   W digits, of another number: see below
  *     check  = {luhn}    a digit over those of a decimal number (ISO/IEC 7812-1, annex B)
@@ -11,9 +90,9 @@
  *
  * Base 32 is Crockford's; capital letters where a base has one kind, and 0-9 A-Z a-z in base 62.
  *
- * A secret number is the id under a permutation of all numbers of W digits (src/base/ff1.h), by a
- * key that the cluster drew when the tag was made and never shows. Texts are as unique as ids, and
- * tell neither their order nor how many there are.
+ * A secret number is the id under a permutation of all numbers of W digits (src/base/crypto.h), by
+ * a key that the cluster drew when the tag was made and never shows. Texts are as unique as ids,
+ * and tell neither their order nor how many there are.
  *
  * Such a key can be changed where the shape has {key}: the number of the key that the text is by.
  * Beneath it an id is  number of the key * base^W + number,  so the texts of one key are no
@@ -33,20 +112,7 @@
  * The happy path: shape_parse() when a tag is made, and where a row is first seen; shape_put() for
  * each id; shape_read() to find the id of a text.
  *
- * Failure modes: shape_parse() says which rule is broken; shape_read() that a text is none.
- *
- * Thread: pure functions, any; a struct ff1 has one owner.
  */
-#ifndef LEAFD_ID_CODEC_SHAPE_H
-#define LEAFD_ID_CODEC_SHAPE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "src/base/err.h"
-#include "src/base/ff1.h"
-#include "src/id/codec/shape_date.h"
 
 #define SHAPE_TEXT_BYTES_MAX 32 /* of each of the three, the digits of a date with it */
 #define SHAPE_SPEC_BYTES_MAX 128
@@ -67,7 +133,7 @@ struct shape {
     uint8_t key_at;
     uint8_t key_count;      /* of a secret one, of its keys; the caller's to set, as they are */
     struct shape_date date; /* in the first text */
-    uint8_t text_len[3];    /* before the number, behind it, and behind the check */
+    uint8_t text_len[3];    /* before the number, after it, and after the check */
     char text[3][SHAPE_TEXT_BYTES_MAX];
     const uint8_t *keys; /* SHAPE_KEY_BYTES each, borrowed */
 };

@@ -25,7 +25,7 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
     return a_len < b_len ? -1 : a_len > b_len;
 }
 
-static int refuse(const char **ret_why, const char *why)
+static int tag_refuse(const char **ret_why, const char *why)
 {
     if (ret_why != NULL) {
         *ret_why = why;
@@ -36,26 +36,26 @@ static int refuse(const char **ret_why, const char *why)
 HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
 {
     if (len == 0) {
-        return refuse(ret_why, "the name of a tag is empty");
+        return tag_refuse(ret_why, "the name of a tag is empty");
     }
     if (len > LIMIT_TAG_NAME_BYTES) {
-        return refuse(ret_why, "the name of a tag is longer than 128 bytes");
+        return tag_refuse(ret_why, "the name of a tag is longer than 128 bytes");
     }
     if (utf8_text_check(name, len, false) == 0) {
         return 0;
     }
-    return refuse(ret_why, utf8_text_check(name, len, true) != 0
-                               ? "the name of a tag is not UTF-8, or holds a NUL"
-                               : "the name of a tag holds a control character");
+    return tag_refuse(ret_why, utf8_text_check(name, len, true) != 0
+                                   ? "the name of a tag is not UTF-8, or holds a NUL"
+                                   : "the name of a tag holds a control character");
 }
 
 int tag_description_check(const char *text, size_t len, const char **ret_why)
 {
     if (len > LIMIT_TAG_DESCRIPTION_BYTES) {
-        return refuse(ret_why, "description is longer than 256 bytes");
+        return tag_refuse(ret_why, "description is longer than 256 bytes");
     }
     if (utf8_text_check(text, len, true) != 0) {
-        return refuse(ret_why, "description is not UTF-8, or holds a NUL");
+        return tag_refuse(ret_why, "description is not UTF-8, or holds a NUL");
     }
     return 0;
 }
@@ -71,7 +71,7 @@ int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char
     if (len != text_len + (ret_shape->secret ? 1 + key_len : 0) ||
         (key_len > 0) != ret_shape->secret || key_len % SHAPE_KEY_BYTES != 0 ||
         key_len / SHAPE_KEY_BYTES > (ret_shape->has_key ? SHAPE_KEYS_MAX : 1)) {
-        return refuse(ret_why, "the key of a shape is missing, or too much");
+        return tag_refuse(ret_why, "the key of a shape is missing, or too much");
     }
     ret_shape->keys = (const uint8_t *)bytes + len - key_len;
     ret_shape->key_count = (uint8_t)(key_len / SHAPE_KEY_BYTES);
@@ -104,13 +104,14 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
         return ERR_INVALID;
     }
     if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "a shape with a date needs the mode strict");
+        return tag_refuse(ret_why, "a shape with a date needs the mode strict");
     }
     return tag_bound(row) <= shape_bound(&shape)
                ? 0
-               : refuse(ret_why, shape.secret
-                                     ? "a secret shape has base^width ids: set max to that, or less"
-                                     : "max is beyond the shape's year 9999: leave it out");
+               : tag_refuse(ret_why,
+                            shape.secret
+                                ? "a secret shape has base^width ids: set max to that, or less"
+                                : "max is beyond the shape's year 9999: leave it out");
 }
 
 int tag_row_check(const struct tag_row *row, const char **ret_why)
@@ -124,34 +125,35 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
         return err;
     }
     if (row->step < 1 || row->step > LIMIT_TAG_STEP) {
-        return refuse(ret_why, "step is not in 1 to 1000000000");
+        return tag_refuse(ret_why, "step is not in 1 to 1000000000");
     }
     if (row->max_step < 1 || row->max_step > LIMIT_TAG_STEP) {
-        return refuse(ret_why, "max_step is not in 1 to 1000000000");
+        return tag_refuse(ret_why, "max_step is not in 1 to 1000000000");
     }
     if (row->max_step < row->step) {
-        return refuse(ret_why, "max_step is smaller than step");
+        return tag_refuse(ret_why, "max_step is smaller than step");
     }
     if (row->max_id > TAG_MAX_ID_END) {
-        return refuse(ret_why, "max_id is larger than 9223372036854775807");
+        return tag_refuse(ret_why, "max_id is larger than 9223372036854775807");
     }
     if (row->max > TAG_MAX_ID_END || row->max_id > tag_bound(row)) {
-        return refuse(ret_why, row->max > TAG_MAX_ID_END
-                                   ? "max is larger than 9223372036854775807"
-                                   : "max is smaller than max_id: ids up to there were granted");
+        return tag_refuse(ret_why,
+                          row->max > TAG_MAX_ID_END
+                              ? "max is larger than 9223372036854775807"
+                              : "max is smaller than max_id: ids up to there were granted");
     }
     if (row->created_ms > LIMIT_TIME_MAX_MS || row->updated_ms > LIMIT_TIME_MAX_MS) {
-        return refuse(ret_why, "a time lies beyond the year 9999");
+        return tag_refuse(ret_why, "a time lies beyond the year 9999");
     }
     if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
     /* What only a later version, or damage, can have made. */
     if (row->mode > TAG_MODE_MONOTONIC) {
-        return refuse(ret_why, "mode is not known");
+        return tag_refuse(ret_why, "mode is not known");
     }
     if (row->recalling && row->mode == TAG_MODE_TREND) {
-        return refuse(ret_why, "recalling, but in trend mode");
+        return tag_refuse(ret_why, "recalling, but in trend mode");
     }
     return 0;
 }
@@ -180,12 +182,12 @@ static const struct field ROW_FIELDS[] = {
 };
 #define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_OWNED - (form)))
 
-static bool row_is_sound(const void *row)
+static bool tag_row_is_sound(const void *row)
 {
     return tag_row_check(row, NULL) == 0;
 }
 
-/* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
+/* Whether it is sound is looked at when it is read: the writer of one keeps the rules. */
 FIELDS_FLAT(plain, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_PLAIN) - 1)
 FIELDS_FLAT(bounded, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_BOUNDED) - 1)
 FIELDS_FLAT(shaped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_SHAPED) - 1)
@@ -208,7 +210,7 @@ const struct row_format *tag_row_format(const struct tag_row *row)
 
 const struct item_format tag_item_format =
     ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(TAG_FORM_SHAPED)), struct tag_row,
-                row_is_sound, LIMIT_TAGS_PER_PAGE);
+                tag_row_is_sound, LIMIT_TAGS_PER_PAGE);
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
@@ -225,7 +227,7 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     if (err == 0 && form != tag_form(&row)) {
         err = ERR_CORRUPT;
     }
-    if (err != 0 || name_len > LIMIT_TAG_NAME_BYTES || !row_is_sound(&row)) {
+    if (err != 0 || name_len > LIMIT_TAG_NAME_BYTES || !tag_row_is_sound(&row)) {
         return err != 0 ? err : ERR_CORRUPT;
     }
     *ret_row = row;

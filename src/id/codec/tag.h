@@ -42,7 +42,7 @@ enum tag_mode {
 #define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES)
 
 /* A row of the table. name and description are never NULL, and borrowed, as shape is: of a row of
- * the state machine from there, the first two with a NUL behind them; of one that is decoded from
+ * the state machine from there, the first two with a NUL after them; of one that is decoded from
  * its bytes. */
 struct tag_row {
     const char *name;
@@ -64,7 +64,7 @@ struct tag_row {
     uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
-    uint64_t client; /* its owner, for whom it counts (from level 2 on); 0: nobody */
+    uint64_t client; /* its owner, for which it counts (from level 2 on); 0: none */
 };
 
 /* What a tag counts of its owner's share: about what it takes of memory, but by numbers that every
@@ -154,7 +154,7 @@ static inline enum tag_form tag_form(const struct tag_row *row)
 /* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows on their way: the name and all fields but the owner, whatever the form. */
+/* Of rows in messages: the name and all fields but the owner, whatever the form. */
 extern const struct item_format tag_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT

@@ -2,7 +2,7 @@
  * worker.c - see worker.h: the bytes of worker rows, and of results with them.
  *
  * The happy path: the state machine keeps rows in their format; a result carries the same fields
- * behind the worker id, so that there is one table of them and one place that checks it.
+ * after the worker id, so that there is one table of them and one place that checks it.
  *
  * Failure modes: a row gives ERR_TRUNCATED, ERR_BAD_VERSION or ERR_CORRUPT, a result
  * ERR_BAD_MESSAGE, and nothing is left to release. Thread: pure functions, any.
@@ -14,7 +14,7 @@
 #include "src/base/assert.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
-#include "src/state/codec/command_bytes.h"
+#include "src/state/codec/session.h"
 
 /* Numbers of messages, beside those of command.h. */
 enum worker_message { RESULT_WORKER = 0x85, RESULT_WORKERS = 0x86 };
@@ -37,7 +37,7 @@ static const struct field ROW_FIELDS[] = {
 #define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 
 /* What every row that the state machine makes keeps, and no damaged one is loaded without. */
-static bool row_is_sound(const void *data)
+static bool worker_row_is_sound(const void *data)
 {
     const struct worker_row *row = data;
 
@@ -55,9 +55,9 @@ static bool row_is_sound(const void *data)
 }
 
 static const struct row_format PLAIN =
-    ROW_FORMAT(2, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2), row_is_sound);
+    ROW_FORMAT(2, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2), worker_row_is_sound);
 static const struct row_format COUNTED =
-    ROW_FORMAT(3, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1), row_is_sound);
+    ROW_FORMAT(3, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1), worker_row_is_sound);
 
 void worker_row_put(struct buf *buf, const struct worker_row *row)
 {
@@ -72,10 +72,10 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
     return err == 0 && counted != (ret_row->client != 0) ? ERR_CORRUPT : err;
 }
 
-/* A row on its way, with its worker id; for whom it counts is nobody's business. */
+/* A row in a message, with its worker id; for which client it counts is not shown. */
 static const struct item_format ROW =
-    ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row, row_is_sound,
-                LIMIT_WORKER_IDS);
+    ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row,
+                worker_row_is_sound, LIMIT_WORKER_IDS);
 
 static const struct field RESULT_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, status),
@@ -83,7 +83,7 @@ static const struct field RESULT_FIELDS[] = {
 };
 static const struct fields RESULT = FIELDS(RESULT_FIELDS);
 
-/* Behind them with ERR_SHARE. */
+/* After them with ERR_SHARE. */
 static const struct field SHARE_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, held),
     FIELD_NUMBER(struct worker_result, most),
@@ -113,7 +113,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
         (result.status == 0 && !result.has_row) ||
         (result.status == ERR_SHARE && !fields_read(&reader, &SHARE, &result)) ||
         (result.has_row &&
-         (!fields_read(&reader, &ROW.fields, &result.row) || !row_is_sound(&result.row))) ||
+         (!fields_read(&reader, &ROW.fields, &result.row) || !worker_row_is_sound(&result.row))) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }

@@ -44,7 +44,7 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
-    uint64_t client;            /* its owner, for whom it counts; 0: nobody */
+    uint64_t client;            /* its owner, for which it counts; 0: none */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
@@ -67,22 +67,22 @@ static inline bool client_is_named(uint64_t client)
 }
 
 /*
- * Acquire. An id is free when nobody ever had it or its window is over (granted_until_ms is below
+ * Acquire. An id is free when it was never held or its window is over (granted_until_ms is below
  * the log's time). Granted is a given worker_id if it is free, else the lowest free one, else the
  * released one whose window ends first; in a new epoch and above the old window:
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  *
  * A node's name gets its id back, also while it holds it. A node that names another free id than
- * its own gets that one if it holds none; what it leaves behind is released.
+ * its own gets that one if it holds none; what it leaves is released.
  *
  * A client's name is a label: it gets the free id back that had its name last, but never one that
  * is held, and as many at once as it asks for. One that is not free goes, in a new epoch and above
- * its window, to the name that it has and its owner alone, who must name the id; or by force to
+ * its window, to the name that it has and its owner alone, which must name the id; or by force to
  * whom it names. And not before its present window has begun: so windows never pile up ahead of the
  * clock. ERR_CONFLICT also where they would.
  *
  * A client's id counts for it until its window is over or another takes it, also when released,
- * since nobody else gets it before. A client may hold as many as `most` says, or that percentage of
+ * since no other gets it before. A client may hold as many as `most` says, or that percentage of
  * the layout's worker ids (at least one). One that has so many, and asks for one more, loses those
  * first whose windows are over: the one that ended first is released, since its old epoch could
  * still renew it. ERR_SHARE: there is none; the result's held and most. An id that it holds already
@@ -106,12 +106,12 @@ struct worker_acquire {
     uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0, as those below: */
     uint16_t most;   /* 0: percent says it */
     uint8_t percent; /* 1..100 */
-    bool force;      /* whoever owns it */
+    bool force;      /* whatever client owns it */
 };
 
-/* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
- * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another kind
- * than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
+/* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while no
+ * other else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another
+ * kind than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
  * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
  * then); ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
@@ -121,11 +121,11 @@ struct worker_renew {
     uint64_t window_ms;
     uint64_t last_timestamp_ms;
     uint64_t wall_ms;
-    uint8_t kind;    /* of the one who asks */
+    uint8_t kind;    /* of the one that asks */
     uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
 };
 
-/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
+/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one that
  * asks; the result's row), ERR_NOT_FOUND, ERR_NOT_OWNER (another client's, and no force; the
  * result's row). Again: 0, and nothing changes.
  * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
@@ -134,7 +134,7 @@ struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
-    uint8_t kind;    /* of the one who asks */
+    uint8_t kind;    /* of the one that asks */
     uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
     bool force;
 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/tag_marks.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_grants.h"
 #include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"

@@ -44,7 +44,7 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
 /* The live or deleted row of a name, or NULL. Borrowed until the next apply. */
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len);
 
-/* Append the marks (tag_marks.h) of a command that has just been applied: the generations that the
+/* Append the marks (command.h) of a command that has just been applied: the generations that the
  * tags it names have now. */
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
 

@@ -23,7 +23,7 @@
 
 #include <sys/queue.h>
 
-#include "src/base/hash_table.h"
+#include "src/base/hash.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_owners.h"
 #include "src/id/fsm/fsm_tags.h"

@@ -10,7 +10,7 @@
 #ifndef LEAFD_ID_FSM_FSM_OWNERS_H
 #define LEAFD_ID_FSM_FSM_OWNERS_H
 
-#include "src/base/hash_table.h"
+#include "src/base/hash.h"
 
 /* A client that holds something. */
 struct fsm_owner {

@@ -27,7 +27,7 @@
 
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
-#include "src/state/node_set.h"
+#include "src/state/journal.h"
 
 struct fsm_recall {
     RB_ENTRY(fsm_recall) link; /* by name */

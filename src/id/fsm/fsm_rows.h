@@ -8,7 +8,7 @@
 #define LEAFD_ID_FSM_FSM_ROWS_H
 
 #include "src/base/container.h"
-#include "src/id/codec/named_layout.h"
+#include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
 #include "src/state/journal.h"

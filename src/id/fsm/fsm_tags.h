@@ -13,7 +13,7 @@
 
 #include <bsd/sys/tree.h>
 
-#include "src/base/arena.h"
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_owners.h"

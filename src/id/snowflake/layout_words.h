@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "src/base/limits.h"
-#include "src/id/codec/named_layout.h"
+#include "src/id/codec/snowflake_layout.h"
 
 #define LAYOUT_WORD_CLOSED (1ULL << 63)
 #define LAYOUT_WORD_NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */

@@ -1,6 +1,6 @@
 /*
- * snowflake_named.h - ids under named layouts (named_layout.h), from the same worker ids, windows
- * and marks as the generator's own.
+ * snowflake_named.h - ids under named layouts (snowflake_layout.h), from the same worker ids,
+ * windows and marks as the generator's own.
  *
  * The happy path of a claim: as snowflake_claim(), with the unit of time that the wall clock is in
  * for the millisecond: one compare-and-swap on the slot's word of this layout.
@@ -37,7 +37,7 @@ static inline bool snowflake_named_is_deleted(const struct layout_words *named)
 
 /*
  * Claim 1..count ids of one unit of one slot, as snowflake_claim() does: *ret_range has their plain
- * forms (named_layout.h). Errors as there, for units instead of milliseconds, and
+ * forms (snowflake_layout.h). Errors as there, for units instead of milliseconds, and
  *  - ERR_NOT_FOUND: the layout is deleted.
  *  - ERR_CONFLICT: this process has worker ids, and none of them fits the layout's bits.
  */

@@ -3,7 +3,7 @@
  *
  * Threads: main runs the loop; others ring.
  */
-#include "src/loop/bell.h"
+#include "src/loop/mailbox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,222 @@
 /*
- * cluster_command.h - the cluster's own commands: what the log says of nodes, members, the level,
+ * cluster_command.h - the cluster's own commands, and what they and its rows consist of: its birth,
+ * changes of its members, reports of its nodes, its level and its clock.
+ *
+ * The happy path: a command is written from its struct and read back into it, each by the table of
+ * its fields; rows of the same structs likewise.
+ *
+ * Failure modes: reading a command gives ERR_BAD_MESSAGE, a row what row_read() does. Writing
+ * asserts what reading checks. Thread: pure functions, any.
+ */
+#ifndef LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
+#define LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/fields.h"
+#include "src/base/limits.h"
+#include "src/state/codec/level.h"
+#include "src/state/codec/session.h"
+
+/*
+ * --- birth: the birth of a cluster: what its first command says of it, for good. A cluster has one
+ * birth, and every other cluster another one, whatever its name, its members and its secret are.
+ *
+ * The happy path: the first leader draws a uid, its command is committed, and from then on each
+ * node says to each other which cluster it is of.
+ */
+
+/* A random UUID (version 4, RFC 9562), its two halves as numbers; zeros: none. */
+struct uid {
+    uint64_t high;
+    uint64_t low;
+};
+
+#define UID_TEXT_BYTES 37 /* with its NUL */
+
+/* Of 128 random bits, six of which are overwritten. */
+struct uid uid_make(uint64_t high, uint64_t low);
+
+static inline bool uid_is_none(const struct uid *uid)
+{
+    return uid->high == 0 && uid->low == 0;
+}
+
+static inline bool uid_equal(const struct uid *a, const struct uid *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
+/* None, or one that uid_make() makes. */
+bool uid_is_sound(const struct uid *uid);
+
+/* "f81d4fae-7dec-41d0-a765-00a0c91e6bf6". Returns ret_text. */
+const char *uid_text(const struct uid *uid, char ret_text[UID_TEXT_BYTES]);
+
+struct birth {
+    struct uid uid;
+    uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/birth_watch.h) */
+    uint64_t wall_ms;     /* the clock of the leader that proposed it */
+};
+
+/* Why a node that is not born yet waits for a member of its first list. */
+enum birth_wait {
+    BIRTH_WAIT_NONE, /* it does not: it has met it */
+    BIRTH_WAIT_UNMET,
+    BIRTH_WAIT_BORN, /* the log will come from there */
+    BIRTH_WAIT_OTHER_LIST,
+    BIRTH_WAIT_OTHER_CLUSTER,
+    BIRTH_WAIT_OTHER_NODE /* at its address is one with another id */
+};
+
+/* "not met yet". Static memory. */
+const char *birth_wait_text(enum birth_wait wait);
+
+/* Its bytes, in a command and in a row. */
+extern const struct field birth_fields[4];
+
+/* It has a uid, and a digest. birth: a struct birth. */
+bool birth_is_sound(const void *birth);
+
+/*
+ * --- member: changes of the cluster's membership as the state machine knows them, and what an
+ * operator may ask for: commands, requests, answers, and the bytes of each.
+ *
+ * The configuration itself (voters and standbys) is the consensus core's; it travels in
+ * entries of its own. The state machine keeps what must outlive a leader: which change is under
+ * way, and which node ids were removed and never come back.
+ *
+ * The happy path: the leader appends COMMAND_MEMBER_BEGIN; each leader from then on appends the
+ * configurations that lead to its end; the one that completes it ends it in the state, too
+ * (state_configured() in state.h).
+ *
+ * A change that cannot be completed is ended by COMMAND_MEMBER_END and stays visible
+ * as given up until the next one begins.
+ */
+
+/* --- the change that is under way --- */
+
+enum member_change_kind { MEMBER_ADD = 1, MEMBER_REMOVE = 2 };
+
+struct member_change {
+    uint8_t kind;     /* enum member_change_kind */
+    bool force;       /* even if the voters that are left cannot all be reached */
+    bool given_up;    /* ended without being completed */
+    uint64_t node_id; /* of the node that is added or removed */
+    uint64_t index;   /* of the entry that began it: tells two changes apart */
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* of one that is added */
+};
+
+/* What begins and ends one. Result of both commands: a status_result. BEGIN: 0 (also when this very
+ * change is under way), ERR_REMOVED (the id was removed and never comes back), ERR_EXISTS (another
+ * change is under way); the removal of a node that is being added takes the place of that. END: 0,
+ * or ERR_NOT_FOUND if that change is not under way (any more); given_up: else there was nothing
+ * (left) to do. */
+
+/* Its kind is known, and it has a node's id, and the address of one that is added. change: a struct
+ * member_change. */
+bool member_change_is_sound(const void *change);
+
+/* Of its row. */
+extern const struct row_format member_change_format;
+
+/* --- a member that moves --- */
+
+/* It is reached at this address from now on, whatever the configuration says. The result is a
+ * status_result: 0, or ERR_REMOVED. */
+struct member_move {
+    uint64_t node_id;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+/* move: a struct member_move. */
+bool member_move_is_sound(const void *move);
+
+/* Of its row, whose key holds the id. */
+extern const struct row_format member_move_format;
+
+/* A member of a configuration. */
+struct member {
+    uint64_t node_id;
+    bool voter;
+};
+
+/* NULL: it is none. */
+static inline const struct member *member_find(const struct member *members, size_t count,
+                                               uint64_t node_id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].node_id == node_id) {
+            return &members[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- what an operator asks the leader --- */
+
+enum member_ask_kind {
+    MEMBER_ASK_ADD = 1,
+    MEMBER_ASK_REMOVE = 2,
+    MEMBER_ASK_LEAD = 3,
+    MEMBER_ASK_MOVE = 4,
+    MEMBER_ASK_LEVEL = 8,    /* that the cluster's level be raised (raft/cluster/upgrade.h) */
+    MEMBER_ASK_LEVEL_SEE = 9 /* whether it could be */
+};
+
+struct member_ask {
+    uint8_t kind; /* enum member_ask_kind */
+    bool force;
+    bool again;       /* repeated by the node that waits for it: may not begin what was given up */
+    uint16_t level;   /* LEVEL only, else 0 */
+    uint64_t node_id; /* but for the level, then 0 */
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD and MOVE only, else "" */
+    struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
+                                   so that no late copy of what was asked can begin one. Encoded
+                                   empty, stamped as a command is (session_stamp_put()) */
+};
+
+void member_ask_encode(const struct member_ask *ask, struct buf *buf);
+int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask) MUST_CHECK;
+
+/* Numbers are on the wire; new ones go at the end. */
+enum member_outcome {
+    MEMBER_DONE = 0,           /* it is so */
+    MEMBER_PENDING = 1,        /* begun, not completed */
+    MEMBER_IN_PROGRESS = 2,    /* another change is under way */
+    MEMBER_UNKNOWN = 3,        /* no member has this id */
+    MEMBER_WAS_REMOVED = 4,    /* the id was removed and never comes back */
+    MEMBER_EXISTS = 5,         /* the id is a member's with another address */
+    MEMBER_ADDRESS_IN_USE = 6, /* by another member */
+    MEMBER_LAST_VOTER = 7,
+    MEMBER_TOO_MANY = 8,
+    MEMBER_NOT_VOTER = 9,
+    MEMBER_UNREACHABLE = 10,
+    MEMBER_NOT_CAUGHT_UP = 11,
+    MEMBER_NO_QUORUM = 12,  /* would leave too few voters that can be reached */
+    MEMBER_GIVEN_UP = 13,   /* it was tried for long enough */
+    MEMBER_IN_THE_WAY = 16, /* of the level: members that do not speak the next one */
+    MEMBER_NOT_NEXT = 17    /* the level rises one by one */
+};
+#define MEMBER_OUTCOMES 18
+
+struct member_answer {
+    uint8_t outcome; /* enum member_outcome */
+    char why[400];   /* a sentence with the values; NUL-terminated */
+};
+
+void member_answer_encode(const struct member_answer *answer, struct buf *buf);
+int member_answer_decode(const void *data, size_t len, struct member_answer *ret_answer) MUST_CHECK;
+
+/* Is it "host:port" or "[IPv6]:port" that other machines may dial: no wildcard, a port from 1 to
+ * 65535, no characters that no host has? On false *ret_why says what is wrong. */
+bool member_address_check(const char *address, size_t len, const char **ret_why);
+
+/*
+ * --- cluster_command: the cluster's own commands: what the log says of nodes, members, the level,
  * the clock and the birth of the cluster, whatever else it replicates. The machine's commands
  * (machine.h) have types of their own beside these.
  *
@@ -10,25 +227,18 @@
  * The happy path: the proposer writes a command from its struct with cluster_command_put(), which
  * leaves the stamp (session.h) empty; cluster_command_read() gives the struct back.
  *
- * Failure modes: reading gives ERR_BAD_MESSAGE, also for the machine's commands. What the values
- * may be is the state's to judge; here the form counts. Thread: pure functions, any.
+ * Reading gives ERR_BAD_MESSAGE also for the machine's commands. What the values may be is the
+ * state's to judge; here the form counts.
  */
-#ifndef LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
-#define LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
 
-#include "src/state/codec/birth.h"
-#include "src/state/codec/level.h"
-#include "src/state/codec/member.h"
-#include "src/state/codec/session.h"
-
-/* Behind each, the struct that its bytes are written from and read into. The other numbers are the
+/* After each, the struct that its bytes are written from and read into. The other numbers are the
  * machine's. */
 enum cluster_command_type {
     COMMAND_NOOP = 1,          /* none: start of a leader's term; or all it carries is its stamp */
     COMMAND_NODE_INFO = 5,     /* node_info */
     COMMAND_DIGEST = 6,        /* digest_command: the proposer's digest at an applied index */
     COMMAND_CLOCK = 8,         /* clock_command */
-    COMMAND_BIRTH = 15,        /* birth: nobody's, of a leader that knows of none */
+    COMMAND_BIRTH = 15,        /* birth: without a stamp, of a leader that knows of none */
     COMMAND_LEVEL = 16,        /* level_command */
     COMMAND_MEMBER_BEGIN = 17, /* member_change */
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */

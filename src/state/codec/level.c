@@ -15,11 +15,11 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct level_row, wall_ms),
 };
 
-static bool row_is_sound(const void *data)
+static bool level_row_is_sound(const void *data)
 {
     const struct level_row *row = data;
 
     return row->level > LEVEL_FIRST && row->index > 0;
 }
 
-const struct row_format level_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), row_is_sound);
+const struct row_format level_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), level_row_is_sound);

@@ -1,5 +1,94 @@
 /*
- * session.h - each command is carried out once: client sessions, as in Ongaro's thesis, 6.3. The
+ * session.h - the bytes that commands, queries and results have in common (command_bytes), and the
+ * sessions by which each command is carried out once (session).
+ *
+ * Failure modes: reading gives false or ERR_BAD_MESSAGE; a full window: session_take() is false.
+ * Thread: the functions on bytes: pure, any; a session has one owner (the raft loop).
+ */
+#ifndef LEAFD_STATE_CODEC_SESSION_H
+#define LEAFD_STATE_CODEC_SESSION_H
+
+#include "src/base/assert.h"
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/fields.h"
+#include "src/base/limits.h"
+
+/*
+ * --- command_bytes: what all messages have in common: versions, types, where the stamp stands, and
+ * how a message begins.
+ *
+ * Every message begins with a byte of version and a byte of type; queries and results have ranges
+ * of their own, so that one can never be taken for another. A command has a stamp after that
+ * (session_stamp), zeros until it is stamped.
+ */
+
+#define COMMAND_VERSION 3
+#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
+
+#define SESSION_STAMP_AT 2 /* in a command: after version and type */
+#define SESSION_STAMP_BYTES 26
+
+/* Numbers of commands lie below, those of queries, requests and results from here on. */
+#define QUERY_BASE 0x40
+
+/* The cluster's; the other numbers are the machine's. */
+enum cluster_result {
+    RESULT_STATUS = 0x83,
+    RESULT_REFUSED = 0x89, /* the session's, instead of the command's own */
+    RESULT_MEMBER = 0x8a
+};
+
+/* The number of a command's type, whichever half's it is; ERR_BAD_MESSAGE: it is too short; or
+ * ERR_NEWER: of a version that this leafd does not know. Only the first two bytes are read. */
+int command_number(const void *data, size_t len) MUST_CHECK;
+
+/* A query, a result, or a request between two parts of leafd. */
+static inline void message_head_put(struct buf *buf, unsigned type)
+{
+    ASSERT(type > 0 && type <= UINT8_MAX);
+    buf_put_u8(buf, MESSAGE_VERSION);
+    buf_put_u8(buf, (uint8_t)type);
+}
+
+/* False if the message is of another version or type. */
+static inline bool message_head_read(struct reader *reader, const void *data, size_t len,
+                                     unsigned type)
+{
+    reader_init(reader, data, len);
+    return reader_u8(reader) == MESSAGE_VERSION && reader_u8(reader) == type && !reader->bad;
+}
+
+/* A command, not stamped yet, up to the end of its fields. _read: 0, or ERR_BAD_MESSAGE and what is
+ * in record is of no use; session_stamp_read() reads whose it is. */
+void command_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
+                        const void *record);
+int command_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
+                        void *record) MUST_CHECK;
+
+/* A query, a result or a request that is all fields. _read: false if it is another, or does not
+ * read; what is in record is of no use then. */
+void message_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
+                        const void *record);
+bool message_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
+                         void *record) MUST_CHECK;
+
+/* Items at the end of a message: how many there are, and one after the other. _put: of an array
+ * of structs. _read: up to max of them into such an array; 0, or ERR_BAD_MESSAGE. _read_all: into
+ * one that is malloc'ed for them, and the caller's then; NULL: the bytes are none. */
+void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
+                       size_t count);
+int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
+                       size_t max, size_t *ret_count) MUST_CHECK;
+void *message_items_read_all(struct reader *reader, const struct item_format *format,
+                             size_t *ret_count) MUST_CHECK;
+
+/* Of all commands whose result has no other struct. */
+void status_result_encode(int32_t status, struct buf *buf);
+int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
+
+/*
+ * --- session: each command is carried out once: client sessions, as in Ongaro's thesis, 6.3. The
  * clients are the nodes.
  *
  * A node repeats a command whose outcome it does not know: the answer was late, the leader died. So
@@ -17,7 +106,7 @@
  * Invariants:
  *  - An incarnation is durable before its first command is sent, and never used again: it holds the
  *    count of the node's starts (prepare_store()).
- *  - A number is used for one command, whatever way that goes and however often.
+ *  - A number is used for one command, through whatever node that goes and however often.
  *  - A number is awaited until its answer came or its request was given up, and from then on it is
  *    never awaited again: the lowest awaited number only rises.
  *  - At most LIMIT_SESSION_COMMANDS numbers lie from the lowest awaited to the newest, and their
@@ -27,19 +116,10 @@
  * command is sent first, session_stamp() whenever it is sent, session_end() when its request is
  * over. session_is_due() says when the cluster must hear of numbers that are over, by a command
  * that does nothing else.
- *
- * Thread: one owner (the raft loop); the functions on stamps: any.
  */
-#ifndef LEAFD_STATE_CODEC_SESSION_H
-#define LEAFD_STATE_CODEC_SESSION_H
 
-#include "src/base/buf.h"
-#include "src/base/err.h"
-#include "src/base/limits.h"
-#include "src/state/codec/command_bytes.h"
-
-/* Whose a command is. Stands behind the type of every command (command.h), little-endian; zeros: of
- * nobody, which only the first entry of a term is. */
+/* Whose a command is. Stands after the type of every command (command.h), little-endian; zeros: of
+ * no node, which only the first entry of a term is. */
 struct session_stamp {
     uint64_t node_id;     /* 1..LIMIT_NODE_ID */
     uint64_t incarnation; /* of that node, >= 1: a later one is greater */
@@ -97,7 +177,7 @@ bool session_take(struct session *session, uint64_t *ret_seq) MUST_CHECK;
 struct session_stamp session_stamp(const struct session *session, uint64_t seq);
 
 /* The request of an awaited number is over. Its stamp's lowest, if it was answered: then the
- * cluster has applied that; 0: it was given up, and nobody knows. answer_bytes: of its answer.
+ * cluster has applied that; 0: it was given up, and that is unknown. answer_bytes: of its answer.
  * tidying: it was a command that session_is_due() asked for. */
 void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
                  size_t answer_bytes, bool tidying, uint64_t now_ms);

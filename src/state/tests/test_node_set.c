@@ -11,7 +11,7 @@
 
 #include "src/base/limits.h"
 #include "src/base/prng.h"
-#include "src/state/node_set.h"
+#include "src/state/journal.h"
 #include "src/tests/unit/death.h"
 
 #define IDS 100

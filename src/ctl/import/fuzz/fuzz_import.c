@@ -11,7 +11,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
-#include "src/base/looks.h"
+#include "src/base/utf8.h"
 #include "src/ctl/import/file.h"
 #include "src/ctl/import/tags.h"
 

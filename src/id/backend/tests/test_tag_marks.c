@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/codec/tag_marks.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_world.h"
 
 /* A change as this node sent it, and what comes back. */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/state/codec/command_bytes.h"
+#include "src/state/codec/session.h"
 #include "src/tests/unit/hex.h"
 
 void golden_bytes(const struct golden *golden, size_t count)

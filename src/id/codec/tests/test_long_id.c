@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/long_id.h"
+#include "src/id/codec/snowflake_layout.h"
 
 #define ROUNDS 2000
 

@@ -12,7 +12,7 @@
 
 #include "src/base/container.h"
 #include "src/base/prng.h"
-#include "src/id/codec/named_layout.h"
+#include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/tag.h"
 #include "src/tests/unit/hex.h"
 

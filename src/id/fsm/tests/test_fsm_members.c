@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/id/tests/id_apply.h"
-#include "src/state/codec/member.h"
+#include "src/state/codec/cluster_command.h"
 #include "src/tests/unit/hex.h"
 
 static int setup(void **state)

@@ -1,10 +1,12 @@
 /*
- * ff1.c - see ff1.h. The names are those of SP 800-38G, 5.1. Thread: one owner each.
+ * crypto.c - see crypto.h. The names of FF1 are those of SP 800-38G, 5.1.
  */
-#include "src/base/ff1.h"
+#include "src/base/crypto.h"
+
+#include <stdlib.h>
 
 #include <openssl/evp.h>
-#include <stdlib.h>
+#include <openssl/ssl.h>
 
 #include "src/base/assert.h"
 
@@ -78,7 +80,7 @@ void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, un
 
     ASSERT(len == 16 || len == 24 || len == 32);
     ASSERT(ff1_domain(radix, digits) >= FF1_DOMAIN_MIN);
-    p[11] = (uint8_t)digits; /* big-endian, 4 bytes; behind it the length of the tweak, 0 */
+    p[11] = (uint8_t)digits; /* big-endian, 4 bytes; after it the length of the tweak, 0 */
     ff1->radix = radix;
     ff1->powers[0] = power(radix, u);
     ff1->powers[1] = power(radix, v);
@@ -143,4 +145,11 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number)
         a = c;
     }
     return a * ff1->powers[1] + b;
+}
+
+/* --- tls_init --- */
+
+void tls_library_init(void)
+{
+    ASSERT(OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) == 1);
 }

@@ -1,15 +1,108 @@
 /*
- * stall.c - see stall.h. The seconds are a ring; one that was not written for a minute is of an
- * older second, and does not count.
- *
- * Thread: as in stall.h.
+ * stats.c - see stats.h.
  */
-#include "src/base/stall.h"
+#include "src/base/stats.h"
 
 #include <time.h>
 
 #include "src/base/assert.h"
 #include "src/base/log.h"
+
+struct bound {
+    uint64_t us;
+    const char *seconds;
+};
+
+static const struct bound bounds[HISTOGRAM_BOUNDS] = {
+    {10, "0.00001"},  {20, "0.00002"},  {50, "0.00005"},  {100, "0.0001"},   {200, "0.0002"},
+    {500, "0.0005"},  {1000, "0.001"},  {2000, "0.002"},  {5000, "0.005"},   {10000, "0.01"},
+    {20000, "0.02"},  {50000, "0.05"},  {100000, "0.1"},  {200000, "0.2"},   {500000, "0.5"},
+    {1000000, "1.0"}, {2000000, "2.0"}, {5000000, "5.0"}, {10000000, "10.0"}};
+
+uint64_t histogram_bound_us(unsigned i)
+{
+    ASSERT(i < HISTOGRAM_BOUNDS);
+    return bounds[i].us;
+}
+
+const char *histogram_bound_text(unsigned i)
+{
+    ASSERT(i < HISTOGRAM_BOUNDS);
+    return bounds[i].seconds;
+}
+
+unsigned histogram_bucket(uint64_t took_us)
+{
+    unsigned i = 0;
+
+    while (i < HISTOGRAM_BOUNDS && took_us > bounds[i].us) {
+        i++;
+    }
+    return i;
+}
+
+void histogram_note(struct histogram *histogram, uint64_t took_us, uint64_t times)
+{
+    _Atomic uint64_t *count = &histogram->counts[histogram_bucket(took_us)];
+    uint64_t sum_us = atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
+
+    /* One thread writes: no need to lock the bus. */
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + times,
+                          memory_order_relaxed);
+    atomic_store_explicit(&histogram->sum_us, sum_us + took_us * times, memory_order_relaxed);
+}
+
+void histogram_add(struct histogram_view *view, const struct histogram *histogram)
+{
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        view->counts[i] += atomic_load_explicit(&histogram->counts[i], memory_order_relaxed);
+    }
+    view->sum_us += atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
+}
+
+uint64_t histogram_count(const struct histogram_view *view)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        sum += view->counts[i];
+    }
+    return sum;
+}
+
+/* --- meter --- */
+
+/* 2 to the power of -x, x >= 0, to one part in a thousand: the C library's is one more library. */
+static double half_to(double x)
+{
+    double value = 1;
+
+    for (; x >= 1 && value > 0; x -= 1) {
+        value /= 2;
+    }
+    return value * (1 - x * (0.693147 - x * (0.240227 - x * (0.055504 - x * 0.009618))));
+}
+
+bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t now_ms)
+{
+    uint32_t passed_ms = (uint32_t)now_ms - meter->at_ms;
+    bool has_begun = meter->at_ms != 0;
+    double keeps;
+
+    ASSERT(half_ms > 0);
+    if (has_begun && passed_ms > 0) {
+        keeps = half_to((double)passed_ms / half_ms);
+        meter->per_s =
+            (float)(meter->per_s * keeps + (double)count * 1000 / passed_ms * (1 - keeps));
+    }
+    meter->at_ms = (uint32_t)now_ms;
+    return has_begun && passed_ms > 0;
+}
+
+/* --- stall --- */
+
+/* The seconds are a ring; one that was not written for a minute is of an older second, and does not
+ * count. */
 
 /* A turn ends, or the first one begins: the processor time since the one before has ended. */
 static uint64_t busy_us(struct stall *stall, uint64_t now_ms)
@@ -47,7 +140,7 @@ void stall_step(struct stall *stall, uint64_t now_ms, const char *doing)
     stall->doing = doing;
 }
 
-static void note(struct stall *stall, uint64_t now_ms, uint64_t took_ms)
+static void stall_note(struct stall *stall, uint64_t now_ms, uint64_t took_ms)
 {
     uint64_t second = now_ms / 1000 & UINT32_MAX;
     uint64_t capped = took_ms < UINT32_MAX ? took_ms : UINT32_MAX;
@@ -76,7 +169,7 @@ void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
     }
     cpu_us = cpu_us < lasted_us ? cpu_us : lasted_us;
     stall_step(stall, now_ms, stall->doing);
-    note(stall, now_ms, took_ms);
+    stall_note(stall, now_ms, took_ms);
     if (cpu_us > atomic_load_explicit(&stall->busiest_us, memory_order_relaxed)) {
         atomic_store_explicit(&stall->busiest_us, cpu_us, memory_order_relaxed);
     }

@@ -1,27 +1,31 @@
 /*
- * ff1.h - a keyed permutation of the numbers below radix^digits: FF1 of NIST SP 800-38G, with AES
+ * crypto.h - what leafd takes of OpenSSL beside TLS: its first call in a process, and AES for a
+ * keyed permutation of numbers (FF1).
+ *
+ * Failure modes: none from outside; parameters that break the rules, and a library that cannot be
+ * used at all, end the process (ASSERT). Thread: any; a struct ff1 has one owner.
+ */
+#ifndef LEAFD_BASE_CRYPTO_H
+#define LEAFD_BASE_CRYPTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * --- ff1: a keyed permutation of the numbers below radix^digits: FF1 of NIST SP 800-38G, with AES
  * and an empty tweak.
  *
  * FF1 is a Feistel network of ten rounds over the two halves of a number's digits; a round adds to
  * one half what AES makes of the other. So each number below radix^digits becomes one number below
- * it, and who has not the key cannot tell the permutation from a random one. What is known of its
+ * it, and without the key the permutation cannot be told from a random one. What is known of its
  * limits: SP 800-38G Rev. 1 wants domains of a million at least, since attacks on smaller ones need
  * few pairs (Bellare, Hoang, Tessaro 2016; Durak, Vaudenay 2017); FF1_DOMAIN_MIN is that.
  *
  * Restricted to domains below 2^63 whose halves fit 32 bits: then a round is one block of AES.
  *
  * The happy path: ff1_new() once a thread, ff1_key() for each key, ff1_encrypt() for each number.
- *
- * Failure modes: none from outside; parameters that break the rules are ASSERTed.
- *
- * Thread: one owner each.
  */
-#ifndef LEAFD_BASE_FF1_H
-#define LEAFD_BASE_FF1_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define FF1_DOMAIN_MIN 1000000
 #define FF1_RADIX_MAX 62
@@ -42,5 +46,18 @@ void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, un
 /* number < ff1_domain() (ASSERT). Each is the other's inverse. */
 uint64_t ff1_encrypt(struct ff1 *ff1, uint64_t number);
 uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
+
+/*
+ * --- tls_library_init: the first call of OpenSSL in a process.
+ *
+ * OpenSSL would read openssl.cnf and the environment by itself, so that a file of the system, or
+ * OPENSSL_CONF, could change the protocols and the providers of leafd; and it would free what
+ * threads still use when the process ends. Neither is wanted.
+ *
+ * It comes before anything else of OpenSSL, in each file that is about to call it. Repeated calls
+ * do nothing.
+ */
+
+void tls_library_init(void);
 
 #endif

@@ -1,0 +1,127 @@
+/*
+ * stats.h - figures of a running node: how long something took (histogram), how often a second it
+ * happens (meter), and how long the turns of a loop take (stall).
+ *
+ * All are memory of their owner and begin as zeros. Failure modes: none, but what each says.
+ * Thread: one that notes; any that looks, where the fields are atomic.
+ */
+#ifndef LEAFD_BASE_STATS_H
+#define LEAFD_BASE_STATS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * --- histogram: how often something took how long: counts in fixed buckets, for /metrics.
+ *
+ * The bounds are 1, 2 and 5 times each power of ten from 10 us to 10 s, and one bucket more for
+ * whatever took longer: log-linear, the same in every histogram, and few, since each is a line of
+ * every scrape.
+ *
+ * The happy path: one thread notes durations; any thread adds what is there to a view of its own,
+ * and so sums up the histograms of several threads.
+ *
+ * A view that is taken while something is noted may have it in a count and not yet in the sum. A
+ * sum wraps after half a million years.
+ */
+
+#define HISTOGRAM_BOUNDS 19
+#define HISTOGRAM_BUCKETS (HISTOGRAM_BOUNDS + 1) /* the last one has no bound */
+
+/* All zeros: nothing noted. */
+struct histogram {
+    _Atomic uint64_t counts[HISTOGRAM_BUCKETS];
+    _Atomic uint64_t sum_us;
+};
+
+struct histogram_view {
+    uint64_t counts[HISTOGRAM_BUCKETS]; /* of this bucket alone */
+    uint64_t sum_us;
+};
+
+/* Upper bound, inclusive, of bucket i, 0..HISTOGRAM_BOUNDS - 1, in us; and the same in seconds, as
+ * metrics write it: "0.00001" to "10.0". */
+uint64_t histogram_bound_us(unsigned i);
+const char *histogram_bound_text(unsigned i);
+
+/* The bucket of what took so long. */
+unsigned histogram_bucket(uint64_t took_us);
+
+/* `times` things took took_us each. */
+void histogram_note(struct histogram *histogram, uint64_t took_us, uint64_t times);
+
+void histogram_add(struct histogram_view *view, const struct histogram *histogram);
+
+/* Of all buckets. */
+uint64_t histogram_count(const struct histogram_view *view);
+
+/*
+ * --- meter: how often something happens a second, of late: an average that fades.
+ *
+ * What is `half_ms` ago counts half as much as what is now. So the rate halves in each half_ms in
+ * which nothing happens, and falls to 0.
+ *
+ * The happy path: meter_note() is called now and then with how many there were since the time
+ * before; they are taken as spread evenly over that time. A count of 0 lets the rate fade.
+ *
+ * Times are kept in 32 bits: more than 49 days between two notes are taken for less. Thread: one
+ * owner.
+ */
+
+/* All zeros: nothing happened, and the first note begins to count. */
+struct meter {
+    float per_s;    /* as of: */
+    uint32_t at_ms; /* monotonic, its low bits; 0: not begun */
+};
+
+/* False: it has just begun, or no time has passed, and the count is to come again with the next. */
+bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t now_ms);
+
+/*
+ * --- stall: how long the turns of a loop take: what comes while one lasts has to wait for its end.
+ *
+ * The happy path: the loop says when a turn begins, what it does from then on, and when the turn
+ * ends; any thread reads the longest turn since the start, and of the last minute. And the most
+ * processor time that a turn has taken, which a busy machine does not make longer.
+ *
+ * Failure modes: a turn of STALL_WARN_MS or more is a line of level warn, at most one a minute,
+ * with what took most of it. Times are of the monotonic clock, in whole ms: a turn is shown as up
+ * to 1 ms shorter or longer than it was. The processor time is a system call, so it is asked for
+ * after a turn of a whole ms, and else each STALL_CPU_MS: a turn is shown with that of the short
+ * ones before it, but never with more than it lasted.
+ *
+ * Thread: the loop's, but for stall_longest_ms(), stall_minute_ms() and stall_busiest_us().
+ */
+
+#define STALL_WARN_MS 100
+#define STALL_WARN_AGAIN_MS 60000
+#define STALL_SECONDS 60
+#define STALL_CPU_MS 5
+
+struct stall {
+    _Atomic uint64_t longest_ms;             /* since the start */
+    _Atomic uint64_t seconds[STALL_SECONDS]; /* the second << 32 | the longest that ended in it */
+    _Atomic uint64_t busiest_us;             /* the most processor time of a turn */
+    uint64_t cpu_us;                         /* of this thread, at cpu_ms */
+    uint64_t cpu_ms;                         /* 0: never */
+    uint64_t began_ms;                       /* of the turn */
+    uint64_t step_ms;                        /* of what it does now: since then */
+    uint64_t worst_ms;                       /* the longest of its steps */
+    uint64_t warned_ms;                      /* 0: never */
+    const char *doing;
+    const char *worst;
+};
+
+void stall_begin(struct stall *stall, uint64_t now_ms, const char *doing);
+/* From now on the turn does this; a text that stays. */
+void stall_step(struct stall *stall, uint64_t now_ms, const char *doing);
+/* loop: its name, for the log. */
+void stall_end(struct stall *stall, uint64_t now_ms, const char *loop);
+
+uint64_t stall_longest_ms(const struct stall *stall);
+uint64_t stall_busiest_us(const struct stall *stall);
+/* Of the turns that ended in the last STALL_SECONDS. */
+uint64_t stall_minute_ms(const struct stall *stall, uint64_t now_ms);
+
+#endif
