@@ -69,7 +69,7 @@ OUR_LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
 
 # The libraries of each layer, and the layers of leafd: one links those after it. leafctl is a
 # program of its own, which takes of leafd what makes a token, and reads an address or a backup.
-LAYERS       := app http raft storage loop id state base
+LAYERS       := app http service raft storage loop id state base
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lssl -lcrypto
@@ -110,7 +110,8 @@ endef
 # With $(WITH) after the objects and archives.
 define LINK
 @mkdir -p $(@D)
-$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WITH)
+$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
+	$(filter %.a,$^) -Wl,--end-group $(WITH)
 endef
 # A file that says what something was made with, so that it is made anew when that changes.
 define NOTE

@@ -6,7 +6,8 @@
 # others; other files of tests folders are helpers, of which it takes what it names.
 SEEN_app     := $(LAYERS)
 SEEN_http    := http loop id state base
-SEEN_raft    := raft storage loop id state base
+SEEN_service := service raft storage loop id state base
+SEEN_raft    := raft service storage loop id state base
 SEEN_storage := storage base
 SEEN_loop    := loop base
 SEEN_id      := id loop state base
@@ -16,7 +17,7 @@ SEEN_ctl     := $(CTL_SEES)
 SEEN_history := history base
 SEEN_memory_model := memory_model id state base
 # The explorer of memory orders takes the place of TSan's library.
-TESTED := base loop state id history app storage raft http ctl \
+TESTED := base loop state id history app storage raft service http ctl \
           $(if $(filter tsan,$(FLAVOUR)),,memory_model)
 IN_TESTS   := $(call only,/tests/,$(FILES))
 TEST_FILES := $(call only,/test_,$(IN_TESTS))
@@ -41,6 +42,7 @@ UNIT_WRAP  := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal \
 # tests; leafd's own files, whose accesses of memory are made calls of the explorer.
 EXTRA_http := -lhttp_parser
 HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a
+HELP_service := $(OUT)/libhelp-raft.a $(HELP_raft)
 HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/array base/buf id/alloc/segment \
                      id/alloc/id_table id/alloc/allocator id/snowflake/snowflake)
 $(OUT)/modelled/src/id/alloc/id_table.o: OUR_CPPFLAGS += -DFIRST_BITS=1
@@ -81,7 +83,7 @@ model: $(OUT)/test-memory_model
 # The simulation: a whole cluster in one process, driven by a seed (cluster-tests/sim).
 $(OUT)/sim: WITH := $(call links,raft storage loop base)
 $(OUT)/sim: $(patsubst %.c,$(OUT)/%.o,$(filter cluster-tests/sim/%,$(FILES))) \
-            $(call libs,raft storage history loop id state base)
+            $(call libs,service raft storage history loop id state base)
 	$(LINK)
 
 # Fuzzers, <dir>/fuzz/fuzz_<what>.c, with clang's libFuzzer; and replays, the same by any compiler,

@@ -42,7 +42,7 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
 
 /* Files beside the database's zones: this machine's own one, and clocks that count leap seconds,
  * by which a date would begin half a minute late. Whether there is a zone at all, the leader
- * says (raft/cluster/dates.h). */
+ * says (src/service/dates.h). */
 static bool is_zone_of_all(const char *zone)
 {
     return strncmp(zone, "right/", strlen("right/")) != 0 &&

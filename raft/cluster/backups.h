@@ -25,7 +25,7 @@
 #define LEAFD_RAFT_CLUSTER_BACKUPS_H
 
 #include "raft/cluster/ground.h"
-#include "raft/cluster/growth.h"
+#include "src/service/growth.h"
 #include "src/id/backend/id_figures.h"
 #include "src/id/codec/backup_file.h"
 

@@ -11,7 +11,7 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/way.h"
-#include "raft/cluster/window.h"
+#include "src/service/window.h"
 #include "src/id/alloc/strict.h"
 #include "src/id/snowflake/lease.h"
 

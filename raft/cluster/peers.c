@@ -126,6 +126,9 @@ static void forget_removed(struct peers *peers)
             rollback_forget(seen, id);
         }
     }
+    if (!peers->on->driver->failed) {
+        peer_memory_changed(&peers->on->driver->peers);
+    }
 }
 
 bool peers_turn(struct peers *peers)

@@ -418,7 +418,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     fsm_listen(replica->fsm, &replica->listener);
     /* At last: it may apply, and then tells all the others. */
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, replica->ground.clock,
-                      state, &replica->observer, loaded);
+                      &replica->timers, state, &replica->observer, loaded);
     if (rv != 0) {
         return rv;
     }
@@ -716,7 +716,7 @@ bool replica_turn(struct replica *replica)
 
     step(replica, "events and timers");
     turn_births(replica);
-    driver_tick(&replica->driver);
+    driver_take_events(&replica->driver);
     answers_deliver(&replica->answers);
     step(replica, "applying entries");
     more = driver_turn(&replica->driver);
@@ -740,13 +740,9 @@ bool replica_turn(struct replica *replica)
 
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    uint64_t driver_ms = driver_next_ms(&replica->driver);
-    uint64_t timers_ms = timers_next_ms(&replica->timers);
-
-    if (!answers_are_none(&replica->answers) || replica->requests.serving.again) {
-        return 0;
-    }
-    return driver_ms < timers_ms ? driver_ms : timers_ms;
+    return !answers_are_none(&replica->answers) || replica->requests.serving.again
+               ? 0
+               : timers_next_ms(&replica->timers);
 }
 
 /* --- the way to the end --- */

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "raft/cluster/dates.h"
+#include "src/service/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/utf8.h"

@@ -14,7 +14,7 @@
  * waits, for all that waits then.
  *
  * A batch of requests for monotonic ids goes the way of a query, and takes ids from the windows
- * (raft/cluster/window.h) when it is answered. If they are too short it is starved until an entry
+ * (src/service/window.h) when it is answered. If they are too short it is starved until an entry
  * of this leader's has extended them. Where it has keys, the ids are answered once an entry of this
  * leader's has bound them to the keys. Such entries are appended once, and never go to another
  * leader (docs/monotonic.md, R3, R9).
@@ -33,7 +33,7 @@
 
 #include "raft/cluster/membership.h"
 #include "raft/cluster/rounds.h"
-#include "raft/cluster/window.h"
+#include "src/service/window.h"
 #include "src/base/container.h"
 
 struct work;

@@ -23,13 +23,20 @@ static struct append_rest *find(struct appends *appends, uint64_t to)
     return NULL;
 }
 
+static void end_rest(struct appends *appends, struct append_rest *rest)
+{
+    ASSERT(rest->to != 0 && appends->count > 0);
+    rest->to = 0;
+    appends->count--;
+}
+
 void appends_forget(struct appends *appends, uint64_t to)
 {
     struct append_rest *rest = find(appends, to);
 
     ASSERT(to > 0);
     if (rest != NULL) {
-        rest->to = 0;
+        end_rest(appends, rest);
     }
 }
 
@@ -102,7 +109,7 @@ void appends_send(struct appends *appends, struct raft_message *message)
         return;
     }
     if (rest != NULL) {
-        rest->to = 0;
+        end_rest(appends, rest);
     }
     (void)send_frame(appends, message, args->n_entries);
     if (args->prev_log_index == last) {
@@ -111,6 +118,7 @@ void appends_send(struct appends *appends, struct raft_message *message)
     rest = find(appends, 0);
     ASSERT(rest != NULL); /* there are no more followers than links */
     *rest = (struct append_rest){message->server_id, *args, last, true};
+    appends->count++;
 }
 
 /* May the rest go on: is this node the leader still, and are its entries there? */
@@ -131,7 +139,7 @@ static void go_on(struct appends *appends, struct append_rest *rest)
                      left < LIMIT_ENTRIES_PER_FRAME ? (unsigned)left : LIMIT_ENTRIES_PER_FRAME);
     rest->next = message.append_entries;
     if (rest->next.prev_log_index == rest->last) {
-        rest->to = 0;
+        end_rest(appends, rest);
     }
 }
 
@@ -139,13 +147,12 @@ bool appends_turn(struct appends *appends, uint64_t term)
 {
     unsigned begin = appends->turn;
     bool sent = false;
-    bool more = false;
 
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
         struct append_rest *rest = &appends->rests[(begin + i) % LIMIT_PEERS];
 
         if (rest->to != 0 && !goes_on(appends, rest, term)) {
-            rest->to = 0;
+            end_rest(appends, rest);
         }
         if (rest->to != 0 && !rest->fresh && !sent) {
             go_on(appends, rest);
@@ -153,7 +160,6 @@ bool appends_turn(struct appends *appends, uint64_t term)
             appends->turn = (begin + i + 1) % LIMIT_PEERS;
         }
         rest->fresh = false;
-        more = more || rest->to != 0;
     }
-    return more;
+    return appends->count > 0;
 }

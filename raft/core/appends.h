@@ -40,7 +40,8 @@ struct appends {
     const struct entry_log *log;
     struct outbox *outbox;
     struct append_rest rests[LIMIT_PEERS];
-    unsigned turn; /* the rest that is looked at first, so that each has its turn */
+    unsigned count; /* of followers for which something is left */
+    unsigned turn;  /* the rest that is looked at first, so that each has its turn */
 };
 
 /* log and outbox are borrowed. */

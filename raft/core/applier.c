@@ -13,13 +13,15 @@
 #define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
 
 void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock, const struct store_position *at)
+                  struct writes *writes, const struct clock *clock, struct timers *timers,
+                  const struct store_position *at)
 {
     ASSERT(config->rows_join_ms <= config->rows_hold_ms);
     *applier = (struct applier){.config = *config,
                                 .state = state,
                                 .writes = writes,
                                 .clock = clock,
+                                .timers = timers,
                                 .rows_since_ms = UINT64_MAX,
                                 .compacted = at->index};
     store_position_copy(&applier->applied, at);
@@ -38,6 +40,7 @@ static void drop_rows(struct applier *applier)
     row_changes_release(&applier->rows);
     applier->rows = (struct row_changes){0};
     applier->rows_since_ms = UINT64_MAX;
+    timer_cancel(applier->timers, &applier->rows_due);
 }
 
 void applier_free(struct applier *applier)
@@ -205,11 +208,15 @@ void applier_hold(struct applier *applier)
 {
     if (applier->rows_since_ms == UINT64_MAX) {
         applier->rows_since_ms = clock_now_ms(applier->clock);
+        timer_arm(applier->timers, &applier->rows_due,
+                  applier->rows_since_ms + applier->config.rows_hold_ms);
     }
     if (applier->config.rows_hold_ms == 0) {
         applier_write(applier, false);
     } else if (applier->rows.count >= HOLD_ROWS_MAX) {
-        applier->rows_since_ms = 0; /* with the next turn: this one was long enough */
+        /* With the next turn: this one was long enough. */
+        applier->rows_since_ms = 0;
+        timer_arm(applier->timers, &applier->rows_due, 0);
     }
 }
 
@@ -218,20 +225,6 @@ void applier_join(struct applier *applier)
     if (applier->rows_since_ms != UINT64_MAX &&
         clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
         applier_write(applier, true);
-    }
-}
-
-uint64_t applier_next_ms(const struct applier *applier)
-{
-    return applier->rows_since_ms == UINT64_MAX
-               ? UINT64_MAX
-               : applier->rows_since_ms + applier->config.rows_hold_ms;
-}
-
-void applier_tick(struct applier *applier)
-{
-    if (clock_now_ms(applier->clock) >= applier_next_ms(applier)) {
-        applier_write(applier, false);
     }
 }
 
@@ -244,6 +237,7 @@ void applier_write(struct applier *applier, bool more)
     }
     ASSERT(!applier->installing);
     applier->rows_since_ms = UINT64_MAX;
+    timer_cancel(applier->timers, &applier->rows_due);
     rows_coalesce(&applier->rows);
     write = writes_new(applier->writes, STORE_APPLY);
     write->changes = applier->rows;

@@ -6,7 +6,7 @@
  * a commit of their own would cost as much as one that carries new entries. The happy path:
  * applier_command() leaves the changes here; once they are rows_join_ms old they go right before
  * the next entries that go to the disk, in the same group commit (applier_join()); if none do until
- * they are rows_hold_ms old, they go alone (applier_tick()). When enough of the state is durable,
+ * they are rows_hold_ms old, they go alone (rows_due). When enough of the state is durable,
  * applier_compaction() says that the log may be cut.
  *
  * Failure modes: the process dies: what was held is applied again from the log. A state that
@@ -24,6 +24,7 @@
 #include "raft/core/writes.h"
 #include "raft/wire/configuration.h"
 #include "src/base/clock.h"
+#include "src/base/timers.h"
 
 struct applier_config {
     uint32_t snapshot_entries; /* compact after so many entries applied durably */
@@ -42,13 +43,15 @@ struct applier {
     struct store_position durable; /* as the disk has it; conf is owned */
     struct row_changes rows;       /* changed, and not on their way to the disk yet */
     uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
-    uint64_t compacted;            /* index up to which the log was last cut, or a snapshot's */
+    struct timers *timers;
+    struct timer rows_due; /* they have waited as long as they may */
+    uint64_t compacted;    /* index up to which the log was last cut, or a snapshot's */
     bool installing;
 };
 
 /* The state has the rows of this position already. */
 void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock,
+                  struct writes *writes, const struct clock *clock, struct timers *timers,
                   const struct store_position *at);
 void applier_free(struct applier *applier);
 
@@ -88,10 +91,6 @@ void applier_hold(struct applier *applier);
 
 /* Entries are about to be written: rows that have waited long enough go with them. */
 void applier_join(struct applier *applier);
-
-/* Rows go that have waited as long as they may; and when that is (UINT64_MAX: none wait). */
-void applier_tick(struct applier *applier);
-uint64_t applier_next_ms(const struct applier *applier);
 
 /* The rows go now, if there are any: what is written next is not durable without them. more: that
  * follows at once, for the same commit. Never from inside a call of the driver's observer or of a

@@ -35,10 +35,19 @@ _Static_assert((int)DRIVER_STARTING == RAFT_UNAVAILABLE && (int)DRIVER_FOLLOWER 
                    (int)DRIVER_CANDIDATE == RAFT_CANDIDATE && (int)DRIVER_LEADER == RAFT_LEADER,
                "and so has a server");
 
+/* It takes no step any more. */
+static void end_steps(struct driver *driver)
+{
+    driver->failed = true;
+    timer_cancel(driver->timers, &driver->timer);
+    timer_cancel(driver->timers, &driver->applier.rows_due);
+    timer_cancel(driver->timers, &driver->peers.due);
+}
+
 static void fail(struct driver *driver, int err, const char *text)
 {
     if (!driver->failed) {
-        driver->failed = true;
+        end_steps(driver);
         driver->observer->failed(driver->observer, err, text);
     }
 }
@@ -168,8 +177,8 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
 
 static void arm_timer(struct driver *driver)
 {
-    driver->timer_ms =
-        guard_timer(raft_timeout(raft_of(driver)), clock_now_ms(driver->clock)); /* G8 */
+    timer_arm(driver->timers, &driver->timer,
+              guard_timer(raft_timeout(raft_of(driver)), clock_now_ms(driver->clock))); /* G8 */
 }
 
 static void write_vote(struct driver *driver)
@@ -296,6 +305,45 @@ static bool begins_alone(const struct driver *driver)
     return consensus_begins_alone(driver->consensus,
                                   !driver->applier.installing &&
                                       driver->persisted == entry_log_last(&driver->log));
+}
+
+/* --- timers --- */
+
+static void on_rows_due(struct timer *timer, uint64_t now_ms)
+{
+    struct driver *driver = CONTAINER(timer, struct driver, applier.rows_due);
+
+    (void)now_ms;
+    peer_memory_join(&driver->peers);
+    applier_write(&driver->applier, false);
+}
+
+/* G6: a timeout of silence makes a voter a candidate. Whoever does not stand for election, as it
+ * has no vote or is held, follows nobody then either. */
+static void forget_silent(struct driver *driver)
+{
+    if (!driver->failed && !driver->applier.installing) {
+        leader_watch_forget_silent(&driver->watch);
+        note_role(driver);
+    }
+}
+
+static void on_timeout(struct timer *timer, uint64_t now_ms)
+{
+    struct driver *driver = CONTAINER(timer, struct driver, timer);
+    struct raft_event event = event_of(RAFT_TIMEOUT);
+
+    ASSERT(!driver->failed);
+    if ((driver->held || driver->halted) && driver_state(driver) == DRIVER_FOLLOWER) {
+        timer_arm(driver->timers, timer, now_ms + driver->config.election_ms);
+    } else {
+        if (begins_alone(driver)) { /* G14 */
+            consensus_begin_alone(driver->consensus);
+            write_vote(driver);
+        }
+        (void)step(driver, &event);
+    }
+    forget_silent(driver);
 }
 
 /* --- what is known of the peers --- */
@@ -426,7 +474,9 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
     applier_init(&driver->applier, &config->applier, state, &driver->writes, driver->clock,
-                 &loaded->position);
+                 driver->timers, &loaded->position);
+    timer_init(&driver->applier.rows_due, on_rows_due);
+    timer_init(&driver->timer, on_timeout);
     driver->commit = loaded->position.index;
     if (config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES) {
         driver->transfers.in_bytes_max = config->state_bytes;
@@ -447,17 +497,20 @@ static void init_consensus(struct driver *driver)
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
-                 struct net *net, const struct clock *clock, struct state *state,
-                 struct driver_observer *observer, const struct store_loaded *loaded)
+                 struct net *net, const struct clock *clock, struct timers *timers,
+                 struct state *state, struct driver_observer *observer,
+                 const struct store_loaded *loaded)
 {
     const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
     struct raft_event event = event_of(RAFT_START);
     struct raft_snapshot_metadata metadata;
     int rv;
 
-    *driver = (struct driver){.config = *config, .net = net, .clock = clock, .observer = observer};
+    *driver = (struct driver){
+        .config = *config, .net = net, .clock = clock, .timers = timers, .observer = observer};
     init_parts(driver, disk, state, loaded);
-    rv = peer_memory_init(&driver->peers, &driver->writes, clock, &loaded->locals[LOCAL_PEERS]);
+    rv = peer_memory_init(&driver->peers, &driver->writes, clock, timers,
+                          &loaded->locals[LOCAL_PEERS]);
     if (rv == 0) {
         rv = incarnations_load(&driver->incarnations, had->data, had->len);
     }
@@ -469,7 +522,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
         event.start.metadata = &metadata;
     }
     if (rv != 0) {
-        driver->failed = true; /* there is no core to take a step */
+        end_steps(driver); /* there is no core to take one */
         return rv;
     }
     init_consensus(driver);
@@ -495,7 +548,7 @@ void driver_quiesce(struct driver *driver)
         peer_memory_save(&driver->peers);
         applier_write(&driver->applier, false);
     }
-    driver->failed = true;
+    end_steps(driver);
     snapshot_drop_out(&driver->transfers);
 }
 
@@ -741,7 +794,7 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              "docs/failure-model.md",
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
-    driver->failed = true;
+    end_steps(driver);
     peer_memory_restore(&driver->peers, on_restored, driver);
     return false;
 }
@@ -1045,23 +1098,34 @@ static bool receive_standing(struct driver *driver, uint64_t from, const uint8_t
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
+    bool believed = false;
+
     if (driver->failed) {
         return true;
     }
     switch (type) {
     case FRAME_RAFT:
-        return receive_message(driver, from, payload, len);
+        believed = receive_message(driver, from, payload, len);
+        break;
     case FRAME_SNAPSHOT_CHUNK:
-        return receive_chunk(driver, from, payload, len);
+        believed = receive_chunk(driver, from, payload, len);
+        break;
     case FRAME_SNAPSHOT_ACK:
-        return snapshot_receive_ack(&driver->transfers, from, payload, len);
+        believed = snapshot_receive_ack(&driver->transfers, from, payload, len);
+        break;
     case FRAME_RESIGN:
-        return receive_resign(driver, from, payload, len);
+        believed = receive_resign(driver, from, payload, len);
+        break;
     case FRAME_STANDING:
-        return receive_standing(driver, from, payload, len);
+        believed = receive_standing(driver, from, payload, len);
+        break;
     default:
-        return false;
+        break;
     }
+    if (!driver->failed) {
+        peer_memory_changed(&driver->peers);
+    }
+    return believed;
 }
 
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
@@ -1197,55 +1261,19 @@ void driver_take_events(struct driver *driver)
         }
         write_free(write);
     }
-    snapshot_turn(&driver->transfers,
-                  !driver->failed && driver_is_leader(driver) ? driver_term(driver) : 0);
-    if (!driver->transfers.in.active) {
-        trial_drop(&driver->trial);
+    if (driver->transfers.busy) {
+        snapshot_turn(&driver->transfers,
+                      !driver->failed && driver_is_leader(driver) ? driver_term(driver) : 0);
+        if (!driver->transfers.in.active) {
+            trial_drop(&driver->trial);
+        }
+    }
+    if (!driver->failed && driver_disk_is_low(driver)) { /* no change comes to cut the log by */
+        maybe_compact(driver);
     }
 }
 
 /* --- turns --- */
-
-/* G6: a timeout of silence makes a voter a candidate. Whoever does not stand for election, as it
- * has no vote or is held, follows nobody then either. */
-static void forget_silent(struct driver *driver)
-{
-    if (!driver->failed && !driver->applier.installing) {
-        leader_watch_forget_silent(&driver->watch);
-        note_role(driver);
-    }
-}
-
-void driver_tick(struct driver *driver)
-{
-    struct raft_event event = event_of(RAFT_TIMEOUT);
-
-    driver_take_events(driver);
-    if (driver->failed) {
-        return;
-    }
-    if (clock_now_ms(driver->clock) >= applier_next_ms(&driver->applier)) {
-        peer_memory_join(&driver->peers);
-    }
-    applier_tick(&driver->applier);
-    peer_memory_tick(&driver->peers);
-    if (driver_disk_is_low(driver)) { /* no change comes that would give the occasion */
-        maybe_compact(driver);
-    }
-    if (clock_now_ms(driver->clock) < driver->timer_ms) {
-        return;
-    }
-    if ((driver->held || driver->halted) && driver_state(driver) == DRIVER_FOLLOWER) {
-        driver->timer_ms = clock_now_ms(driver->clock) + driver->config.election_ms;
-    } else {
-        if (begins_alone(driver)) { /* G14 */
-            consensus_begin_alone(driver->consensus);
-            write_vote(driver);
-        }
-        (void)step(driver, &event);
-    }
-    forget_silent(driver);
-}
 
 void driver_hold(struct driver *driver, bool held)
 {
@@ -1256,18 +1284,6 @@ void driver_hold(struct driver *driver, bool held)
         consensus_wait_anew(driver->consensus, clock_now_ms(driver->clock));
         arm_timer(driver);
     }
-}
-
-uint64_t driver_next_ms(const struct driver *driver)
-{
-    uint64_t writes_ms = applier_next_ms(&driver->applier);
-    uint64_t peers_ms = peer_memory_next_ms(&driver->peers);
-
-    if (driver->failed) {
-        return UINT64_MAX;
-    }
-    writes_ms = peers_ms < writes_ms ? peers_ms : writes_ms;
-    return driver->timer_ms < writes_ms ? driver->timer_ms : writes_ms;
 }
 
 /* What the first entry of a term says: nothing, or, while the cluster has no birth, that. Nothing
@@ -1293,7 +1309,7 @@ static void submit_first(struct driver *driver)
     struct driver_command command;
     uint64_t index;
 
-    if (!driver_is_leader(driver) || driver->noop_term == term || driver->applier.installing) {
+    if (driver->applier.installing) {
         return;
     }
     put_first(driver, &first);
@@ -1424,22 +1440,13 @@ static bool has_time(const struct driver *driver, unsigned count, uint64_t until
     return clock_now_ms(driver->clock) < until_ms;
 }
 
-bool driver_turn(struct driver *driver)
+/* Committed entries, as many as a turn has time for. True: there are more. */
+static bool apply_some(struct driver *driver)
 {
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
-    bool more;
 
-    if (driver->failed) {
-        return false;
-    }
-    if (driver->trying) {
-        (void)try_rows(driver); /* its link stays: the alarm has said so */
-    }
-    more = appends_turn(&driver->appends,
-                        raft_state(raft_of(driver)) == RAFT_LEADER ? driver_term(driver) : 0);
-    submit_first(driver);
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
            has_time(driver, count, until_ms)) {
         if (entry->block->len < APPLY_LARGE_BYTES) {
@@ -1455,10 +1462,33 @@ bool driver_turn(struct driver *driver)
     }
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);
-    } else if (count == 0 && next_to_apply(driver) == NULL) {
+    }
+    return next_to_apply(driver) != NULL;
+}
+
+bool driver_turn(struct driver *driver)
+{
+    bool more = false;
+
+    if (driver->failed) {
+        return false;
+    }
+    if (driver->trying) {
+        (void)try_rows(driver); /* its link stays: the alarm has said so */
+    }
+    if (driver->appends.count > 0) {
+        more = appends_turn(&driver->appends, driver_is_leader(driver) ? driver_term(driver) : 0);
+    }
+    if (driver->seen_state == DRIVER_LEADER && driver->noop_term != driver->seen_term) {
+        submit_first(driver);
+    }
+    if (driver->applier.applied.index < driver->commit) {
+        more = apply_some(driver) || more;
+    } else if (driver->seen_state == DRIVER_LEADER &&
+               driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
         foresee_next(driver);
     }
-    return more || driver->trying || next_to_apply(driver) != NULL;
+    return more || driver->trying;
 }
 
 /* --- the node's own records --- */
@@ -1525,6 +1555,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
     note_acknowledged(driver, peer);
     if (is_here && seen != NULL && seen->incarnation != 0 &&
         rollback_judge(&driver->peers.seen, peer, statement, &evidence) == 0) {
+        peer_memory_changed(&driver->peers);
         return ERR_EXISTS;
     }
     rv = rollback_meet(&driver->peers.seen, peer, statement, &evidence);
@@ -1532,8 +1563,8 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
         rollback_log_older(peer, start, &evidence);
     } else {
         vote_floor_met(&driver->vote_floor, start);
-        peer_memory_tick(&driver->peers);
     }
+    peer_memory_changed(&driver->peers);
     return rv;
 }
 

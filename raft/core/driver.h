@@ -11,7 +11,8 @@
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
  * the very same file runs in the simulator. What disk and links have to say waits in queues until
- * the driver looks (driver_take_events()): nothing enters a step that is under way.
+ * the driver looks (driver_take_events()): nothing enters a step that is under way. Its timers (the
+ * core's, rows that wait, what is known of peers) stand among the loop's.
  *
  * The happy path of a command on the leader: driver_submit() -> the core -> cache, disk, messages
  * -> acks and the node's own write -> commit index -> driver_turn(): apply,
@@ -70,7 +71,7 @@ struct driver_observer {
     /* A command was applied here. result is borrowed for the call. */
     void (*applied)(struct driver_observer *observer, uint64_t index, uint64_t term,
                     const void *result, size_t len);
-    /* Role, term or known leader may have changed. */
+    /* Role, term or known leader has changed. */
     void (*role_changed)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
@@ -121,8 +122,9 @@ struct driver {
     struct incarnations incarnations; /* that it had */
     struct peer_memory peers;         /* what it knows of them */
     struct vote_floor vote_floor;     /* terms in which no vote is given */
-    uint64_t timer_ms;                /* when driver_tick() must fire the core's timer */
-    uint64_t noop_term;               /* term whose first entry was submitted */
+    struct timers *timers;
+    struct timer timer; /* the core's */
+    uint64_t noop_term; /* term whose first entry was submitted */
     struct driver_counts counts;
     /* last seen, to notice changes */
     enum driver_state seen_state;
@@ -132,10 +134,11 @@ struct driver {
 };
 
 /* Start from what was loaded (prepare.h); the state has the rows already. Entries are copied. After
- * this, driver_turn() must be called. 0 or ERR_CORRUPT. */
+ * this, driver_turn() must be called. timers: run by the loop once a turn. 0 or ERR_CORRUPT. */
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
-                 struct net *net, const struct clock *clock, struct state *state,
-                 struct driver_observer *observer, const struct store_loaded *loaded) MUST_CHECK;
+                 struct net *net, const struct clock *clock, struct timers *timers,
+                 struct state *state, struct driver_observer *observer,
+                 const struct store_loaded *loaded) MUST_CHECK;
 
 /* Take no further step: what comes from the disk only frees memory from here on. */
 void driver_quiesce(struct driver *driver);
@@ -148,14 +151,11 @@ void driver_close(struct driver *driver);
 
 /* --- turns --- */
 
-/* Take what disk and links had to say. */
+/* The begin of a turn: take what the disk had to say, as it did so. */
 void driver_take_events(struct driver *driver);
 
-/* The begin of a turn: take events, and fire timers that are due. */
-void driver_tick(struct driver *driver);
-
-/* The end of a turn: submit a new leader's first entry, apply what is committed, write rows. True
- * if more is left to apply, or to send (call again soon). */
+/* Then, as far as there is anything: submit a new leader's first entry, apply what is committed.
+ * True if more is left to apply, or to send (call again soon). */
 bool driver_turn(struct driver *driver);
 
 /* A held node does not stand for election, however long it hears no leader; votes and follows it
@@ -170,9 +170,6 @@ void driver_apply_until(struct driver *driver, uint64_t index);
 /* It was right; or it was wrong, or nobody can tell: observer->failed() with ERR_DIVERGED. */
 void driver_resume(struct driver *driver);
 void driver_end_diverged(struct driver *driver, const char *text);
-
-/* When driver_tick() is due next. */
-uint64_t driver_next_ms(const struct driver *driver);
 
 /* --- links --- */
 

@@ -3,16 +3,7 @@
  */
 #include "raft/core/peer_memory.h"
 
-int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
-                     const struct buf *record)
-{
-    int rv;
-
-    *memory = (struct peer_memory){.writes = writes, .clock = clock, .since_ms = UINT64_MAX};
-    rv = rollback_load(&memory->seen, record->data, record->len);
-    memory->at_start = memory->seen;
-    return rv;
-}
+#include "src/base/container.h"
 
 static void submit(struct peer_memory *memory, bool more, void (*done)(void *data), void *data)
 {
@@ -20,44 +11,46 @@ static void submit(struct peer_memory *memory, bool more, void (*done)(void *dat
 
     memory->seen.met = false;
     memory->seen.changed = false;
-    memory->since_ms = UINT64_MAX;
+    timer_cancel(memory->timers, &memory->due);
     memory->saved_ms = clock_now_ms(memory->clock);
     rollback_save(&memory->seen, &write->bytes);
     write->op.more = more;
     write_submit_local(write, LOCAL_PEERS, done, data);
 }
 
-/* Since when is there something to write? */
-static void note_change(struct peer_memory *memory, uint64_t now_ms)
+static void on_memory_due(struct timer *timer, uint64_t now_ms)
 {
-    if (memory->seen.changed && memory->since_ms == UINT64_MAX) {
-        memory->since_ms = now_ms;
-    }
+    (void)now_ms;
+    submit(CONTAINER(timer, struct peer_memory, due), false, NULL, NULL);
+}
+
+int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
+                     struct timers *timers, const struct buf *record)
+{
+    int rv;
+
+    *memory = (struct peer_memory){.writes = writes, .clock = clock, .timers = timers};
+    timer_init(&memory->due, on_memory_due);
+    rv = rollback_load(&memory->seen, record->data, record->len);
+    memory->at_start = memory->seen;
+    return rv;
 }
 
 void peer_memory_join(struct peer_memory *memory)
 {
-    uint64_t now_ms = clock_now_ms(memory->clock);
-
-    note_change(memory, now_ms);
-    if (memory->since_ms != UINT64_MAX && now_ms >= memory->saved_ms + PEER_MEMORY_JOIN_MS) {
+    if (memory->seen.changed &&
+        clock_now_ms(memory->clock) >= memory->saved_ms + PEER_MEMORY_JOIN_MS) {
         submit(memory, true, NULL, NULL);
     }
 }
 
-void peer_memory_tick(struct peer_memory *memory)
+void peer_memory_changed(struct peer_memory *memory)
 {
-    uint64_t now_ms = clock_now_ms(memory->clock);
-
-    note_change(memory, now_ms);
-    if (memory->seen.met || now_ms >= peer_memory_next_ms(memory)) {
+    if (memory->seen.met) {
         submit(memory, false, NULL, NULL);
+    } else if (memory->seen.changed && !timer_is_armed(&memory->due)) {
+        timer_arm(memory->timers, &memory->due, clock_now_ms(memory->clock) + PEER_MEMORY_HOLD_MS);
     }
-}
-
-uint64_t peer_memory_next_ms(const struct peer_memory *memory)
-{
-    return memory->since_ms == UINT64_MAX ? UINT64_MAX : memory->since_ms + PEER_MEMORY_HOLD_MS;
 }
 
 void peer_memory_save(struct peer_memory *memory)

@@ -7,7 +7,7 @@
  * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
  *
  * The happy path: a message tells something, and is put into `seen`; peer_memory_join() right
- * before another write is submitted; peer_memory_tick() each turn; peer_memory_save() at the end.
+ * before another write is submitted; peer_memory_changed() after it; peer_memory_save() at the end.
  * A new incarnation of a peer is written at once.
  *
  * Failure modes: a crash loses what was not written yet: then this node knows less, and accuses
@@ -21,6 +21,7 @@
 #include "raft/core/rollback.h"
 #include "raft/core/writes.h"
 #include "src/base/clock.h"
+#include "src/base/timers.h"
 
 /* Together with how often peers tell (STANDING_CHANGED_MS of raft/cluster/standing.h), less than a
  * second. */
@@ -32,20 +33,21 @@ struct peer_memory {
     struct rollback at_start; /* as the disk had it */
     struct writes *writes;
     const struct clock *clock;
-    uint64_t since_ms; /* of the first change that is not on its way; UINT64_MAX: none */
+    struct timers *timers;
+    struct timer due;  /* a change has waited as long as it may */
     uint64_t saved_ms; /* when it was written last */
 };
 
 /* With what the disk has. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
 int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
-                     const struct buf *record) MUST_CHECK;
+                     struct timers *timers, const struct buf *record) MUST_CHECK;
 
 /* Another write is about to be submitted, at once: what is to be written goes with it. */
 void peer_memory_join(struct peer_memory *memory);
 
-/* Write what has waited for long enough; and when that is next, UINT64_MAX: never. */
-void peer_memory_tick(struct peer_memory *memory);
-uint64_t peer_memory_next_ms(const struct peer_memory *memory);
+/* Something may have changed: it is written soon, and a start that was met for the first time at
+ * once. */
+void peer_memory_changed(struct peer_memory *memory);
 
 /* Write what is not on its way yet, if there is anything. */
 void peer_memory_save(struct peer_memory *memory);

@@ -64,6 +64,7 @@ static void on_read(struct store_op *op)
 static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
     ASSERT(!out->reading);
+    out->transfers->busy = true;
     out->reading = true;
     out->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = out},
                                    .snapshot = out->view,
@@ -318,6 +319,7 @@ void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, 
 
     ASSERT(message->type == RAFT_INSTALL_SNAPSHOT && !snapshot_is_older(transfers, message));
     snapshot_drop_in(transfers);
+    transfers->busy = true;
     in->active = true;
     in->from = from;
     in->transfer = transfer;
@@ -412,6 +414,7 @@ static bool lost_view(const struct snapshot_out *out)
 void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 {
     uint64_t now = clock_now_ms(transfers->clock);
+    bool busy = false;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active &&
@@ -421,8 +424,10 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
         if (out->back) {
             go_on(out, led_term);
         }
+        busy = busy || out->active || out->reading;
     }
     if (transfers->in.active && now - transfers->in.progress_ms > LIMIT_SNAPSHOT_MS) {
         snapshot_drop_in(transfers);
     }
+    transfers->busy = busy || transfers->in.active;
 }

@@ -80,6 +80,7 @@ struct snapshot_transfers {
     uint32_t election_ms;
     struct snapshot_out out[LIMIT_NODES];
     struct snapshot_in in;
+    bool busy; /* something goes out or comes in, or its view is being closed */
     uint64_t next_transfer;
     uint64_t sent;         /* to the end, since the start */
     uint64_t in_bytes_max; /* of a stream that comes; <= LIMIT_SNAPSHOT_BYTES */
@@ -93,8 +94,8 @@ void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, stru
 /* End all that goes out; views are closed by the disk. */
 void snapshot_drop_out(struct snapshot_transfers *transfers);
 
-/* Go on with what the disk has read, and drop what was lost or makes no progress. led_term: the
- * term in which this node leads; 0: in none. */
+/* While transfers are busy, in each turn: go on with what the disk has read, and drop what was lost
+ * or makes no progress. led_term: the term in which this node leads; 0: in none. */
 void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term);
 
 /* Transfers whose disk read is under way or came back. */

@@ -29,7 +29,7 @@
 
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
-#include "raft/node/change_log.h"
+#include "src/service/change_log.h"
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"

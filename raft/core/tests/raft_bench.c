@@ -135,8 +135,10 @@ static void start(struct bench *bench)
     fake_disk_init(&bench->disk, bench->store);
     fake_net_init(&bench->net);
     fake_observer_init(&bench->observer);
+    timers_init(&bench->timers);
     ASSERT(driver_start(&bench->driver, &config, &bench->disk.base, &bench->net.base,
-                        &bench->clock.base, bench->state, &bench->observer.base, &loaded) == 0);
+                        &bench->clock.base, &bench->timers, bench->state, &bench->observer.base,
+                        &loaded) == 0);
     store_loaded_release(&loaded);
 }
 
@@ -247,12 +249,18 @@ void bench_run(struct bench *bench)
     } while (driver_turn(&bench->driver) || bench->disk.queued > 0);
 }
 
+void bench_tick(struct bench *bench)
+{
+    driver_take_events(&bench->driver);
+    timers_run(&bench->timers, bench->clock.now_ms);
+}
+
 void bench_timeout(struct bench *bench)
 {
-    uint64_t at = driver_next_ms(&bench->driver);
+    uint64_t at = timers_next_ms(&bench->timers);
 
     bench->clock.now_ms = at > bench->clock.now_ms ? at : bench->clock.now_ms;
-    driver_tick(&bench->driver);
+    bench_tick(bench);
     (void)driver_turn(&bench->driver);
 }
 

@@ -19,6 +19,7 @@ struct bench {
     struct fake_disk disk;
     struct fake_net net;
     struct fake_clock clock;
+    struct timers timers;
     struct fake_observer observer;
     struct state *state;
     const struct machine_ops *machine; /* set before bench_start(); NULL: the ids' */
@@ -69,6 +70,9 @@ bool bench_sent(struct bench *bench, uint64_t to, enum raft_message_type type,
 
 /* Finish all writes, apply what is committed. */
 void bench_run(struct bench *bench);
+
+/* What the disk had to say is taken, and the timers that are due fire. */
+void bench_tick(struct bench *bench);
 
 /* The clock moves to when the driver's timer is due, and it fires. */
 void bench_timeout(struct bench *bench);

@@ -155,7 +155,7 @@ static void play_round(struct world *world)
         if (!world->is_up[i]) {
             continue;
         }
-        driver_tick(&bench->driver);
+        bench_tick(bench);
         if (!chance(world, 30)) {
             bench_disk_run(bench);
         }

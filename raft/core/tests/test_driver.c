@@ -523,14 +523,14 @@ static void test_a_low_disk_gets_back_what_the_log_holds(void **state)
     bench_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     bench_run(&bench);
     assert_int_equal(bench.driver.applier.durable.index, 14);
     assert_int_equal(bench.driver.log.first, 1);
     bench.disk.low = true;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_int_equal(bench.driver.log.first, 11);
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_COMPACT), 1);
     bench_close(&bench);
 }
@@ -547,7 +547,7 @@ static void test_a_low_disk_leaves_the_first_list(void **state)
     assert_int_equal(bench.driver.applier.durable.index, 1);
     assert_int_equal(bench.driver.applier.compacted, 0);
     bench.disk.low = true;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     bench_run(&bench);
     assert_int_equal(bench.driver.log.first, 1);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_COMPACT), 0);

@@ -205,12 +205,12 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     bench_ack(&bench, 2);
     /* Nothing more comes: they go alone. */
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
-    assert_true(driver_next_ms(&bench.driver) <= clock_now_ms(&bench.clock.base) + 50);
+    assert_true(timers_next_ms(&bench.timers) <= clock_now_ms(&bench.clock.base) + 50);
     bench.clock.now_ms += 49;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
     bench.clock.now_ms += 1;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     bench_disk_run(&bench);
     assert_int_equal(bench.driver.applier.durable.index, durable + 4);
@@ -229,14 +229,14 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     apply_some(&bench, 1);
     for (unsigned ms = 0; ms < 9; ms++) {
         bench.clock.now_ms += 1;
-        driver_tick(&bench.driver);
+        bench_tick(&bench);
         assert_int_equal(bench_submit(&bench, 1), 0);
         assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
         bench_disk_run(&bench);
         bench_ack(&bench, 2);
     }
     bench.clock.now_ms += 1;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0); /* not alone */
     assert_int_equal(bench_submit(&bench, 1), 0);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);

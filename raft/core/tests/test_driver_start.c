@@ -456,6 +456,7 @@ static int try_start(const struct store_loaded *loaded)
     struct fake_clock clock;
     struct fake_disk disk;
     struct fake_net net;
+    struct timers timers;
     struct driver driver;
     struct state *whole = state_new(&fsm_machine);
     int rv;
@@ -464,8 +465,9 @@ static int try_start(const struct store_loaded *loaded)
     fake_clock_init(&clock, BOOT_MS);
     fake_disk_init(&disk, NULL);
     fake_net_init(&net);
-    rv = driver_start(&driver, &config, &disk.base, &net.base, &clock.base, whole, &observer.base,
-                      loaded);
+    timers_init(&timers);
+    rv = driver_start(&driver, &config, &disk.base, &net.base, &clock.base, &timers, whole,
+                      &observer.base, loaded);
     driver_close(&driver);
     fake_net_free(&net);
     state_free(whole);
@@ -594,10 +596,10 @@ static void test_a_driver_that_was_quieted_only_frees(void **state)
     assert_int_equal(bench.driver.persisted, 3);
     bench_receive(&bench, &vote); /* taken and forgotten */
     bench.clock.now_ms += 100000;
-    driver_tick(&bench.driver);
+    bench_tick(&bench);
     assert_false(driver_turn(&bench.driver));
     assert_int_equal(bench_submit(&bench, 1), ERR_NOT_LEADER);
-    assert_true(driver_next_ms(&bench.driver) == UINT64_MAX);
+    assert_true(timers_next_ms(&bench.timers) == UINT64_MAX);
     assert_true(driver_transfer(&bench.driver, 0));
     assert_false(driver_leads(&bench.driver));
     assert_int_equal(bench.disk.queued, 0);

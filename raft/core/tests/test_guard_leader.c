@@ -104,7 +104,7 @@ static void test_refused_but_heard_again_is_as_if_never_refused(void **state)
     driver_peer_refused(&bench.driver, 1);
     bench.clock.now_ms += bench.driver.config.heartbeat_ms;
     bench_receive(&bench, &heartbeat);
-    assert_true(driver_next_ms(&bench.driver) >= bench.clock.now_ms + BOOT_ELECTION_MS);
+    assert_true(bench.driver.timer.due_ms >= bench.clock.now_ms + BOOT_ELECTION_MS);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(asks_for_vote(&bench));
 }
@@ -122,7 +122,7 @@ static void test_refused_brings_the_own_timeout_forward_in_turn(void **state)
     heartbeat_ms = bench.driver.config.heartbeat_ms;
     bench.clock.now_ms += 1;
     driver_peer_refused(&bench.driver, 1);
-    assert_int_equal(driver_next_ms(&bench.driver), heard_ms + 3 * (uint64_t)heartbeat_ms);
+    assert_int_equal(bench.driver.timer.due_ms, heard_ms + 3 * (uint64_t)heartbeat_ms);
     bench_timeout(&bench);
     assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
 }
@@ -134,9 +134,9 @@ static void test_refused_of_another_than_the_leader_means_nothing(void **state)
 
     (void)state;
     start_with_leader(&bench);
-    next_ms = driver_next_ms(&bench.driver);
+    next_ms = bench.driver.timer.due_ms;
     driver_peer_refused(&bench.driver, 2);
-    assert_int_equal(driver_next_ms(&bench.driver), next_ms);
+    assert_int_equal(bench.driver.timer.due_ms, next_ms);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(asks_for_vote(&bench));
 }
@@ -155,9 +155,9 @@ static void test_refused_does_not_hurry_a_standby(void **state)
     bench_start(&bench, &boot);
     bench.clock.now_ms += 5000;
     bench_receive(&bench, &heartbeat);
-    next_ms = driver_next_ms(&bench.driver);
+    next_ms = bench.driver.timer.due_ms;
     driver_peer_refused(&bench.driver, 1);
-    assert_int_equal(driver_next_ms(&bench.driver), next_ms);
+    assert_int_equal(bench.driver.timer.due_ms, next_ms);
     bench.clock.now_ms += 2 * (uint64_t)bench.driver.config.heartbeat_ms;
     assert_true(asks_for_vote(&bench));
 }
@@ -171,7 +171,7 @@ static void test_refused_late_is_due_now(void **state)
     start_with_leader(&bench);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     driver_peer_refused(&bench.driver, 1);
-    assert_in_range(driver_next_ms(&bench.driver), bench.clock.now_ms, bench.clock.now_ms + 1);
+    assert_in_range(bench.driver.timer.due_ms, bench.clock.now_ms, bench.clock.now_ms + 1);
 }
 
 /* --- whole replicas --- */

@@ -73,7 +73,7 @@ static void test_a_resignation_brings_the_own_timeout_forward_in_turn(void **sta
     (void)state;
     start_with_leader(&bench);
     assert_true(resigns(&bench, 1, 2));
-    assert_int_equal(driver_next_ms(&bench.driver),
+    assert_int_equal(bench.driver.timer.due_ms,
                      bench.clock.now_ms + bench.driver.config.heartbeat_ms);
     bench_timeout(&bench);
     assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
@@ -86,11 +86,11 @@ static void test_a_resignation_of_another_node_or_term_means_nothing(void **stat
 
     (void)state;
     start_with_leader(&bench);
-    next_ms = driver_next_ms(&bench.driver);
+    next_ms = bench.driver.timer.due_ms;
     assert_true(resigns(&bench, 2, 2));
     assert_true(resigns(&bench, 1, 1));
     assert_true(resigns(&bench, 1, 3));
-    assert_int_equal(driver_next_ms(&bench.driver), next_ms);
+    assert_int_equal(bench.driver.timer.due_ms, next_ms);
     assert_false(grants_vote(&bench));
 }
 
@@ -116,7 +116,7 @@ static void test_a_leader_heard_after_its_resignation_is_followed_again(void **s
     start_with_leader(&bench);
     assert_true(resigns(&bench, 1, 2));
     bench_receive(&bench, &heartbeat);
-    assert_true(driver_next_ms(&bench.driver) >= bench.clock.now_ms + BOOT_ELECTION_MS);
+    assert_true(bench.driver.timer.due_ms >= bench.clock.now_ms + BOOT_ELECTION_MS);
     bench.clock.now_ms += BOOT_ELECTION_MS - 1;
     assert_false(grants_vote(&bench));
 }

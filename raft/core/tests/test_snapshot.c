@@ -183,7 +183,7 @@ static void test_a_low_disk_keeps_nothing_of_the_log_for_a_peer(void **state)
 
     (void)state;
     leader.disk.low = true;
-    driver_tick(&leader.driver);
+    bench_tick(&leader);
     assert_true(leader.driver.log.first > given + 40);
 }
 

@@ -16,8 +16,8 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_GROWTH_H
-#define LEAFD_RAFT_CLUSTER_GROWTH_H
+#ifndef LEAFD_SERVICE_GROWTH_H
+#define LEAFD_SERVICE_GROWTH_H
 
 #include "src/id/codec/tag.h"
 

@@ -23,8 +23,8 @@
  *
  * Thread: one owner (the raft loop).
  */
-#ifndef LEAFD_RAFT_CLUSTER_WINDOW_H
-#define LEAFD_RAFT_CLUSTER_WINDOW_H
+#ifndef LEAFD_SERVICE_WINDOW_H
+#define LEAFD_SERVICE_WINDOW_H
 
 #include "src/base/clock.h"
 #include "src/id/codec/command.h"

@@ -1,7 +1,7 @@
 /*
  * figures.c - see figures.h. Thread: the raft loop.
  */
-#include "raft/cluster/figures.h"
+#include "src/service/figures.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,8 +14,8 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_NODE_CHANGE_LOG_H
-#define LEAFD_RAFT_NODE_CHANGE_LOG_H
+#ifndef LEAFD_SERVICE_CHANGE_LOG_H
+#define LEAFD_SERVICE_CHANGE_LOG_H
 
 #include "raft/cluster/replica.h"
 

@@ -1,7 +1,7 @@
 /*
  * buffers.c - see buffers.h. Thread: the raft loop.
  */
-#include "raft/cluster/buffers.h"
+#include "src/service/buffers.h"
 
 #include <stdlib.h>
 

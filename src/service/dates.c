@@ -1,7 +1,7 @@
 /*
  * dates.c - see dates.h. Thread: the raft loop.
  */
-#include "raft/cluster/dates.h"
+#include "src/service/dates.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_DATES_H
-#define LEAFD_RAFT_CLUSTER_DATES_H
+#ifndef LEAFD_SERVICE_DATES_H
+#define LEAFD_SERVICE_DATES_H
 
 #include "raft/cluster/ground.h"
 #include "src/base/zone.h"

@@ -1,7 +1,7 @@
 /*
  * growth.c - see growth.h. Thread: the raft loop.
  */
-#include "raft/cluster/growth.h"
+#include "src/service/growth.h"
 
 #include <stdlib.h>
 

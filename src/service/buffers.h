@@ -13,8 +13,8 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_BUFFERS_H
-#define LEAFD_RAFT_CLUSTER_BUFFERS_H
+#ifndef LEAFD_SERVICE_BUFFERS_H
+#define LEAFD_SERVICE_BUFFERS_H
 
 #include "raft/cluster/ground.h"
 

@@ -6,11 +6,11 @@
  *
  * Failure modes: none. Thread: the raft loop; the box: any.
  */
-#ifndef LEAFD_RAFT_CLUSTER_FIGURES_H
-#define LEAFD_RAFT_CLUSTER_FIGURES_H
+#ifndef LEAFD_SERVICE_FIGURES_H
+#define LEAFD_SERVICE_FIGURES_H
 
 #include "raft/cluster/backups.h"
-#include "raft/cluster/dates.h"
+#include "src/service/dates.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/requests.h"
 #include "src/id/alloc/strict.h"

@@ -5,7 +5,7 @@
  *    ^                                                          |
  *    +--------- leadership or term lost; closed; another generation
  */
-#include "raft/cluster/window.h"
+#include "src/service/window.h"
 
 #include <stdlib.h>
 #include <string.h>

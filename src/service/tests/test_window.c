@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "raft/cluster/window.h"
+#include "src/service/window.h"
 #include "src/base/container.h"
 #include "src/id/tests/id_apply.h"
 

@@ -1,7 +1,7 @@
 /*
  * change_log.c - see change_log.h. Thread: the raft loop.
  */
-#include "raft/node/change_log.h"
+#include "src/service/change_log.h"
 
 #include <string.h>
 
