@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/app/lost.h"
+#include "src/app/replace_lost.h"
 #include "src/base/assert.h"
 
 struct world {

@@ -31,8 +31,7 @@
 
 #include <cmocka.h>
 
-#include "src/app/sandbox_calls.h"
-#include "src/app/sandbox_paths.h"
+#include "src/app/privileges.h"
 
 /* In a child. */
 #define NEED(condition)                                                                            \
