@@ -1,5 +1,5 @@
 /*
- * test_files.c - descriptors: what is left to clients, at the bounds.
+ * test_listeners.c - descriptors: what is left to clients, at the bounds.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * test_fresh.c - a fresh data directory is there as a whole or not at all, wherever the tool is
+ * test_saved.c - a fresh data directory is there as a whole or not at all, wherever the tool is
  * killed.
  *
  * This program's own calls that change a disk stand before libc's and count; a child is killed

@@ -1,6 +1,6 @@
 /*
- * test_options.c - the command lines of restore and recover: what is taken, and what each fault is
- * told.
+ * test_recovery.c - the command lines of restore and recover: what is taken, and which
+ * message each fault gets.
  *
  * Thread: one.
  */
