@@ -394,7 +394,8 @@ def test_refuses_to_listen_openly(tmp_path, setting):
 def test_joined_doors_say_so(tmp_path):
     cluster = Cluster(tmp_path / "cluster", 1, FAST)
     cluster.start()
-    assert "one door: tags, members and all else are served with the ids" in cluster.nodes[0].log()
+    log = cluster.nodes[0].log()
+    assert "one listener: tags, members and all else are served with the ids" in log
     cluster.end()
 
 

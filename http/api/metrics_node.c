@@ -71,31 +71,32 @@ static void put_health(struct exposition *to, const struct id_health *health)
                id_count_of(&health->implausible));
 }
 
-/* By name, in the family of the cluster's own. */
-static void put_named_layouts(struct exposition *to, const struct snowflake *snowflake,
-                              uint64_t now_ms)
+/* The cluster's own has no label. */
+static void put_layouts(struct exposition *to, const struct snowflake *snowflake, uint64_t now_ms)
 {
-    for (uint32_t i = 0; i < atomic_load(&snowflake->named.count); i++) {
-        const struct layout_words *named = snowflake->named.items[i];
-        uint64_t last_ms = named_layout_last_ms(&named->row.layout);
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = snowflake_ends(snowflake, ends);
+
+    if (count > 0) {
+        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
+                      "Time until the layout of snowflake ids is used up.");
+    }
+    for (uint32_t i = 0; i < count; i++) {
         BUF_LOCAL(labels);
 
-        if (!snowflake_named_is_deleted(named)) {
-            expose_label(&labels, "layout", named->row.name, named->row.name_len);
-            buf_put(&labels, "", 1);
-            expose_sample(to, (const char *)labels.data,
-                          last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
+        if (ends[i].name_len > 0) {
+            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
         }
+        buf_put(&labels, "", 1);
+        expose_sample(to, (const char *)labels.data,
+                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
     }
 }
 
 static void put_snowflake(struct exposition *to, const struct id_backend *backend)
 {
     static const int codes[] = REFUSAL_CODES;
-    const struct snowflake *snowflake = backend->snowflake;
     int refusal = refusal_now(backend);
-    uint64_t now_ms = clock_wall_ms(backend->clock);
-    uint64_t last_ms;
 
     expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
                   "1 while snowflake ids are refused for this reason.");
@@ -105,12 +106,8 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
                   "How far the clock is ahead of the cluster's; behind: negative.");
     expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
-    if (snowflake != NULL && atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        last_ms = snowflake_last_ms(&snowflake->layout);
-        expose_one(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
-                   "Time until the layout of snowflake ids is used up.",
-                   last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
-        put_named_layouts(to, snowflake, now_ms);
+    if (backend->snowflake != NULL) {
+        put_layouts(to, backend->snowflake, clock_wall_ms(backend->clock));
     }
 }
 

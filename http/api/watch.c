@@ -13,7 +13,7 @@
 #include "http/api/live.h"
 #include "http/api/refusal.h"
 #include "http/api/request.h"
-#include "http/watch/quorum.h"
+#include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"
@@ -98,32 +98,21 @@ void status_json_put(struct api *api, const struct id_cluster_status *status, st
 
 /* --- a look --- */
 
-static uint64_t left_s(uint64_t last_ms, uint64_t now_ms)
+/* Of the layout that ends first, and its name. */
+static uint64_t layout_left_s(const struct id_backend *backend, const char **ret_name)
 {
-    return last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0;
-}
-
-/* Of the layout that ends first: the cluster's own, or one by name, which *ret_name is then. */
-static uint64_t layout_left_s(const struct id_backend *backend,
-                              char ret_name[LIMIT_LAYOUT_NAME_BYTES + 1])
-{
-    const struct snowflake *snowflake = backend->snowflake;
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
     uint64_t now_ms = clock_wall_ms(backend->clock);
-    uint64_t least_s;
+    uint64_t least_s = ID_UNKNOWN;
 
-    ret_name[0] = '\0';
-    if (snowflake == NULL || !atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return ID_UNKNOWN;
-    }
-    least_s = left_s(snowflake_last_ms(&snowflake->layout), now_ms);
-    for (uint32_t i = 0; i < atomic_load(&snowflake->named.count); i++) {
-        const struct layout_words *named = snowflake->named.items[i];
-        uint64_t own_s = left_s(named_layout_last_ms(&named->row.layout), now_ms);
+    *ret_name = "";
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t left_s = ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0;
 
-        if (!snowflake_named_is_deleted(named) && own_s < least_s) {
-            least_s = own_s;
-            (void)snprintf(ret_name, LIMIT_LAYOUT_NAME_BYTES + 1, "%.*s", (int)named->row.name_len,
-                           named->row.name);
+        if (left_s < least_s) {
+            least_s = left_s;
+            *ret_name = ends[i].name;
         }
     }
     return least_s;
@@ -150,7 +139,8 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     struct api *api = watch->loop->api;
     const struct id_backend *backend = api->backend;
     char refusal_text_[REFUSAL_TEXT_BYTES] = "";
-    char layout_name[LIMIT_LAYOUT_NAME_BYTES + 1];
+    const char *layout_name;
+    uint64_t left_s = layout_left_s(backend, &layout_name);
     struct alarm_facts facts = {
         .now_ms = clock_now_ms(backend->clock),
         .wall_ms = clock_wall_ms(backend->clock),
@@ -158,7 +148,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         .health = backend->health,
         .refusal = refusal_now(backend),
         .refusal_text = refusal_text_,
-        .layout_left_s = layout_left_s(backend, layout_name),
+        .layout_left_s = left_s,
         .layout_name = layout_name,
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
     };

@@ -2,7 +2,7 @@
  * main.c - leafd: reads its settings and runs a node, or prints what it is asked for, or makes the
  * data of a new cluster (`leafd restore`, `leafd recover`).
  *
- * Failure modes: see exit_code.h. Thread: main.
+ * Failure modes: see report.h. Thread: main.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -10,14 +10,13 @@
 #include <unistd.h>
 
 #include "http/auth/tokens.h"
+#include "src/app/config/config.h"
 #include "src/app/config/load.h"
-#include "src/app/config/print.h"
-#include "src/app/config/secret.h"
-#include "src/app/libraries.h"
-#include "src/app/lost.h"
+#include "src/app/config/table.h"
 #include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
-#include "src/app/sandbox.h"
+#include "src/app/replace_lost.h"
+#include "src/app/report.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
@@ -40,7 +39,7 @@
 #define TRIM_BYTES (3 << 20)
 
 /* To stdout. */
-static enum exit_code print(const struct buf *text)
+static enum exit_code print_text(const struct buf *text)
 {
     bool written = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
 
@@ -66,16 +65,16 @@ static enum exit_code print_token(struct buf *text)
         return EXIT_CODE_INTERNAL;
     }
     buf_printf(text, "%s\n%s\n", token, line);
-    return print(text);
+    return print_text(text);
 }
 
-static enum exit_code refuse(int rv, const struct config_error *error)
+static enum exit_code refuse_settings(int rv, const struct config_error *error)
 {
     fprintf(stderr, "leafd: %s\n", error->text);
     return exit_code_of(rv);
 }
 
-static enum exit_code run(struct config *config)
+static enum exit_code run_node(struct config *config)
 {
     struct config_error error;
     int rv = privileges_drop(config, &error);
@@ -83,54 +82,54 @@ static enum exit_code run(struct config *config)
     if (rv == 0) {
         rv = lost_choose(config, &error);
     }
-    return rv == 0 ? server_run(config) : refuse(rv, &error);
+    return rv == 0 ? server_run(config) : refuse_settings(rv, &error);
 }
 
-static enum exit_code check(const struct config *config)
+static enum exit_code check_settings(const struct config *config)
 {
     struct config_error error;
     BUF_LOCAL(text);
     int rv = privileges_check(config, &error);
 
     if (rv != 0) {
-        return refuse(rv, &error);
+        return refuse_settings(rv, &error);
     }
     buf_printf(&text, "the settings are valid\n");
-    return print(&text);
+    return print_text(&text);
 }
 
-static enum exit_code carry_out(enum config_action action, struct config *config)
+static enum exit_code run_action(enum config_action action, struct config *config)
 {
     BUF_LOCAL(text);
 
     switch (action) {
     case CONFIG_RUN:
-        return run(config);
+        return run_node(config);
     case CONFIG_HELP:
         config_print_help(&text);
-        return print(&text);
+        return print_text(&text);
     case CONFIG_VERSION:
         print_version(&text);
-        return print(&text);
+        return print_text(&text);
     case CONFIG_PRINT:
         config_print(config, &text);
-        return print(&text);
+        return print_text(&text);
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
-        return print(&text);
+        return print_text(&text);
     case CONFIG_PRINT_EXAMPLE:
         config_print_example(&text);
-        return print(&text);
+        return print_text(&text);
     case CONFIG_NEW_SECRET:
         buf_reserve(&text, SECRET_TEXT_BYTES);
         secret_new((char *)text.data);
         text.data[SECRET_TEXT_BYTES - 1] = '\n';
         text.len = SECRET_TEXT_BYTES;
-        return print(&text);
+        return print_text(&text);
     case CONFIG_NEW_TOKEN:
         return print_token(&text);
     case CONFIG_CHECK:
-        return check(config);
+        return check_settings(config);
     }
     UNREACHABLE("action of the command line");
 }
@@ -149,15 +148,13 @@ int main(int argc, char *argv[])
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     if (argc > 1 && recovery_is_command(argv[1])) {
-        const struct recovery_guard guard = {.restrict_to = sandbox_tool};
-
-        return (int)exit_code_of_recovery(recovery_run(argv, &guard));
+        return (int)exit_code_of_recovery(recovery_run(argv, sandbox_tool));
     }
     if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);
         return EXIT_CODE_CONFIG;
     }
-    code = carry_out(action, &config);
+    code = run_action(action, &config);
     config_release(&config);
     return (int)code;
 }

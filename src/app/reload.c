@@ -14,15 +14,6 @@
 #define TEXT_BYTES 1500 /* of what a line of the log says of changes; the rest is cut */
 #define VALUE_BYTES 128
 
-struct quoted {
-    char text[TEXT_BYTES];
-};
-
-static const char *quote(const struct buf *text, struct quoted *out)
-{
-    return log_quote(text->data, text->len, out->text, sizeof out->text);
-}
-
 void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts)
 {
     *reload = (struct reload){.started = started, .counts = counts};
@@ -48,7 +39,7 @@ void reload_release(struct reload *reload)
     reload->in_force = NULL;
 }
 
-static const struct config *before(const struct reload *reload)
+static const struct config *settings_before(const struct reload *reload)
 {
     return reload->in_force != NULL ? reload->in_force : reload->started;
 }
@@ -73,10 +64,10 @@ static void put_comma(struct buf *out)
 static void put_changed(const struct reload *reload, const struct config *next, struct buf *out)
 {
     for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].live && !setting_same(row, before(reload), next)) {
+        if (settings[row].live && !setting_same(row, settings_before(reload), next)) {
             put_comma(out);
             buf_printf(out, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
-                       value_of(next, row), VALUE_BYTES, value_of(before(reload), row));
+                       value_of(next, row), VALUE_BYTES, value_of(settings_before(reload), row));
         }
     }
 }
@@ -126,38 +117,41 @@ static void commit_all(struct reload *reload, struct buf *changes)
     }
 }
 
-static void refuse(struct reload *reload, const char *part, const struct config_error *error)
+static void reload_refuse(struct reload *reload, const char *part, const struct config_error *error)
 {
-    struct quoted reason;
+    char reason[TEXT_BYTES];
 
     http_reloads_add(&reload->counts->refused);
     log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s", part,
-              log_quote(error->text, strlen(error->text), reason.text, sizeof reason.text));
+              log_quote(error->text, strlen(error->text), reason, sizeof reason));
 }
 
-/* The lines are written at the lower one of both levels: they tell of the change. */
-static void tell(const struct reload *reload, const struct config *next, const struct buf *changes)
+/* The lines are written at the lower one of both levels: they are about the change. */
+static void reload_log(const struct reload *reload, const struct config *next,
+                       const struct buf *changes)
 {
     BUF_LOCAL(kept);
-    struct quoted text;
+    char text[TEXT_BYTES];
 
-    log_info("app", "reloaded", "changed=%s", changes->len > 0 ? quote(changes, &text) : "nothing");
+    log_info("app", "reloaded", "changed=%s",
+             changes->len > 0 ? log_quote(changes->data, changes->len, text, sizeof text)
+                              : "nothing");
     put_kept(reload, next, &kept);
     if (kept.len > 0) {
         log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
-                 quote(&kept, &text));
+                 log_quote(kept.data, kept.len, text, sizeof text));
     }
 }
 
-static void take(struct reload *reload, struct config *next)
+static void reload_take(struct reload *reload, struct config *next)
 {
-    enum log_level was = before(reload)->log_level;
+    enum log_level was = settings_before(reload)->log_level;
     BUF_LOCAL(changes);
 
     put_changed(reload, next, &changes);
     commit_all(reload, &changes);
     log_set_level(was < next->log_level ? was : next->log_level);
-    tell(reload, next, &changes);
+    reload_log(reload, next, &changes);
     log_set_level(next->log_level);
     log_set_format(next->log_format);
     config_free(reload->in_force);
@@ -175,9 +169,57 @@ bool reload_run(struct reload *reload)
     if (config_load_again(reload->started, next, &error) != 0 ||
         prepare_all(reload, next, &part, &error) != 0) {
         config_free(next);
-        refuse(reload, part, &error);
+        reload_refuse(reload, part, &error);
         return false;
     }
-    take(reload, next);
+    reload_take(reload, next);
     return true;
+}
+
+/* --- the keys between nodes --- */
+
+static int keys_prepare(void *data, const struct config *next, struct config_error *ret_error)
+{
+    struct reload_keys *keys = data;
+    char why[NET_KEYS_WHY_BYTES];
+
+    ASSERT(keys->made == NULL);
+    if (node_keys_prepare(&next->node.keys, &keys->made, why) != 0) {
+        return config_fail(ret_error, "%s", why);
+    }
+    return 0;
+}
+
+static void keys_commit(void *data, struct buf *ret_changes)
+{
+    struct reload_keys *keys = data;
+    unsigned renewed = 0;
+    bool changed = false;
+
+    if (*keys->node != NULL) {
+        changed = node_keys_commit(*keys->node, keys->made, &renewed);
+    } else {
+        net_keys_unref(keys->made);
+    }
+    keys->made = NULL;
+    if (changed) {
+        buf_printf(ret_changes, "other keys between nodes, %u links to renew", renewed);
+    }
+}
+
+static void keys_drop(void *data)
+{
+    struct reload_keys *keys = data;
+
+    net_keys_unref(keys->made);
+    keys->made = NULL;
+}
+
+struct reload_part reload_keys_part(struct reload_keys *keys)
+{
+    return (struct reload_part){.name = "keys between nodes",
+                                .prepare = keys_prepare,
+                                .commit = keys_commit,
+                                .drop = keys_drop,
+                                .data = keys};
 }

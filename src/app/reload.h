@@ -3,16 +3,20 @@
  * of it or nothing.
  *
  * A part is something that can take new settings, or the new content of files that settings name:
- * the certificates, the tokens. reload_run() reads everything as at the start (file, environment,
- * flags), has each part prepare, and only if all could has each commit, which cannot fail. Else
- * those that had prepared drop what they made, and the node goes on as it was. A row of the table
- * (src/app/config/table.c) says by LIVE that some part takes its value; a change of any other is
- * named in the log and takes a restart. The log level is changed here.
+ * the certificates, the tokens, the keys between nodes. reload_run() reads everything as at the
+ * start (file, environment, flags), has each part prepare, and only if all could has each commit,
+ * which cannot fail. Else those that had prepared drop what they made, and the node goes on as it
+ * was. A row of the table (src/app/config/table.c) says by LIVE that some part takes its value; a
+ * change of any other is named in the log and takes a restart. The log level is changed here.
+ *
+ * The part of the keys between nodes: prepare makes keys of the new files (net_keys.h); commit
+ * gives them to the node, whose links go over to them one after the other (net_uv_set_keys()).
  *
  * The happy path: reload_init(), reload_add() for each part, then reload_run() for each SIGHUP.
  *
- * Failure modes: settings that are not valid, or a part that refuses: a line that says which part,
- * and why; nothing was changed.
+ * Failure modes: settings that are not valid, or a part that refuses (a file that cannot be read, a
+ * certificate that is none of this cluster): a line that says which part, and why; nothing was
+ * changed.
  *
  * Thread: main. Files are read on it, each of a bounded size.
  */
@@ -20,6 +24,7 @@
 #define LEAFD_APP_RELOAD_H
 
 #include "http/api/build.h"
+#include "raft/node/node.h"
 #include "src/app/config/config.h"
 #include "src/base/buf.h"
 
@@ -59,5 +64,15 @@ bool reload_run(struct reload *reload);
 
 /* Parts have let go of what they borrowed. */
 void reload_release(struct reload *reload);
+
+/* --- the keys between nodes --- */
+
+struct reload_keys {
+    struct node *const *node; /* where the server has it; NULL there: it is gone */
+    struct net_keys *made;    /* between prepare and commit or drop */
+};
+
+/* The part; keys live as long as it is used. */
+struct reload_part reload_keys_part(struct reload_keys *keys);
 
 #endif

@@ -1,22 +1,99 @@
 /*
- * report.c - see report.h.
+ * report.c - see report.h. LMDB's header belongs to its layer, so that layer is asked for LMDB's
+ * version. C-Raft is linked statically and the build takes one exact version.
+ *
+ * Thread: main; the exit codes and the versions: any.
  */
 #include "src/app/report.h"
 
 #include <inttypes.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
 #include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "src/base/address.h"
 #include "src/base/buf.h"
+#include "src/base/err.h"
 #include "src/base/log.h"
 #include "src/base/process.h"
+#include "storage/lmdb/store.h"
+
+/* --- exit codes --- */
+
+enum exit_code exit_code_of_open(int err)
+{
+    /* Here the data directory itself says whose it is; later the cluster does. */
+    return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
+}
+
+enum exit_code exit_code_of_recovery(int err)
+{
+    if (err == 0) {
+        return EXIT_CODE_STOPPED;
+    }
+    return err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
+                                                                       : EXIT_CODE_DATA;
+}
+
+enum exit_code exit_code_of(int err)
+{
+    switch (err) {
+    case ERR_INVALID:
+        return EXIT_CODE_CONFIG;
+    case ERR_CORRUPT:
+    case ERR_TRUNCATED:
+    case ERR_BAD_VERSION:
+    case ERR_NEWER:
+    case ERR_LOCKED:
+    case ERR_IMPLAUSIBLE:
+    case ERR_UNSAFE_DIRECTORY:
+        return EXIT_CODE_DATA;
+    case ERR_EXISTS:
+    case ERR_NOT_FOUND: /* of an address to listen on */
+        return EXIT_CODE_ADDRESS;
+    case ERR_IO:
+    case ERR_DISK_FULL:
+        return EXIT_CODE_DISK;
+    case ERR_WRONG_NODE:
+    case ERR_REFUSED:
+    case ERR_OTHER_BIRTH:
+    case ERR_STALE: /* an older copy of the data */
+        return EXIT_CODE_REFUSED;
+    case ERR_REMOVED:
+        return EXIT_CODE_REMOVED;
+    case ERR_DIVERGED:
+        return EXIT_CODE_DIVERGED;
+    case ERR_CONTRADICTED:
+        return EXIT_CODE_WITNESS;
+    default:
+        return EXIT_CODE_INTERNAL;
+    }
+}
+
+/* --- versions of libraries --- */
+
+#ifndef LEAFD_RAFT_VERSION
+#define LEAFD_RAFT_VERSION "0.22.1"
+#endif
+
+void libraries_json(struct buf *out)
+{
+    buf_printf(out,
+               "{\"libuv\":\"%s\",\"lmdb\":\"%s\",\"c-raft\":\"%s\","
+               "\"jansson\":\"%s\",\"openssl\":\"%s\"}",
+               uv_version_string(), store_lmdb_version(), LEAFD_RAFT_VERSION, jansson_version_str(),
+               OpenSSL_version(OPENSSL_VERSION_STRING));
+}
+
+/* --- lines of the log --- */
 
 struct quoted {
     char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */
 };
 
-static const char *quote(const char *text, struct quoted *out)
+static const char *quote_text(const char *text, struct quoted *out)
 {
     return log_quote(text, strlen(text), out->text, sizeof out->text);
 }
@@ -30,7 +107,7 @@ void report_settings(const struct config *config)
 
     log_info("app", "starting", "version=%s commit=%s levels=%u-%u pid=%d config=%s", LEAFD_VERSION,
              commit_built[0] != '\0' ? commit_built : "unknown", level_own.min, level_own.max,
-             (int)getpid(), quote(config->file, &file));
+             (int)getpid(), quote_text(config->file, &file));
     for (size_t i = 0; i < node->members.count; i++) {
         buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", node->members.peers[i].id,
                    node->members.peers[i].address);
@@ -49,37 +126,25 @@ void report_settings(const struct config *config)
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
              driver->heartbeat_ms, driver->election_ms, node->replica.allocator.cover_ms,
              node->refill_percent, config->http.default_timeout_ms);
-}
-
-void report_warnings(const struct config *config)
-{
-    if (config->node.members.count > 0 && config->node.members.count % 2 == 0) {
+    if (node->members.count > 0 && node->members.count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
-                 "members=%zu", config->node.members.count);
+                 "members=%zu", node->members.count);
     }
 }
 
 void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
-                  const struct files_split *split)
+                  uint32_t connections, uint32_t admin_connections)
 {
     const struct http_settings *http = &config->http;
 
     log_info("app", "open files",
              "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
              " admin_connections=%" PRIu32,
-             allowed, kept, http->loops, split->connections, split->admin_connections);
-    if (split->connections < http->connections) {
+             allowed, kept, http->loops, connections, admin_connections);
+    if (connections < http->connections) {
         log_warn("app", "the system allows fewer open files than all connections would need",
-                 "each_loop=%" PRIu32 " wanted=%" PRIu32, split->connections, http->connections);
+                 "each_loop=%" PRIu32 " wanted=%" PRIu32, connections, http->connections);
     }
-}
-
-void report_too_few_files(uint64_t allowed, uint64_t least, int exit_code)
-{
-    log_error("app", "Too many open files: the system's limit for this process is too low to start",
-              "allowed=%" PRIu64 " needed=%" PRIu64
-              " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
-              allowed, least, exit_code);
 }
 
 static const char *data_hint(int err)
@@ -120,26 +185,8 @@ void report_data_refused(const struct config *config, int err, const char *text)
     struct quoted dir;
 
     log_error("app", "cannot use the data directory", "dir=%s err=%s reason=%s hint=\"%s\"",
-              quote(config->data.dir, &dir), err_code(err), quote(text, &reason), data_hint(err));
-}
-
-void report_data_lost(const struct config *config, const char *text, int exit_code)
-{
-    struct quoted reason;
-    struct quoted dir;
-
-    log_error("app", "the data directory is gone",
-              "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
-              "by a new member with a new node.id\"",
-              quote(config->data.dir, &dir), quote(text, &reason), exit_code);
-}
-
-void report_data_missing(const struct config *config)
-{
-    struct quoted dir;
-
-    log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
-              "dir=%s hint=\"is its disk mounted?\"", quote(config->data.dir, &dir));
+              quote_text(config->data.dir, &dir), err_code(err), quote_text(text, &reason),
+              data_hint(err));
 }
 
 static const char *node_hint(int err)
@@ -170,7 +217,8 @@ void report_node_failed(const struct config *config, int err, const char *text)
     struct quoted reason;
 
     log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
-              err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
+              err_code(err), config->node.listen_address, quote_text(text, &reason),
+              node_hint(err));
 }
 
 void report_http_failed(const char *setting, const char *address, const char *resp, int err,
@@ -181,45 +229,4 @@ void report_http_failed(const char *setting, const char *address, const char *re
     log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s reason=\"%s\" hint=\"%s\"",
               err_code(err), setting, address, has_resp ? " resp.listen=" : "", resp,
               address_reason(err, number), address_hint(err, number));
-}
-
-void report_tokens_failed(const char *why)
-{
-    char quoted[500];
-
-    log_error("app", "the tokens cannot be used", "reason=%s",
-              log_quote(why, strlen(why), quoted, sizeof quoted));
-}
-
-void report_certificate_refused(const char *text)
-{
-    struct quoted reason;
-
-    log_error("app", "the certificate cannot be used",
-              "reason=%s hint=\"--check-config reads the "
-              "files, too\"",
-              quote(text, &reason));
-}
-
-void report_replaced(const struct config *config, uint64_t id, int exit_code)
-{
-    log_warn("app", "the data of this node is lost: started again, it asks to be let in anew",
-             "node=%" PRIu64 " next_node=%" PRIu64 " exit_code=%d", config->node.node_id, id,
-             exit_code);
-}
-
-void report_not_replaced(const char *why)
-{
-    struct quoted reason;
-
-    log_error("app", "the data of this node is lost, and it cannot come back as another node",
-              "reason=%s", quote(why, &reason));
-}
-
-void report_removed(const struct config *config, int exit_code)
-{
-    log_error("app", "this node was removed from the cluster: stopping",
-              "node=%" PRIu64 " exit_code=%d hint=\"its id never comes back; for a new member, "
-              "give it an empty data directory and a new node.id, and join\"",
-              config->node.node_id, exit_code);
 }

@@ -1,5 +1,5 @@
 /*
- * server.c - see server.h: the way up, then the way down, a phase after the other.
+ * server.c - see server.h: the stop, its last phase first, then the start.
  *
  * Thread: main, but for failed_cb and drained_cb.
  */
@@ -13,19 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/app/certificate.h"
-#include "src/app/doors.h"
-#include "src/app/files.h"
-#include "src/app/libraries.h"
-#include "src/app/lost.h"
+#include "src/app/listeners.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
-#include "src/app/reload_keys.h"
+#include "src/app/replace_lost.h"
 #include "src/app/report.h"
-#include "src/app/sandbox.h"
 #include "src/app/signals.h"
-#include "src/app/supervisor.h"
-#include "src/app/waiting.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
@@ -36,6 +29,7 @@
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
 #define DATA_LOOK_MS 400   /* and whether the data directory is still there */
+#define QUOTED_BYTES (LIMIT_PATH_BYTES + 77) /* of a path, or a reason, in the log */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
 
@@ -52,8 +46,8 @@ struct server {
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
     struct files_split files; /* connections that are for clients */
-    struct doors doors;
-    struct waiting *waiting; /* the doors before these; NULL: none */
+    struct listeners listeners;
+    struct waiting *waiting; /* the listeners before these; NULL: none */
     struct http_build build;
     struct certificate certificate;
     struct buf libraries; /* of build */
@@ -67,13 +61,18 @@ struct server {
     bool removed;                /* it stops because the cluster has removed it */
 };
 
+static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
+{
+    return ms < most_ms ? ms : most_ms;
+}
+
 static uint64_t now_ms(void)
 {
     return clock_now_ms(clock_system());
 }
 
 /* The one place that changes the phase. */
-static void move(struct server *server, enum phase phase)
+static void server_move(struct server *server, enum phase phase)
 {
     static const unsigned allowed[] = {
         [STARTING] = 1U << SERVING | 1U << STOPPING | 1U << STOPPED,
@@ -94,14 +93,14 @@ static uint64_t in_phase_ms(const struct server *server)
     return now_ms() - server->phase_ms;
 }
 
-/* The way down, its last step first: each begins the next when it is through. */
+/* The stop, its last step first: each begins the next when it is through. */
 
-/* --- down: stopping --- */
+/* --- the stop: stopping --- */
 
 /* The loop ends, and with it server_run(). */
 static void close_handles(struct server *server)
 {
-    move(server, STOPPED);
+    server_move(server, STOPPED);
     signals_close(&server->signals);
     supervisor_close(&server->supervisor);
     uv_close((uv_handle_t *)&server->drained, NULL);
@@ -115,7 +114,7 @@ static void node_stopped_cb(void *data)
     struct server *server = data;
 
     log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
-    doors_close(&server->doors);
+    listeners_close(&server->listeners);
     node_free(server->node);
     server->node = NULL;
     close_handles(server);
@@ -132,15 +131,15 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (doors_are_open(&server->doors)) {
+    if (listeners_are_open(&server->listeners)) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_set_waker(server->node, NULL);
     }
-    move(server, STOPPING);
+    server_move(server, STOPPING);
     node_stop(server->node, grace_left_ms(server), node_stopped_cb, server);
 }
 
-/* --- down: draining --- */
+/* --- the stop: draining --- */
 
 /* On an HTTP thread. */
 static void drained_cb(void *data)
@@ -150,57 +149,39 @@ static void drained_cb(void *data)
     ASSERT(uv_async_send(&server->drained) == 0);
 }
 
-static void drain_http(struct server *server)
-{
-    move(server, DRAINING);
-    doors_drain(&server->doors, grace_left_ms(server), drained_cb, server);
-}
+/* --- the stop: handover --- */
 
-/* --- down: handover --- */
-
-/* A node that could take over does so in a round trip or two; two elections later none will. */
-static uint32_t handover_bound_ms(const struct config *config)
-{
-    uint32_t bound_ms = 2 * config->node.replica.driver.election_ms;
-
-    return bound_ms < config->shutdown.grace_ms ? bound_ms : config->shutdown.grace_ms;
-}
-
-static void look_cb(uv_timer_t *timer)
+static void handover_look_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
     uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
+    /* A node that could take over does so in a round trip or two; two elections later none will. */
+    uint32_t bound_ms = at_most_ms(2 * server->config->node.replica.driver.election_ms,
+                                   server->config->shutdown.grace_ms);
     bool gone = node_drained(server->node);
     uint64_t now = now_ms();
 
     ASSERT(server->phase == HANDOVER);
-    if (now < ready_ms || (!gone && now < ready_ms + handover_bound_ms(server->config))) {
+    if (now < ready_ms || (!gone && now < ready_ms + bound_ms)) {
         return;
     }
     ASSERT(uv_timer_stop(timer) == 0);
     log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
              "took_ms=%" PRIu64, in_phase_ms(server));
-    drain_http(server);
+    server_move(server, DRAINING);
+    listeners_drain(&server->listeners, grace_left_ms(server), drained_cb, server);
 }
 
-/* Over so long idle connections end: who uses one now and then is told by a reply before. */
+/* Over so long idle connections end: a client that uses one now and then learns of the end by a
+ * reply before. */
 static uint32_t retire_ms(const struct config *config)
 {
-    uint32_t part_ms = config->shutdown.grace_ms / 2;
-    uint32_t least_ms = part_ms < LIMIT_HTTP_RETIRE_MS ? part_ms : LIMIT_HTTP_RETIRE_MS;
+    uint32_t least_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
 
     return config->shutdown.delay_ms > least_ms ? config->shutdown.delay_ms : least_ms;
 }
 
-static void hand_over(struct server *server)
-{
-    move(server, HANDOVER);
-    doors_retire(&server->doors, retire_ms(server->config));
-    node_drain(server->node);
-    ASSERT(uv_timer_start(&server->look, look_cb, 0, HANDOVER_LOOK_MS) == 0);
-}
-
-static void stop(struct server *server, const char *why)
+static void server_down(struct server *server, const char *why)
 {
     const struct config *config = server->config;
 
@@ -211,32 +192,25 @@ static void stop(struct server *server, const char *why)
         server->began_ms + config->shutdown.delay_ms + config->shutdown.grace_ms;
     log_info("app", "stopping", "%s delay_ms=%" PRIu32 " grace_ms=%" PRIu32, why,
              config->shutdown.delay_ms, config->shutdown.grace_ms);
-    hand_over(server);
+    server_move(server, HANDOVER);
+    listeners_retire(&server->listeners, retire_ms(config));
+    node_drain(server->node);
+    ASSERT(uv_timer_start(&server->look, handover_look_cb, 0, HANDOVER_LOOK_MS) == 0);
 }
 
-/* --- up --- */
-
-/* With cluster.bootstrap = never: is there a store? */
-static bool store_exists(const struct config *config)
-{
-    char path[LIMIT_PATH_BYTES + 8];
-
-    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
-    return access(path, F_OK) == 0;
-}
+/* --- the start --- */
 
 /* The settings were checked already; the files may have changed since. */
-static enum exit_code load_certificate(struct server *server)
+static enum exit_code server_load_certificate(struct server *server)
 {
-    const struct reload_part part = {.name = "certificate",
-                                     .prepare = certificate_prepare,
-                                     .commit = certificate_commit,
-                                     .drop = certificate_drop,
-                                     .data = &server->certificate};
+    const struct reload_part part = certificate_reload_part(&server->certificate);
     struct config_error error;
+    char reason[QUOTED_BYTES];
 
     if (certificate_start(&server->certificate, server->config, &error) != 0) {
-        report_certificate_refused(error.text);
+        log_error("app", "the certificate cannot be used",
+                  "reason=%s hint=\"--check-config reads the files, too\"",
+                  log_quote(error.text, strlen(error.text), reason, sizeof reason));
         return EXIT_CODE_CONFIG;
     }
     reload_add(&server->reload, &part);
@@ -247,10 +221,17 @@ static enum exit_code load_certificate(struct server *server)
 static void watch_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
+    const char *dir = server->config->data.dir;
+    char quoted_dir[QUOTED_BYTES];
+    char reason[QUOTED_BYTES];
     struct store_error error;
 
     if (server->store->ops->lost(server->store, &error)) {
-        report_data_lost(server->config, error.text, EXIT_CODE_DATA);
+        log_error("app", "the data directory is gone",
+                  "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the "
+                  "node by a new member with a new node.id\"",
+                  log_quote(dir, strlen(dir), quoted_dir, sizeof quoted_dir),
+                  log_quote(error.text, strlen(error.text), reason, sizeof reason), EXIT_CODE_DATA);
         _exit(EXIT_CODE_DATA);
     }
 }
@@ -268,13 +249,17 @@ static enum exit_code open_store(struct server *server)
     };
     uint64_t began_ms = now_ms();
     struct store_error error = {""};
-    char quoted[LIMIT_PATH_BYTES + 77];
+    char path[LIMIT_PATH_BYTES + sizeof "/db"];
+    char quoted[QUOTED_BYTES];
     struct store_space space;
     bool made = false;
     int err;
 
-    if (!config->data.create && !store_exists(config)) {
-        report_data_missing(config);
+    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
+    if (!config->data.create && access(path, F_OK) != 0) { /* cluster.bootstrap = never */
+        log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
+                  "dir=%s hint=\"is its disk mounted?\"",
+                  log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted));
         return EXIT_CODE_DATA;
     }
     (void)snprintf(store.identity.cluster_id, sizeof store.identity.cluster_id, "%s",
@@ -315,16 +300,20 @@ static enum exit_code complete_sandbox(struct server *server)
 static bool comes_back(const struct server *server)
 {
     struct config_error error;
+    char reason[QUOTED_BYTES];
     uint64_t id;
 
     if (!server->config->node.replica.replace_lost) {
         return false;
     }
     if (lost_note(server->config, &id, &error) != 0) {
-        report_not_replaced(error.text);
+        log_error("app", "the data of this node is lost, and it cannot come back as another node",
+                  "reason=%s", log_quote(error.text, strlen(error.text), reason, sizeof reason));
         return false;
     }
-    report_replaced(server->config, id, EXIT_CODE_AGAIN);
+    log_warn("app", "the data of this node is lost: started again, it asks to be let in anew",
+             "node=%" PRIu64 " next_node=%" PRIu64 " exit_code=%d", server->config->node.node_id,
+             id, EXIT_CODE_AGAIN);
     return true;
 }
 
@@ -335,7 +324,7 @@ static enum exit_code start_node(struct server *server)
     struct store_error error = {""};
     int err;
 
-    supervisor_tell(&server->supervisor, "reading its data");
+    supervisor_set_status(&server->supervisor, "reading its data");
     err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
                      &error);
 
@@ -363,19 +352,19 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    struct reload_part tokens = doors_reload_part(&server->doors);
+    struct reload_part tokens = listeners_reload_part(&server->listeners);
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    err = doors_open(&server->doors, server->config, server->certificate.tls, &server->build,
-                     node_backend(server->node), &server->files);
+    err = listeners_open(&server->listeners, server->config, server->certificate.tls,
+                         &server->build, node_backend(server->node), &server->files);
     if (err != 0) {
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->doors.api));
+    node_set_waker(server->node, api_waker(server->listeners.api));
     reload_add(&server->reload, &tokens);
     return EXIT_CODE_STOPPED;
 }
@@ -386,7 +375,7 @@ static void joining_cb(struct node_owner *owner)
 {
     struct server *server = CONTAINER(owner, struct server, owner);
 
-    supervisor_tell(&server->supervisor, "asking members of the cluster to let it in");
+    supervisor_set_status(&server->supervisor, "asking members of the cluster to let it in");
     server->waiting =
         waiting_begin(server->config, server->certificate.tls, &server->build, &server->files);
 }
@@ -415,9 +404,12 @@ static void removed_cb(struct node_owner *owner)
     struct server *server = CONTAINER(owner, struct server, owner);
 
     if (server->phase == SERVING) {
-        report_removed(server->config, EXIT_CODE_REMOVED);
+        log_error("app", "this node was removed from the cluster: stopping",
+                  "node=%" PRIu64 " exit_code=%d hint=\"its id never comes back; for a new member, "
+                  "give it an empty data directory and a new node.id, and join\"",
+                  server->config->node.node_id, EXIT_CODE_REMOVED);
         server->removed = true;
-        stop(server, "removed=true");
+        server_down(server, "removed=true");
     }
 }
 
@@ -427,7 +419,7 @@ static void stop_signal_cb(struct signals *signals, int number)
 
     /* Not while a node that could not start is being closed: it ends anyway. */
     if (server->phase == SERVING) {
-        stop(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+        server_down(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
     }
 }
 
@@ -436,9 +428,9 @@ static void reload_signal_cb(struct signals *signals)
     struct server *server = CONTAINER(signals, struct server, signals);
 
     if (server->phase == SERVING) {
-        supervisor_reloading(&server->supervisor);
+        supervisor_reload(&server->supervisor, true);
         (void)reload_run(&server->reload);
-        supervisor_reloaded(&server->supervisor);
+        supervisor_reload(&server->supervisor, false);
     } else {
         log_info("app", "the settings were not read again: the node starts or stops", NULL);
     }
@@ -449,7 +441,7 @@ static void drained_async_cb(uv_async_t *async)
     stop_node(async->data);
 }
 
-static void init(struct server *server, const struct config *config)
+static void server_init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
     struct reload_part keys;
@@ -473,7 +465,7 @@ static void init(struct server *server, const struct config *config)
     keys = reload_keys_part(&server->keys);
     reload_add(&server->reload, &keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
-    supervisor_open(&server->supervisor, &server->loop, &server->doors);
+    supervisor_open(&server->supervisor, &server->loop, &server->listeners);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
@@ -501,31 +493,37 @@ static rlim_t raise_file_limit(void)
 /* Clients may open what is not kept for peers and the node. False: it is too little to start. */
 static bool bound_clients(const struct config *config, struct files_split *ret_files)
 {
-    bool has_admin = !doors_are_joined(config);
+    bool has_admin = !listeners_are_joined(config);
     uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
     uint64_t allowed = raise_file_limit();
 
     if (allowed < files_least(loops)) {
-        report_too_few_files(allowed, files_least(loops), EXIT_CODE_INTERNAL);
+        log_error("app",
+                  "Too many open files: the system's limit for this process is too low to start",
+                  "allowed=%" PRIu64 " needed=%" PRIu64
+                  " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
+                  (uint64_t)allowed, files_least(loops), EXIT_CODE_INTERNAL);
         return false;
     }
     files_divide(allowed, config->http.loops, config->http.connections,
                  has_admin ? config->admin.http.connections : 0, ret_files);
-    report_files(config, allowed, files_kept(loops), ret_files);
+    report_files(config, allowed, files_kept(loops), ret_files->connections,
+                 ret_files->admin_connections);
     return true;
 }
 
-static enum exit_code start(struct server *server)
+static enum exit_code server_up(struct server *server)
 {
     static enum exit_code (*const steps[])(struct server *) = {
-        load_certificate, open_store, begin_sandbox, start_node, start_http, complete_sandbox};
+        server_load_certificate, open_store, begin_sandbox, start_node, start_http,
+        complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
-        move(server, SERVING);
+    if (listeners_are_open(&server->listeners) && code == EXIT_CODE_STOPPED) {
+        server_move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
         supervisor_ready(&server->supervisor, node_backend(server->node));
     } else if (server->node != NULL) {
@@ -547,13 +545,12 @@ enum exit_code server_run(const struct config *config)
     (void)umask(077);
     report_settings(config);
     privileges_report(config);
-    report_warnings(config);
     if (!bound_clients(config, &files)) {
         return EXIT_CODE_INTERNAL;
     }
-    init(&server, config);
+    server_init(&server, config);
     server.files = files;
-    code = start(&server);
+    code = server_up(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
     ASSERT(server.phase == STOPPED);
     ASSERT(uv_loop_close(&server.loop) == 0);

@@ -17,11 +17,11 @@
  *      |             v
  *      +--------> stopped   the store is closed; exit code 0
  *
- * All of the way down has one grace period: a phase gets what those before it left. None can hang:
+ * The whole stop has one grace period: a phase gets what those before it left. None can hang:
  * the handover has a bound of its own, HTTP and the node keep theirs.
  *
  * Failure modes: whatever keeps the node from starting, or makes going on unsafe, is logged with
- * what and where, and gives an exit code of its own (exit_code.h). A second signal to stop ends the
+ * what and where, and gives an exit code of its own (report.h). A second signal to stop ends the
  * process at once; what other signals do is in signals.h.
  *
  * Thread: main, which is the raft loop.
@@ -30,7 +30,7 @@
 #define LEAFD_APP_SERVER_H
 
 #include "src/app/config/config.h"
-#include "src/app/exit_code.h"
+#include "src/app/report.h"
 
 /* Run a node until something stops it. */
 enum exit_code server_run(const struct config *config);

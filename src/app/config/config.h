@@ -1,11 +1,25 @@
 /*
- * config.h - the settings of a node, read once and handed down: each layer gets a pointer to the
- * struct of settings that it defines itself.
+ * config.h - the settings of a node, read once and handed down, and the files that they name.
  *
- * load.h fills it in, print.h shows it, table.h says which setting is which field. Here is what
- * all of them share: the struct, and the text of an error.
+ * Each layer gets a pointer to the struct of settings that it defines itself. load.h fills the
+ * struct in; table.h says which setting is which field, and shows it. Here is what all of them
+ * share: the struct, the text of an error, and the reading of files.
  *
- * Thread: main, before others start; read-only afterwards.
+ * The cluster's secret is 32 random bytes, written as 64 hex digits or in base64 (44 characters),
+ * one a line; blanks at a line's ends, empty lines, and lines that begin with '#' do not count.
+ * There may be two, while one is exchanged: nodes take both, and offer the first. A passphrase
+ * cannot be told from anything else that is short on randomness, so what is accepted has the form
+ * of random bytes and looks like them: an eavesdropper can try as many secrets as it likes at
+ * home.
+ *
+ * The files of http.tls-dir are read whole, checked, made into what the HTTP listeners put in force
+ * (http/tls/context.h), and forgotten; the key is wiped. So they may be replaced, by new files of
+ * the same name, while the node runs.
+ *
+ * Failure modes: ERR_INVALID, with a text that says what is wrong and, but for config_file_read()
+ * and secret_parse(), names the setting and the file.
+ *
+ * Thread: main. The struct is read-only once other threads start.
  */
 #ifndef LEAFD_APP_CONFIG_CONFIG_H
 #define LEAFD_APP_CONFIG_CONFIG_H
@@ -17,14 +31,16 @@
 #include "http/server/server.h"
 #include "http/tls/context.h"
 #include "raft/node/node.h"
+#include "raft/transport/net_keys.h"
+#include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
 #define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
 
-#define DOORS_JOINED "same" /* of admin.listen */
-#define CONFIG_ROOT "root"  /* of user */
+#define CONFIG_ADMIN_SAME "same" /* of admin.listen */
+#define CONFIG_ROOT "root"       /* of user */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -35,7 +51,7 @@ enum config_source {
     CONFIG_FROM_FLAG
 };
 
-/* Whether the process shuts itself in (src/app/sandbox.h). */
+/* Whether the process gives up calls and paths (src/app/privileges.h). */
 enum config_sandbox {
     CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
     CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
@@ -84,9 +100,9 @@ struct config {
     struct quota_settings quota; /* likewise in http and node */
     struct {
         const char *dir;
-        const char *root; /* in which dir was chosen, see src/app/lost.h; NULL: it was not */
+        const char *root; /* in which dir was chosen, see replace_lost.h; NULL: it was not */
         char chosen[LIMIT_PATH_BYTES + sizeof "/65535"];
-        int next_fd; /* with root: see lost.h */
+        int next_fd; /* with root: see replace_lost.h */
         uint64_t map_bytes;
         bool map_by_disk; /* not set: and no more than the disk of dir suits */
         bool create;      /* not CONFIG_BOOTSTRAP_NEVER */
@@ -97,7 +113,7 @@ struct config {
         uint32_t grace_ms;
     } shutdown;
     struct {
-        const char *listen; /* DOORS_JOINED: one door for all */
+        const char *listen; /* CONFIG_ADMIN_SAME: one listener for all */
         struct http_settings http;
     } admin;
     struct {
@@ -150,5 +166,47 @@ int config_fail(struct config_error *ret_error, const char *format, ...)
 /* Put "place: " before the text that is there, and return ERR_INVALID. */
 int config_fail_at(struct config_error *ret_error, const char *place, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* --- files --- */
+
+/* Read the first `room` bytes of a file, which has to be a regular one, at once: nothing is waited
+ * for. No copy of them stays elsewhere in memory. Not everybody may write to it; a private file is
+ * open to its owner alone. */
+int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
+                     struct config_error *ret_error) MUST_CHECK;
+
+/* The text of auth.tokens-file, ended by a NUL that its length does not count; nothing if none is
+ * set. The error names the file. */
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error) MUST_CHECK;
+
+/* --- the cluster's secret --- */
+
+#define SECRET_TEXT_BYTES 45 /* of a new one, with its NUL */
+#define SECRET_WHY_BYTES 160
+
+struct secret_list {
+    uint8_t secrets[LIMIT_SECRETS][NET_SECRET_BYTES];
+    size_t count; /* at least 1 */
+};
+
+/* Of a file's text. 0 or ERR_INVALID. */
+int secret_parse(const void *text, size_t len, struct secret_list *ret_list,
+                 char ret_why[SECRET_WHY_BYTES]) MUST_CHECK;
+
+/* A new one, in base64, of the system's random bytes. */
+void secret_new(char ret_text[SECRET_TEXT_BYTES]);
+
+/* --- the certificate of http.tls-dir --- */
+
+/* Is there a certificate? Without one there is no TLS. */
+static inline bool tls_files_are_set(const struct config *config)
+{
+    return config->tls.dir[0] != '\0';
+}
+
+/* What the files have. For tls_commit(), or tls_context_free(). There is a certificate. */
+int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
+                   struct config_error *ret_error) MUST_CHECK;
 
 #endif

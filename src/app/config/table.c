@@ -1,5 +1,6 @@
 /*
- * table.c - see table.h: the types of settings, the rows, and what is made from a row.
+ * table.c - see table.h: the types of settings, the rows, what is made from a row, and the texts
+ * that show all rows. Thread: main.
  */
 #include "src/app/config/table.h"
 
@@ -28,7 +29,7 @@ struct setting_type {
     /* The rule: this, then the range if there is something to put between its ends. */
     const char *rule;
     const char *between;
-    const char *behind;
+    const char *after;
     const char *brief;        /* the rule in a table's cell, or NULL: as it is */
     const char *const *words; /* of parse_word(); ends with NULL */
     const char *not_item;     /* of parse_list(): what is wrong with an item that is none */
@@ -69,7 +70,7 @@ void setting_rule(const struct setting *setting, struct buf *out)
         put_end(setting, setting->min, out);
         buf_printf(out, "%s", type->between);
         put_end(setting, setting->max, out);
-        buf_printf(out, "%s", type->behind);
+        buf_printf(out, "%s", type->after);
     }
     if (setting->unit != NULL) {
         buf_printf(out, " %s", setting->unit);
@@ -113,7 +114,7 @@ static bool in_range(const struct setting *setting, uint64_t value)
 
 /* Decimal digits and nothing else: no sign, no blank, no hexadecimal. At least one, and the value
  * fits. */
-static bool read_digits(const char *text, size_t len, uint64_t *ret_value)
+static bool setting_digits(const char *text, size_t len, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
@@ -149,7 +150,7 @@ static int parse_number(const struct setting *setting, const char *text, void *f
 
     (void)why;
     if (shift < 0 || (setting->type != &setting_bytes && text[digits] != '\0') ||
-        !read_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
+        !setting_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
         !in_range(setting, number << shift)) {
         return ERR_INVALID;
     }
@@ -192,7 +193,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-/* Control characters could forge a line of the log; a double quote has no way into the config
+/* Control characters could forge a line of the log; a double quote cannot stand in the config
  * file. */
 static bool is_printable(const char *text)
 {
@@ -209,7 +210,7 @@ static bool is_name(const char *text)
 }
 
 /* An IPv4 address, an IPv6 one, or a name that does not look like the former. */
-static bool is_host(const char *host)
+static bool is_host_of_address(const char *host)
 {
     struct in6_addr parsed;
 
@@ -229,7 +230,7 @@ static int check_address(const char *text, struct config_error *why)
     char quoted[QUOTED_BYTES];
 
     if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
-        is_host(address.host)) {
+        is_host_of_address(address.host)) {
         return 0;
     }
     return config_fail(why,
@@ -242,7 +243,7 @@ static int check_address(const char *text, struct config_error *why)
 static bool is_for_address(const struct setting *setting, const char *text)
 {
     return setting->type == &setting_address ||
-           (setting->type == &setting_door && strcmp(text, DOORS_JOINED) != 0);
+           (setting->type == &setting_listener && strcmp(text, CONFIG_ADMIN_SAME) != 0);
 }
 
 static int parse_text(const struct setting *setting, const char *text, void *field,
@@ -257,7 +258,7 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
-/* --- who may ask --- */
+/* --- roles and lists --- */
 
 int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
 {
@@ -282,7 +283,7 @@ int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
     return 0;
 }
 
-static bool is_list(const struct setting *setting, const char *text, const char **ret_item)
+static bool is_valid_list(const struct setting *setting, const char *text, const char **ret_item)
 {
     unsigned roles;
 
@@ -305,7 +306,7 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
     if (!in_range(setting, strlen(text)) || !is_printable(text)) {
         return ERR_INVALID;
     }
-    if (!is_list(setting, text, &item)) {
+    if (!is_valid_list(setting, text, &item)) {
         return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
                            setting->type->not_item);
     }
@@ -318,7 +319,7 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
 #define PART_PERCENT 25 /* of keys, worker ids and tags, what one client may hold */
 
 /* Cut the blanks off both ends. */
-static char *trim(char *item)
+static char *trim_item(char *item)
 {
     char *end = item + strlen(item);
 
@@ -370,7 +371,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     } else if (quotas[i].percent) {
         len = 0;
     }
-    if (!read_digits(value, len, &number) || number < 1 ||
+    if (!setting_digits(value, len, &number) || number < 1 ||
         number > (quotas[i].percent ? 100 : setting->max)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
                            log_quote(value, strlen(value), quoted, sizeof quoted),
@@ -395,7 +396,7 @@ static int parse_quota(const struct setting *setting, const char *text, void *fi
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
         if (!is_printable(item) ||
-            parse_quota_item(setting, trim(item), &quota, &given, why) != 0) {
+            parse_quota_item(setting, trim_item(item), &quota, &given, why) != 0) {
             return ERR_INVALID;
         }
     }
@@ -413,8 +414,9 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
     const char *address = equals != NULL ? equals + 1 : item;
     char quoted[QUOTED_BYTES];
 
-    if (with_id && (equals == NULL || !read_digits(item, (size_t)(equals - item), &ret_peer->id) ||
-                    ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
+    if (with_id &&
+        (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
+         ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
         return config_fail(why, "%s is not id=host:port with an id in 1..%d",
                            log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
     }
@@ -459,7 +461,7 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
             return config_fail(why, "more than %" PRIu64 " %s", setting->max,
                                with_id ? "members" : "addresses");
         }
-        if (parse_peer(trim(item), with_id, &peers.peers[peers.count++], why) != 0 ||
+        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0 ||
             (with_id && check_new(&peers, why) != 0)) {
             return ERR_INVALID;
         }
@@ -483,7 +485,8 @@ static bool parse_bits(const char *text, size_t len, struct snowflake_layout *re
         const char *plus = i < 2 ? memchr(text, '+', (size_t)(end - text)) : end;
         uint64_t bits;
 
-        if (plus == NULL || plus - text > 2 || !read_digits(text, (size_t)(plus - text), &bits)) {
+        if (plus == NULL || plus - text > 2 ||
+            !setting_digits(text, (size_t)(plus - text), &bits)) {
             return false;
         }
         *fields[i] = (uint8_t)bits;
@@ -510,7 +513,7 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
         return ERR_INVALID;
     }
     if (text[len] == '@' &&
-        (!read_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
+        (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
          layout.epoch_ms > EPOCH_MAX_MS)) {
         return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
                            log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
@@ -533,7 +536,7 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
 
     (void)why;
     if (strcmp(text, "never") != 0 &&
-        (!read_digits(text, strlen(text), &hold_ms) || !in_range(setting, hold_ms))) {
+        (!setting_digits(text, strlen(text), &hold_ms) || !in_range(setting, hold_ms))) {
         return ERR_INVALID;
     }
     *upgrade = (struct upgrade_config){.hold_ms = (uint32_t)hold_ms,
@@ -542,9 +545,9 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
 }
 
 const struct setting_type setting_number = {
-    .parse = parse_number, .rule = "", .between = "..", .behind = ""};
+    .parse = parse_number, .rule = "", .between = "..", .after = ""};
 const struct setting_type setting_bytes = {
-    .parse = parse_number, .rule = "", .between = "..", .behind = ""};
+    .parse = parse_number, .rule = "", .between = "..", .after = ""};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
@@ -567,11 +570,11 @@ const struct setting_type setting_bootstrap = {
 const struct setting_type setting_name = {.parse = parse_text,
                                           .rule = "",
                                           .between = " to ",
-                                          .behind = " of A-Z a-z 0-9 . _ -",
+                                          .after = " of A-Z a-z 0-9 . _ -",
                                           .brief = "a name"};
 #define PATH_RULE                                                                                  \
     .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
-    .behind = " bytes, without control characters and quotes"
+    .after = " bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
 const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
@@ -580,17 +583,17 @@ const struct setting_type setting_address = {
 const struct setting_type setting_members = {.parse = parse_peers,
                                              .rule = "",
                                              .between = " to ",
-                                             .behind = " of id=host:port, separated by commas",
+                                             .after = " of id=host:port, separated by commas",
                                              .brief = "id=host:port, ..."};
 const struct setting_type setting_targets = {.parse = parse_peers,
                                              .rule = "",
                                              .between = " to ",
-                                             .behind = " of host:port, separated by commas",
+                                             .after = " of host:port, separated by commas",
                                              .brief = "host:port, ..."};
-const struct setting_type setting_door = {
+const struct setting_type setting_listener = {
     .parse = parse_text,
-    .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`",
-    .brief = "host:port, or `" DOORS_JOINED "`"};
+    .rule = "host:port or [IPv6]:port, port 1..65535, or `" CONFIG_ADMIN_SAME "`",
+    .brief = "host:port, or `" CONFIG_ADMIN_SAME "`"};
 const struct setting_type setting_roles = {
     .parse = parse_list,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
@@ -625,7 +628,7 @@ const struct setting_type setting_quota = {
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
 const struct setting_type setting_hold = {
-    .parse = parse_hold, .rule = "", .between = "..", .behind = " ms, or never"};
+    .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
 
 /* --- the rows --- */
 
@@ -712,7 +715,7 @@ const struct setting settings[] = {
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "`http.listen`; of a wildcard its port, at this node's peer host"),
      "HTTP address that the other nodes show for this one."},
-    {"admin.listen", RANGED(setting_door, admin.listen, 0, LIMIT_ADDRESS_BYTES),
+    {"admin.listen", RANGED(setting_listener, admin.listen, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
      "Address for all else: tags, worker ids, members, level, backups, the audit. `same`: at "
      "`http.listen`."},
@@ -887,8 +890,7 @@ const size_t settings_gone_count = sizeof settings_gone / sizeof settings_gone[0
 
 /* --- names --- */
 
-const char *setting_spell_name(const char *name, enum config_source source,
-                               struct setting_text *out)
+const char *setting_spell(const char *name, enum config_source source, struct setting_text *out)
 {
     bool shout = source == CONFIG_FROM_ENVIRONMENT;
     const char *prefix = shout ? CONFIG_ENVIRONMENT_PREFIX : source == CONFIG_FROM_FLAG ? "--" : "";
@@ -905,16 +907,11 @@ const char *setting_spell_name(const char *name, enum config_source source,
     return out->text;
 }
 
-const char *setting_spell(size_t row, enum config_source source, struct setting_text *out)
-{
-    return setting_spell_name(settings[row].name, source, out);
-}
-
 static bool is_spelled(const char *name, enum config_source source, const char *text, size_t len)
 {
     struct setting_text spelled;
 
-    return strlen(setting_spell_name(name, source, &spelled)) == len &&
+    return strlen(setting_spell(name, source, &spelled)) == len &&
            memcmp(spelled.text, text, len) == 0;
 }
 
@@ -974,7 +971,7 @@ void config_where(const struct config *config, size_t row, struct buf *out)
     } else if (origin->source == CONFIG_FROM_FILE) {
         buf_printf(out, "%s:%u", config->file, origin->line);
     } else {
-        buf_printf(out, "%s", setting_spell(row, origin->source, &name));
+        buf_printf(out, "%s", setting_spell(settings[row].name, origin->source, &name));
     }
 }
 
@@ -997,4 +994,192 @@ int config_set(struct config *config, size_t row, const char *text, enum config_
     free(origin->text);
     *origin = (struct config_origin){source, line, copy};
     return 0;
+}
+
+/* --- settings as people read them --- */
+
+#define SOURCE_COLUMN 44
+#define HELP_INDENT "      "
+#define HELP_WIDTH 92
+
+/* A value as the config file's syntax has it. No value has a double quote in it. */
+static void put_value(const char *text, struct buf *out)
+{
+    size_t len = strlen(text);
+    bool bare = len > 0 && strchr(text, '#') == NULL && text[0] != ' ' && text[len - 1] != ' ';
+
+    ASSERT(strchr(text, '"') == NULL);
+    buf_printf(out, bare ? "%s" : "\"%s\"", text);
+}
+
+void config_print(const struct config *config, struct buf *out)
+{
+    size_t secret = setting_row("cluster.secret-file");
+
+    for (size_t row = 0; row < setting_count; row++) {
+        size_t start = out->len;
+
+        if (config->origins[row].text == NULL) { /* the members, for a node that joins */
+            buf_printf(out, "# %s is not set\n", settings[row].name);
+            continue;
+        }
+        buf_printf(out, "%s = ", settings[row].name);
+        put_value(config->origins[row].text, out);
+        while (out->len - start < SOURCE_COLUMN) {
+            buf_put(out, " ", 1);
+        }
+        buf_printf(out, " # ");
+        config_where(config, row, out);
+        if (row == secret && config->node.keys.secret_count > 0) {
+            buf_printf(out, ", holds %zu secret%s, not shown", config->node.keys.secret_count,
+                       config->node.keys.secret_count > 1 ? "s" : "");
+        }
+        buf_printf(out, "\n");
+    }
+}
+
+/* Text of docs/configuration.md for people at a terminal: without Markdown's backquotes, and of a
+ * link the words alone. */
+static void put_plain(const char *markdown, struct buf *out)
+{
+    const char *link = NULL; /* the end of its words */
+
+    for (const char *at = markdown; *at != '\0'; at++) {
+        if (at == link) {
+            at = strchr(at, ')');
+            ASSERT(at != NULL);
+            link = NULL;
+        } else if (*at == '[' && strchr(at, ']') != NULL && strchr(at, ']')[1] == '(') {
+            link = strchr(at, ']');
+        } else if (*at != '`') {
+            buf_put(out, at, 1);
+        }
+    }
+}
+
+/* Words of text in lines of the width that begin so. */
+static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
+{
+    BUF_LOCAL(plain);
+    const char *text;
+    size_t column = 0;
+
+    put_plain(markdown, &plain);
+    text = buf_text(&plain);
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+
+        if (column == 0 || column + 1 + word > HELP_WIDTH) {
+            buf_printf(out, "%s%s", column > 0 ? "\n" : "", begin);
+            column = strlen(begin);
+        } else {
+            buf_put(out, " ", 1);
+            column++;
+        }
+        buf_put(out, text, word);
+        column += word;
+        text += word + (text[word] == ' ');
+    }
+    buf_put(out, "\n", 1);
+}
+
+/* The default in words; the mark goes around a value. */
+static void put_default(const struct setting *setting, const char *mark, struct buf *out)
+{
+    if (setting->fallback == NULL) {
+        buf_printf(out, "required");
+    } else if (setting->fallback_doc != NULL) {
+        buf_printf(out, "%s", setting->fallback_doc);
+    } else {
+        buf_printf(out, "%s%s%s", mark, setting->fallback, mark);
+    }
+}
+
+/* "0..64; default: 0": the end of a setting's help. */
+static void put_limits(const char *begin, const struct setting *setting, struct buf *out)
+{
+    BUF_LOCAL(line);
+
+    setting_rule(setting, &line);
+    buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
+    put_default(setting, "", &line);
+    put_wrapped(begin, buf_text(&line), out);
+}
+
+void config_print_help(struct buf *out)
+{
+    buf_printf(out,
+               "leafd - unique ids over HTTP, replicated by Raft\n"
+               "\n"
+               "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+               "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
+               "       leafd recover ...        and out of one node of a lost majority\n"
+               "       leafd readmit ...        takes the mark off a directory that was refused\n"
+               "\n"
+               "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+               "  --check-config       check the settings, and exit\n"
+               "  --print-config       print all settings in force and where each came from\n"
+               "  --print-config-example  print a config file with all of them, as comments\n"
+               "  --print-config-doc   print the settings as a Markdown table\n"
+               "  --new-secret         print a new secret for cluster.secret-file\n"
+               "  --new-token          print a new token, and its line for auth.tokens-file\n"
+               "  --version            print the version and those of the libraries\n"
+               "  --help, -h           print this\n"
+               "\n"
+               "A setting comes from its flag, else its environment variable, else the config "
+               "file, else\nits default. In the file: key = value, and # for comments.\n"
+               "\n"
+               "settings:\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        struct setting_text variable;
+        struct setting_text flag;
+        size_t len = strlen(setting_spell(settings[row].name, CONFIG_FROM_FLAG, &flag)) +
+                     strlen(setting_spell(settings[row].name, CONFIG_FROM_ENVIRONMENT, &variable)) +
+                     strlen(setting->name) + strlen("     file: ");
+
+        /* The three names, on two lines where one would be too long. */
+        buf_printf(out, "  %s   %s%sfile: %s\n", flag.text, variable.text,
+                   len <= HELP_WIDTH ? "   " : "\n  ", setting->name);
+        put_wrapped(HELP_INDENT, setting->meaning, out);
+        put_limits(HELP_INDENT, setting, out);
+    }
+}
+
+void config_print_example(struct buf *out)
+{
+    buf_printf(out,
+               "# Settings of a node of leafd. Those below begin with # and have their defaults; "
+               "take the #\n# away to set one. Flags and environment variables overrule this "
+               "file; `leafd --help` has\n# their names. `leafd --config THIS_FILE "
+               "--check-config` says whether all is well.\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        bool has_default = setting->fallback != NULL;
+
+        buf_printf(out, "\n");
+        put_wrapped("# ", setting->meaning, out);
+        put_limits("# ", setting, out);
+        if (setting->live) {
+            buf_printf(out, "# SIGHUP changes it.\n");
+        }
+        buf_printf(out, "#%s =%s%s\n", setting->name, has_default && *setting->fallback ? " " : "",
+                   has_default ? setting->fallback : "");
+    }
+}
+
+void config_print_doc(struct buf *out)
+{
+    buf_printf(out, "| setting | values | default | meaning |\n"
+                    "|---|---|---|---|\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+
+        ASSERT(strchr(setting->meaning, '|') == NULL); /* it would end the cell */
+        buf_printf(out, "| `%s` | ", setting->name);
+        setting_rule_brief(setting, out);
+        buf_printf(out, " | ");
+        put_default(setting, "`", out);
+        buf_printf(out, " | %s%s |\n", setting->meaning, setting->live ? " `SIGHUP`." : "");
+    }
 }

@@ -2,9 +2,15 @@
  * table.h - the table of settings: the one place where a setting is described.
  *
  * A row says its name, the field it goes into, which values it may have, its default and what it
- * means. The names of flag and variable, parsing, errors, --help, --print-config and the table in
- * docs/configuration.md all come from it. A type says which texts are values, and how one goes into
- * the field. Thread: main.
+ * means. The names of flag and variable, parsing, errors, --help, --print-config, the example of a
+ * config file and the table in docs/configuration.md all come from it. A type says which texts are
+ * values, and how one goes into the field.
+ *
+ * The happy path: setting_find() a row by a name as some source spells it, config_set() its value;
+ * config_print() and its like show what came of it.
+ *
+ * Failure modes: a value that breaks its row's rule: ERR_INVALID with a text that quotes it and
+ * says the rule. Thread: main.
  */
 #ifndef LEAFD_APP_CONFIG_TABLE_H
 #define LEAFD_APP_CONFIG_TABLE_H
@@ -57,12 +63,12 @@ extern const struct setting_type setting_address;   /* const char *: host:port *
 extern const struct setting_type setting_level;     /* enum log_level */
 extern const struct setting_type setting_format;    /* enum log_format */
 extern const struct setting_type setting_members;   /* struct node_peers: id=host:port,... */
-extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
-extern const struct setting_type setting_door;    /* an address, or DOORS_JOINED */
-extern const struct setting_type setting_roles;   /* const char *; config_roles() reads it */
-extern const struct setting_type setting_hosts;   /* const char *, a list for web.h */
-extern const struct setting_type setting_origins; /* likewise */
-extern const struct setting_type setting_proxies; /* const char *, a list for proxy.h */
+extern const struct setting_type setting_targets;  /* struct node_peers: host:port,... or nothing */
+extern const struct setting_type setting_listener; /* an address, or CONFIG_ADMIN_SAME */
+extern const struct setting_type setting_roles;    /* const char *; config_roles() reads it */
+extern const struct setting_type setting_hosts;    /* const char *, a list for web.h */
+extern const struct setting_type setting_origins;  /* likewise */
+extern const struct setting_type setting_proxies;  /* const char *, a list for proxy.h */
 extern const struct setting_type setting_tls_client; /* enum tls_client */
 extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
 extern const struct setting_type setting_bootstrap;  /* enum config_bootstrap */
@@ -80,13 +86,9 @@ struct setting_text {
     char text[48];
 };
 
-/* A row's name as a source spells it: "http.timeout-ms" in a file, "--http-timeout-ms",
+/* A setting's name as a source spells it: "http.timeout-ms" in a file, "--http-timeout-ms",
  * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
-const char *setting_spell(size_t row, enum config_source source, struct setting_text *out);
-
-/* The same of any setting's name. */
-const char *setting_spell_name(const char *name, enum config_source source,
-                               struct setting_text *out);
+const char *setting_spell(const char *name, enum config_source source, struct setting_text *out);
 
 /* The row with this name, as the source spells it; the count of rows when there is none. */
 size_t setting_find(const char *text, size_t len, enum config_source source);
@@ -114,5 +116,20 @@ bool setting_same(size_t row, const struct config *one, const struct config *oth
 /* Append where the present value came from: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
  * "default". */
 void config_where(const struct config *config, size_t row, struct buf *out);
+
+/* --- settings as people read them --- */
+
+/* Append all effective settings with their sources, in the syntax of the config file. The secret's
+ * content is never printed. */
+void config_print(const struct config *config, struct buf *out);
+
+/* Append the text of --help. */
+void config_print_help(struct buf *out);
+
+/* Append a config file in which each setting stands with its meaning and default, as a comment. */
+void config_print_example(struct buf *out);
+
+/* Append the Markdown table of all settings, as docs/configuration.md holds it. */
+void config_print_doc(struct buf *out);
 
 #endif

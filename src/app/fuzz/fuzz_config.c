@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "src/app/config/load.h"
-#include "src/app/config/print.h"
 #include "src/app/config/table.h"
 #include "src/base/assert.h"
 

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/app/recovery/read.h"
 #include "src/app/recovery/renew.h"
+#include "src/app/recovery/saved.h"
 #include "src/app/recovery/tests/recovery_fixture.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
@@ -242,7 +242,7 @@ static void check_renewed(const struct saved *saved, const struct renewed *renew
 
 static void restore(const struct buf *file, bool must_read)
 {
-    const struct options options = {.raise = {.by_ids = true, .ids = RAISE, .factor = 10}};
+    const struct renew_options options = {.raise = {.by_ids = true, .ids = RAISE, .factor = 10}};
     struct store_error error = {""};
     struct renewed renewed;
     struct saved saved;

@@ -23,13 +23,13 @@
 #define EPOCHS_AHEAD 1048576
 /* A rate that was measured over less is not one. */
 #define SPAN_MIN_MS 60000
-/* The key behind the one in force may have been made since, and texts given out by it. */
+/* The key after the one in force may have been made since, and texts given out by it. */
 #define KEYS_AHEAD 2
 #define WORKER_KEY_BYTES 3
 #define SHOWN_BYTES (4 * LIMIT_TAG_NAME_BYTES + 3)
 
 struct renewing {
-    const struct options *options;
+    const struct renew_options *options;
     uint64_t now_ms;
     uint64_t taken_ms; /* when the state was saved; 0: not known */
     struct renewed *to;
@@ -49,8 +49,8 @@ static int fail_row(const struct renewing *renewing, const struct saved_row *row
 }
 
 /* A row of the new state. Keys rise. */
-static int put(struct renewing *renewing, const void *key, size_t key_len, const void *value,
-               size_t value_len)
+static int put_renewed_row(struct renewing *renewing, const void *key, size_t key_len,
+                           const void *value, size_t value_len)
 {
     struct renewed *to = renewing->to;
 
@@ -61,16 +61,16 @@ static int put(struct renewing *renewing, const void *key, size_t key_len, const
     return state_load_row(renewing->state, key, key_len, value, value_len);
 }
 
-static int keep(struct renewing *renewing, const struct saved_row *row)
+static int keep_row(struct renewing *renewing, const struct saved_row *row)
 {
-    int err = put(renewing, row->key, row->key_len, saved_value(row), row->value_len);
+    int err = put_renewed_row(renewing, row->key, row->key_len, saved_value(row), row->value_len);
 
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 
 /* --- tags --- */
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t times_capped(uint64_t a, uint64_t b)
 {
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
 }
@@ -82,7 +82,7 @@ static uint64_t raise_of_time(const struct raise *raise, const struct saved_row 
     double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
     uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
 
-    return times(ids > max_step ? ids : max_step, raise->factor);
+    return times_capped(ids > max_step ? ids : max_step, raise->factor);
 }
 
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
@@ -96,22 +96,17 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_
     return known || raise->by_ids;
 }
 
-static const char *shown_name(const struct tag_row *tag, char shown[SHOWN_BYTES])
-{
-    return log_quote(tag->name, tag->name_len, shown, SHOWN_BYTES);
-}
-
 /* "order goes on from 2001 (was 1001, " */
-static void tell_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
+static void put_tag_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
 {
     char shown[SHOWN_BYTES];
 
     buf_printf(&renewing->to->tags, "  %s goes on from %" PRIu64 " (was %" PRIu64 ", ",
-               shown_name(tag, shown), tag->max_id, was);
+               log_quote(tag->name, tag->name_len, shown, sizeof shown), tag->max_id, was);
 }
 
-static void tell_end(struct renewing *renewing, const struct saved_row *row,
-                     const struct tag_row *tag)
+static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
+                        const struct tag_row *tag)
 {
     struct buf *text = &renewing->to->tags;
 
@@ -145,14 +140,14 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
         return err;
     }
     tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
-    tell_begin(renewing, tag, was);
+    put_tag_begin(renewing, tag, was);
     buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);
     if (tag->max_id - was < by) {
         renewing->to->clamped++;
         buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": it ends there, and is exhausted",
                    by);
     }
-    tell_end(renewing, row, tag);
+    put_tag_end(renewing, row, tag);
     return 0;
 }
 
@@ -178,7 +173,7 @@ static bool moment_of(const struct shape *shape, uint64_t wall_ms, struct moment
     return true;
 }
 
-static uint32_t period_of(const struct shape *shape, uint64_t max_id)
+static uint32_t period_of_number(const struct shape *shape, uint64_t max_id)
 {
     return max_id > 0 ? (uint32_t)((max_id - 1) / shape->numbers) : 0;
 }
@@ -192,7 +187,8 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
     struct saved_row of = *row;
     struct moment taken = {.elapsed_ms = row->span_ms};
 
-    if (row->grew == 0 || period_of(shape, max_id - row->grew) == period_of(shape, max_id)) {
+    if (row->grew == 0 ||
+        period_of_number(shape, max_id - row->grew) == period_of_number(shape, max_id)) {
         return of;
     }
     if (renewing->taken_ms != 0) {
@@ -241,7 +237,8 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
         buf_printf(&renewing->to->limits,
                    "- Numbers of %s: raised by %" PRIu64 " alone, by --raise-time, since %" PRIu64
                    " would use up %" PRIu32 ".\n",
-                   shown_name(tag, shown), of_time, of_ids, now->period);
+                   log_quote(tag->name, tag->name_len, shown, sizeof shown), of_time, of_ids,
+                   now->period);
     }
     return 0;
 }
@@ -265,8 +262,8 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                                "\"%.*s\" counts: install tzdata, and try again",
                                shape->date.zone, tag->name_len, tag->name);
     }
-    if (period_of(shape, was) > now.period) { /* by force */
-        now = (struct moment){period_of(shape, was), UINT64_MAX, now.length_ms};
+    if (period_of_number(shape, was) > now.period) { /* by force */
+        now = (struct moment){period_of_number(shape, was), UINT64_MAX, now.length_ms};
     }
     shape_period_ids(shape, was, now.period, &first, &end);
     first = first < tag_bound(tag) ? first : tag_bound(tag);
@@ -276,7 +273,7 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         return err;
     }
     tag->max_id = by < end - first ? first + by : end;
-    tell_begin(renewing, tag, was);
+    put_tag_begin(renewing, tag, was);
     buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
                now.period);
     if (tag->max_id == end) {
@@ -287,9 +284,9 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         buf_printf(&renewing->to->limits,
                    "- %s has no number of %" PRIu32 " left. If you know the last one that was "
                    "given out, set\n  max_id behind it, with force=1.\n",
-                   shown_name(tag, shown), now.period);
+                   log_quote(tag->name, tag->name_len, shown, sizeof shown), now.period);
     }
-    tell_end(renewing, row, tag);
+    put_tag_end(renewing, row, tag);
     return 0;
 }
 
@@ -312,7 +309,7 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
             buf_printf(&renewing->to->limits,
                        "- Texts of %s by key %u, the last one: if it was in force, never set it "
                        "here. Take a new name.\n",
-                       shown_name(tag, shown), shape->key_count);
+                       log_quote(tag->name, tag->name_len, shown, sizeof shown), shape->key_count);
         }
         growth.grew = growth.grew < of_key ? growth.grew : of_key; /* the rest was a jump */
         return raise_plain(renewing, &growth, tag);
@@ -323,10 +320,10 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
     tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
     tag->max_id = shape_key_first(shape, number);
     tag->max = shape_key_first(shape, number + 1U);
-    tell_begin(renewing, tag, was);
+    put_tag_begin(renewing, tag, was);
     buf_printf(&renewing->to->tags, "by key %u: key %u may have been in force since", number,
                number - 1);
-    tell_end(renewing, row, tag);
+    put_tag_end(renewing, row, tag);
     return 0;
 }
 
@@ -355,7 +352,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     row_put(&value, tag_row_format(&tag), &tag);
-    err = put(renewing, row->key, row->key_len, value.data, value.len);
+    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 
@@ -368,12 +365,12 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     int err;
 
     row->state = WORKER_RELEASED;
-    row->client = 0; /* whoever acquires it again, it counts for */
+    row->client = 0; /* it counts for the client that acquires it again */
     row->epoch += EPOCHS_AHEAD;
     row->granted_until_ms = later_of(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = later_of(row->updated_ms, renewing->now_ms);
     worker_row_put(&value, row);
-    err = put(renewing, key, sizeof key, value.data, value.len);
+    err = put_renewed_row(renewing, key, sizeof key, value.data, value.len);
     renewing->worker_next = row->id + 1u;
     renewing->to->workers++;
     return err == 0
@@ -434,21 +431,17 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 
 /* --- settings --- */
 
-static bool is_setting(const struct saved_row *row, const char *name)
-{
-    return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
-}
-
 static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 {
     BUF_LOCAL(value);
     int err;
 
-    if (!is_setting(row, STATE_SETTING_TIME)) {
-        return keep(renewing, row);
+    if (row->key_len != 1 + strlen(STATE_SETTING_TIME) ||
+        memcmp(row->key + 1, STATE_SETTING_TIME, row->key_len - 1) != 0) {
+        return keep_row(renewing, row);
     }
     facts_time_value(renewing->now_ms, &value);
-    err = put(renewing, row->key, row->key_len, value.data, value.len);
+    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
 
@@ -459,7 +452,7 @@ static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 /* The row of the birth of the new cluster, with a uid of its own, by which it and the nodes of the
  * old one refuse each other. No first list of members has its digest: nobody whose directory is
  * empty takes it for the cluster that its list was to begin. */
-static int put_birth(struct renewing *renewing)
+static int put_new_birth(struct renewing *renewing)
 {
     const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
                                 .list_digest = prng_entropy() | 1,
@@ -469,10 +462,10 @@ static int put_birth(struct renewing *renewing)
     facts_birth_value(&birth, &value);
     renewing->born = true;
     renewing->to->uid = birth.uid;
-    return put(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
+    return put_renewed_row(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
 }
 
-/* -1, 0, 1: the row stands before the birth, is that of the old cluster, or behind it. */
+/* -1, 0, 1: the row stands before the birth, is that of the old cluster, or stands after it. */
 static int beside_birth(const struct saved_row *row)
 {
     size_t len = strlen(BIRTH_KEY);
@@ -488,7 +481,7 @@ static int beside_birth(const struct saved_row *row)
 
 static int renew_row(struct renewing *renewing, const struct saved_row *row)
 {
-    if (!renewing->born && beside_birth(row) >= 0 && put_birth(renewing) != 0) {
+    if (!renewing->born && beside_birth(row) >= 0 && put_new_birth(renewing) != 0) {
         return fail_row(renewing, row, ERR_CORRUPT);
     }
     if (beside_birth(row) == 0) {
@@ -505,9 +498,9 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
-        return renewing->options->drop_keys ? 0 : keep(renewing, row);
+        return renewing->options->drop_keys ? 0 : keep_row(renewing, row);
     case FSM_TABLE_LAYOUTS:
-        return keep(renewing, row);
+        return keep_row(renewing, row);
     case STATE_TABLE_SETTINGS:
         return renew_setting(renewing, row);
     case FSM_TABLE_TAGS:
@@ -519,7 +512,7 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
     }
 }
 
-/* The rows as they were must make a state, too; it tells the layout and the log's time. */
+/* The rows as they were must make a state, too; the layout and the log's time come from it. */
 static int load_before(const struct saved *saved, struct renewing *renewing, uint64_t *ret_log_ms)
 {
     struct snowflake_layout layout;
@@ -573,7 +566,7 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
         err = renew_row(renewing, &saved->rows[i]);
     }
     if (err == 0 && !renewing->born) {
-        err = put_birth(renewing);
+        err = put_new_birth(renewing);
     }
     if (err == 0) { /* the last table */
         err = put_unknown_workers(renewing, renewing->worker_count);
@@ -585,7 +578,7 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
     return err;
 }
 
-int renew(const struct saved *saved, const struct options *options, uint64_t now_ms,
+int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
           struct renewed *ret_renewed, struct store_error *ret_error)
 {
     struct renewing renewing = {.options = options,

@@ -8,7 +8,7 @@
  *                            goes on by the key after the next, which may have been in force
  *   worker ids               all of the layout, also those that the state does not know: released,
  *                            under a later epoch, and with nothing to be stamped at or before now
- *   idempotency keys         kept: who asks again with one gets the ids that were its own (or
+ *   idempotency keys         kept: a client that repeats one gets the ids that were its own (or
  *                            dropped, if the operator says so)
  *   settings                 kept; the log's time is now, and the birth is another one
  *   nodes, sessions, segment holders, changes of members, removed ids
@@ -25,11 +25,25 @@
 #ifndef LEAFD_APP_RECOVERY_RENEW_H
 #define LEAFD_APP_RECOVERY_RENEW_H
 
-#include "src/app/recovery/options.h"
 #include "src/app/recovery/saved.h"
 #include "src/base/buf.h"
 #include "src/state/codec/cluster_command.h"
 #include "storage/store.h"
+
+/* How far each tag's max_id is raised: by the larger of the two. */
+struct raise {
+    bool by_ids;
+    bool by_time;
+    uint64_t ids;
+    uint64_t time_ms;
+    uint64_t factor;
+};
+
+/* What the operator says about it. */
+struct renew_options {
+    struct raise raise;
+    bool drop_keys; /* forget the idempotency keys */
+};
 
 struct renewed {
     struct buf rows; /* records, as STORE_INSTALL takes them; owned */
@@ -49,7 +63,7 @@ struct renewed {
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
                  uint64_t *ret_ids);
 
-int renew(const struct saved *saved, const struct options *options, uint64_t now_ms,
+int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
           struct renewed *ret_renewed, struct store_error *ret_error) MUST_CHECK;
 
 void renewed_release(struct renewed *renewed);

@@ -64,7 +64,7 @@ struct fake {
     unsigned starts;
     unsigned drains;
     unsigned stops;
-    struct drain drain[2]; /* of each door; its thread's own from then on */
+    struct drain drain[2]; /* of each listener; its thread's own from then on */
     void (*stop_cb)(void *data);
     void *stop_data;
 };

@@ -16,13 +16,13 @@
 
 #include <cmocka.h>
 
-#include "src/app/supervisor.h"
+#include "src/app/signals.h"
 #include "src/base/assert.h"
 
 static struct fixture {
     uv_loop_t loop;
     struct supervisor supervisor;
-    struct doors doors;
+    struct listeners listeners;
     struct id_health health;
     struct id_backend backend;
     int fd;         /* the supervisor's end */
@@ -30,10 +30,10 @@ static struct fixture {
     bool stuck;     /* a loop of HTTP */
 } f;
 
-/* In the place of doors.c's: there is no HTTP here. */
-bool doors_take_turns(struct doors *doors)
+/* In the place of listeners.c's: there is no HTTP here. */
+bool listeners_take_turns(struct listeners *listeners)
 {
-    assert_ptr_equal(doors, &f.doors);
+    assert_ptr_equal(listeners, &f.listeners);
     return !f.stuck;
 }
 
@@ -81,7 +81,7 @@ static int teardown(void **state)
 
 static void begin(void)
 {
-    supervisor_open(&f.supervisor, &f.loop, &f.doors);
+    supervisor_open(&f.supervisor, &f.loop, &f.listeners);
 }
 
 /* The next message; "" when there is none. */
@@ -112,16 +112,16 @@ static void hear_a_node(void)
     unsigned long long us;
 
     begin();
-    supervisor_tell(&f.supervisor, "reading");
-    supervisor_tell(&f.supervisor, "reading"); /* once is enough */
+    supervisor_set_status(&f.supervisor, "reading");
+    supervisor_set_status(&f.supervisor, "reading"); /* once is enough */
     assert_string_equal(next(), "STATUS=reading");
     supervisor_ready(&f.supervisor, &f.backend);
     assert_string_equal(next(), "READY=1");
     assert_non_null(strstr(wait_next(), "STATUS=up; the cluster is not born yet"));
-    supervisor_reloading(&f.supervisor);
+    supervisor_reload(&f.supervisor, true);
     assert_int_equal(sscanf(next(), "RELOADING=1\nMONOTONIC_USEC=%llu", &us), 1);
     assert_true(us > 0 && us <= uv_hrtime() / 1000);
-    supervisor_reloaded(&f.supervisor);
+    supervisor_reload(&f.supervisor, false);
     assert_string_equal(next(), "READY=1");
     supervisor_stopping(&f.supervisor);
     assert_string_equal(next(), "STOPPING=1");
@@ -230,10 +230,10 @@ static void test_addresses_that_are_none(void **state)
     for (size_t i = 0; i <= sizeof none / sizeof none[0]; i++) {
         begin();
         assert_int_equal(f.supervisor.fd, -1);
-        supervisor_tell(&f.supervisor, "to nobody");
+        supervisor_set_status(&f.supervisor, "to nobody");
         supervisor_ready(&f.supervisor, &f.backend);
         assert_false(uv_is_active((uv_handle_t *)&f.supervisor.timer));
-        supervisor_reloading(&f.supervisor);
+        supervisor_reload(&f.supervisor, true);
         supervisor_stopping(&f.supervisor);
         supervisor_close(&f.supervisor);
         (void)uv_run(&f.loop, UV_RUN_DEFAULT);
@@ -252,7 +252,7 @@ static void test_a_supervisor_that_is_busy(void **state)
     hear_at(f.path, false);
     begin();
     for (unsigned i = 0; i < 10000; i++) {
-        supervisor_reloaded(&f.supervisor);
+        supervisor_reload(&f.supervisor, false);
     }
     assert_string_equal(next(), "READY=1");
 }

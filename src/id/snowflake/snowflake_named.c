@@ -45,6 +45,28 @@ struct layout_words *snowflake_named_find(const struct snowflake *snowflake, con
     return NULL;
 }
 
+uint32_t snowflake_ends(const struct snowflake *snowflake,
+                        struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS])
+{
+    const struct layout_words_all *all = &snowflake->named;
+    uint32_t named = atomic_load_explicit(&all->count, memory_order_acquire);
+    uint32_t count = 0;
+
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return 0;
+    }
+    ret_ends[count++] = (struct snowflake_end){"", 0, snowflake_last_ms(&snowflake->layout)};
+    for (uint32_t i = 0; i < named; i++) {
+        const struct layout_row *row = &all->items[i]->row;
+
+        if (!snowflake_named_is_deleted(all->items[i])) {
+            ret_ends[count++] = (struct snowflake_end){row->name, row->name_len,
+                                                       named_layout_last_ms(&row->layout)};
+        }
+    }
+    return count;
+}
+
 /* The unit to stamp at this time, given the last one. 0 or ERR_CLOCK_BACKWARDS. */
 static int unit_at(const struct named_layout *layout, struct layout_position last, uint64_t at_ms,
                    uint64_t *ret_unit)

@@ -14,7 +14,8 @@
  *
  * Failure modes: see snowflake_named_claim().
  *
- * Threads: _find, _claim and _is_deleted from any; _learn from the owner (the raft loop).
+ * Threads: _find, _claim, _is_deleted and snowflake_ends() from any; _learn from the owner (the
+ * raft loop).
  */
 #ifndef LEAFD_ID_SNOWFLAKE_SNOWFLAKE_NAMED_H
 #define LEAFD_ID_SNOWFLAKE_SNOWFLAKE_NAMED_H
@@ -34,6 +35,18 @@ static inline bool snowflake_named_is_deleted(const struct layout_words *named)
 {
     return atomic_load_explicit(&named->deleted, memory_order_relaxed);
 }
+
+/* When the time of a layout is over. */
+struct snowflake_end {
+    const char *name; /* "": the cluster's own; stays as long as the generator */
+    uint16_t name_len;
+    uint64_t last_ms; /* Unix ms, the last that it can hold */
+};
+
+/* Of all layouts that ids are handed out under: the cluster's own, then those that have a name and
+ * are not deleted. Returns how many; 0 until the cluster's own is known. */
+uint32_t snowflake_ends(const struct snowflake *snowflake,
+                        struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS]);
 
 /*
  * Claim 1..count ids of one unit of one slot, as snowflake_claim() does: *ret_range has their plain

@@ -18,8 +18,6 @@
 #include <cmocka.h>
 
 #include "src/app/config/load.h"
-#include "src/app/config/print.h"
-#include "src/app/config/rules.h"
 #include "src/app/config/table.h"
 
 #define ARGS(...) ((char *[]){"leafd", __VA_ARGS__, NULL})

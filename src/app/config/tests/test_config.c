@@ -367,14 +367,14 @@ static void expect_gone(struct config_fixture *f, const struct setting_gone *gon
     char expected[400];
     size_t len;
 
-    len = (size_t)snprintf(expected, sizeof expected,
-                           "%s is no setting any more, since leafd 0.2.0: ",
-                           setting_spell_name(gone->name, source, &text));
+    len = (size_t)snprintf(
+        expected, sizeof expected,
+        "%s is no setting any more, since leafd 0.2.0: ", setting_spell(gone->name, source, &text));
     if (gone->heir == NULL) {
         (void)snprintf(expected + len, sizeof expected - len, "leave it out; %s", gone->how);
     } else {
         (void)snprintf(expected + len, sizeof expected - len, "set %s instead; %s",
-                       setting_spell_name(gone->heir, source, &text), gone->how);
+                       setting_spell(gone->heir, source, &text), gone->how);
     }
     expect_error(f, args, env, expected);
 }
@@ -398,7 +398,7 @@ static void test_settings_that_went(void **state)
         expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
         expect_gone(f, gone, CONFIG_FROM_FILE, ARGS(NODE_1, "--config", f->path), NO_ENV);
 
-        (void)setting_spell_name(gone->name, CONFIG_FROM_FLAG, &name);
+        (void)setting_spell(gone->name, CONFIG_FROM_FLAG, &name);
         expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text, "1"), NO_ENV);
         expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text), NO_ENV);
         (void)snprintf(text, sizeof text, "%s=%s", name.text, "secret");
@@ -406,7 +406,7 @@ static void test_settings_that_went(void **state)
         assert_null(strstr(f->error.text, "secret"));
 
         (void)snprintf(text, sizeof text, "%s=1",
-                       setting_spell_name(gone->name, CONFIG_FROM_ENVIRONMENT, &name));
+                       setting_spell(gone->name, CONFIG_FROM_ENVIRONMENT, &name));
         expect_gone(f, gone, CONFIG_FROM_ENVIRONMENT, ARGS(NODE_1), ENV(text));
     }
 }

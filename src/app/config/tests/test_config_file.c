@@ -306,7 +306,8 @@ static void test_help_names_all(void **state)
     buf_put_u8(&help, '\0');
     for (size_t row = 0; row < setting_count; row++) {
         for (enum config_source as = CONFIG_FROM_FILE; as <= CONFIG_FROM_FLAG; as++) {
-            assert_non_null(strstr((char *)help.data, setting_spell(row, as, &text)));
+            assert_non_null(
+                strstr((char *)help.data, setting_spell(settings[row].name, as, &text)));
         }
     }
     for (char *line = (char *)help.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {

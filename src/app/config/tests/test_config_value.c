@@ -23,7 +23,7 @@ static void test_uint_bounds(void **state)
         if (setting->type != &setting_number) {
             continue;
         }
-        setting_spell(row, CONFIG_FROM_FLAG, &flag);
+        setting_spell(settings[row].name, CONFIG_FROM_FLAG, &flag);
         /* At the bounds the value itself is taken; rules between settings may still refuse it. */
         for (int high = 0; high <= 1; high++) {
             uint64_t bound = high ? setting->max : setting->min;

@@ -3,7 +3,7 @@
  *
  * Thread: one.
  */
-#include "src/app/config/secret.h"
+#include "src/app/config/config.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,10 +18,10 @@
 
 #define DAY_MS 86400000ULL
 
-static const struct options by_ids = {.raise = {.by_ids = true, .ids = 1000, .factor = 10}};
+static const struct renew_options by_ids = {.raise = {.by_ids = true, .ids = 1000, .factor = 10}};
 
 /* Renew, and load what comes out. */
-static struct fsm *renewed(struct fixture *fixture, const struct options *options,
+static struct fsm *renewed(struct fixture *fixture, const struct renew_options *options,
                            struct renewed *ret_renewed)
 {
     const struct saved *saved = fixture_saved(fixture);
@@ -276,7 +276,7 @@ static void test_named_layouts_are_kept(void **state)
 /* What is the old cluster's is gone, and the keys are there, or not. */
 static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
 {
-    struct options drop = by_ids;
+    struct renew_options drop = by_ids;
 
     (void)state;
     drop.drop_keys = true;
@@ -481,7 +481,7 @@ static void test_a_date_goes_on_in_todays_period(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof dated_cases / sizeof dated_cases[0]; i++) {
         const struct dated_case *is = &dated_cases[i];
-        const struct options options = {.raise = is->raise};
+        const struct renew_options options = {.raise = is->raise};
         struct fixture fixture;
         struct saved_row *row;
         struct renewed of;
@@ -505,7 +505,7 @@ static void test_a_date_goes_on_in_todays_period(void **state)
 
 static void test_what_a_raise_of_dates_does_not_cover_is_named(void **state)
 {
-    struct options options = {
+    struct renew_options options = {
         .raise = {.by_ids = true, .by_time = true, .ids = 1000000, .time_ms = 1, .factor = 1}};
     struct fixture fixture;
     struct renewed of;
@@ -601,8 +601,8 @@ static void test_the_last_key_is_named(void **state)
     fixture_end(&fixture);
 }
 
-static void expect_refused(struct fixture *fixture, const struct options *options, uint64_t now_ms,
-                           int err, const char *text)
+static void expect_refused(struct fixture *fixture, const struct renew_options *options,
+                           uint64_t now_ms, int err, const char *text)
 {
     struct store_error error = {""};
     struct renewed of;
@@ -616,7 +616,8 @@ static void expect_refused(struct fixture *fixture, const struct options *option
 
 static void test_what_is_refused(void **state)
 {
-    const struct options by_time = {.raise = {.by_time = true, .time_ms = 3600000, .factor = 10}};
+    const struct renew_options by_time = {
+        .raise = {.by_time = true, .time_ms = 3600000, .factor = 10}};
     struct fixture fixture;
 
     (void)state;

@@ -335,6 +335,35 @@ static void test_layouts_are_numberings_of_their_own(void **state)
     snowflake_release(&w.snowflake);
 }
 
+static void test_the_ends_of_all_layouts(void **state)
+{
+    struct layout_row row = row_of("s", 10, 10, 6);
+    struct layout_row other = row_of("t", 1, 10, 6);
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    struct snowflake unknown;
+    struct world w;
+
+    (void)state;
+    world_init(&w, &row);
+    snowflake_learn(&w.snowflake, &other);
+    assert_int_equal(snowflake_ends(&w.snowflake, ends), 3);
+    assert_string_equal(ends[0].name, "");
+    assert_int_equal(ends[0].name_len, 0);
+    assert_int_equal(ends[0].last_ms, snowflake_last_ms(&leaf));
+    assert_string_equal(ends[1].name, "s");
+    assert_int_equal(ends[1].last_ms, named_layout_last_ms(&row.layout));
+    assert_string_equal(ends[2].name, "t");
+    assert_int_equal(ends[2].name_len, 1);
+    row.deleted = true;
+    snowflake_learn(&w.snowflake, &row);
+    assert_int_equal(snowflake_ends(&w.snowflake, ends), 2);
+    assert_string_equal(ends[1].name, "t");
+    snowflake_release(&w.snowflake);
+    snowflake_init(&unknown, &w.clock);
+    assert_int_equal(snowflake_ends(&unknown, ends), 0);
+    snowflake_release(&unknown);
+}
+
 /* --- nobody shares a unit --- */
 
 #define LIVES 60
@@ -428,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_worker_ids_that_do_not_fit),
         cmocka_unit_test(test_deleted_refused_and_in_doubt),
         cmocka_unit_test(test_layouts_are_numberings_of_their_own),
+        cmocka_unit_test(test_the_ends_of_all_layouts),
         cmocka_unit_test(test_no_two_holders_or_incarnations_share_a_unit),
     };
 

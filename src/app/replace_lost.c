@@ -1,7 +1,7 @@
 /*
- * lost.c - see lost.h. Thread: main.
+ * replace_lost.c - see replace_lost.h. Thread: main.
  */
-#include "src/app/lost.h"
+#include "src/app/replace_lost.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define ID_BYTES sizeof "65535"
 #define NEXT ".next"
 
-static int io_fail(struct config_error *ret_error, const char *what, const char *path)
+static int lost_fail(struct config_error *ret_error, const char *what, const char *path)
 {
     (void)config_fail(ret_error, "cluster.replace-lost: %s %s: %s", what, path, strerror(errno));
     return ERR_IO;
@@ -39,7 +39,7 @@ static uint64_t id_of(const char *name, uint64_t configured, const char **ret_re
 }
 
 /* A directory of an id, or a file that begins one. */
-static bool counts(int root_fd, const char *name, const char *rest)
+static bool counts_as_id(int root_fd, const char *name, const char *rest)
 {
     struct stat st;
 
@@ -59,14 +59,14 @@ static int find_id(const struct config *config, uint64_t *ret_id, struct config_
 
     *ret_id = config->node.node_id;
     if (stream == NULL) {
-        return errno == ENOENT ? 0 : io_fail(ret_error, "cannot read", root);
+        return errno == ENOENT ? 0 : lost_fail(ret_error, "cannot read", root);
     }
     /* readdir() is safe here: nobody else has this stream. */
     while ((entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         const char *rest;
         uint64_t id = id_of(entry->d_name, config->node.node_id, &rest);
 
-        if (id > *ret_id && counts(dirfd(stream), entry->d_name, rest)) {
+        if (id > *ret_id && counts_as_id(dirfd(stream), entry->d_name, rest)) {
             *ret_id = id;
         }
     }
@@ -103,18 +103,18 @@ static void ask_the_others(struct node_settings *node)
 }
 
 /* The directory, if it is missing, and the file by which the id after this one would begin. */
-static int prepare(struct config *config, uint64_t id, struct config_error *ret_error)
+static int prepare_next(struct config *config, uint64_t id, struct config_error *ret_error)
 {
     const char *root = config->data.root;
     char path[LIMIT_PATH_BYTES + ID_BYTES + sizeof "/" NEXT];
 
     if (config->data.create && mkdir(root, 0700) != 0 && errno != EEXIST) {
-        return io_fail(ret_error, "cannot make", root);
+        return lost_fail(ret_error, "cannot make", root);
     }
     (void)snprintf(path, sizeof path, "%s/%" PRIu64 NEXT, root, id + LOST_ID_STEP);
     config->data.next_fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    return config->data.next_fd >= 0 ? 0 : io_fail(ret_error, "cannot make", path);
+    return config->data.next_fd >= 0 ? 0 : lost_fail(ret_error, "cannot make", path);
 }
 
 int lost_choose(struct config *config, struct config_error *ret_error)
@@ -129,7 +129,7 @@ int lost_choose(struct config *config, struct config_error *ret_error)
     config->data.root = config->data.dir;
     rv = find_id(config, &id, ret_error);
     if (rv == 0) {
-        rv = prepare(config, id, ret_error);
+        rv = prepare_next(config, id, ret_error);
     }
     if (rv != 0) {
         return rv;
@@ -157,7 +157,7 @@ int lost_note(const struct config *config, uint64_t *ret_id, struct config_error
                            config->node.node_id);
     }
     if (write(config->data.next_fd, "lost\n", 5) != 5 || fsync(config->data.next_fd) != 0) {
-        return io_fail(ret_error, "cannot write to", config->data.root);
+        return lost_fail(ret_error, "cannot write to", config->data.root);
     }
     *ret_id = id;
     return 0;

@@ -1,5 +1,5 @@
 /*
- * test_lost.c - under which id, and where, a node starts, by what is in its data directory.
+ * test_replace_lost.c - under which id, and where, a node starts, by what is in its data directory.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/app/lost.h"
+#include "src/app/replace_lost.h"
 #include "src/base/assert.h"
 
 struct world {

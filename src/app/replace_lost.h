@@ -1,5 +1,6 @@
 /*
- * lost.h - a node whose data was lost comes back under another id, without hands.
+ * replace_lost.h - cluster.replace-lost: a node whose data was lost comes back under another id,
+ * automatically.
  *
  * An id that the cluster knows with data never comes back without it: its votes would count twice.
  * With cluster.replace-lost a node that is refused for that goes on as a new one, whose id is the
@@ -19,15 +20,15 @@
  * ERR_INVALID; then the node ends as without the setting.
  * Thread: main.
  */
-#ifndef LEAFD_APP_LOST_H
-#define LEAFD_APP_LOST_H
+#ifndef LEAFD_APP_REPLACE_LOST_H
+#define LEAFD_APP_REPLACE_LOST_H
 
 #include "src/app/config/config.h"
 
 #define LOST_ID_STEP 1000
 
-/* Set the node's id and data.dir by what is there, and whom to ask if the id is not the configured
- * one. 0, or ERR_INVALID or ERR_IO with a text. */
+/* Set the node's id and data.dir by what is there, and which members to ask if the id is not the
+ * configured one. 0, or ERR_INVALID or ERR_IO with a text. */
 int lost_choose(struct config *config, struct config_error *ret_error) MUST_CHECK;
 
 /* Let the next start be under the next id, *ret_id. 0, or ERR_INVALID or ERR_IO with a text. */

@@ -1,5 +1,5 @@
 /*
- * test_sandbox.c - what is forbidden fails, or ends the process; what a node needs goes on.
+ * test_privileges.c - what is forbidden fails, or ends the process; what a node needs goes on.
  *
  * Each case runs in a child, which cannot be let out again. It exits with 0, or with the line that
  * failed. Thread: one, and one that children start.
@@ -31,8 +31,7 @@
 
 #include <cmocka.h>
 
-#include "src/app/sandbox_calls.h"
-#include "src/app/sandbox_paths.h"
+#include "src/app/privileges.h"
 
 /* In a child. */
 #define NEED(condition)                                                                            \

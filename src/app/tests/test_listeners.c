@@ -1,5 +1,5 @@
 /*
- * test_files.c - descriptors: what is left to clients, at the bounds.
+ * test_listeners.c - descriptors: what is left to clients, at the bounds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "src/app/files.h"
+#include "src/app/listeners.h"
 #include "src/base/limits.h"
 
 static void expect(uint64_t allowed, uint32_t loops, uint32_t admin_wanted, uint32_t connections,
@@ -35,7 +35,7 @@ static void test_what_is_left(void **state)
     expect(files_kept(4) + 4003, 4, 0, 1000, 0);
     expect(two + 100, 1, 256, 75, 25);
     expect(two + 10256, 1, 256, 10000, 256);
-    /* 256, as some systems allow, are enough for both doors. */
+    /* 256, as some systems allow, are enough for both listeners. */
     assert_true(two + 4 * FILES_CONNECTIONS_MIN <= 256);
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_fresh.c - a fresh data directory is there as a whole or not at all, wherever the tool is
+ * test_saved.c - a fresh data directory is there as a whole or not at all, wherever the tool is
  * killed.
  *
  * This program's own calls that change a disk stand before libc's and count; a child is killed
@@ -25,10 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/app/recovery/fresh.h"
-#include "src/app/recovery/read.h"
 #include "src/app/recovery/recovery.h"
 #include "src/app/recovery/renew.h"
+#include "src/app/recovery/saved.h"
 #include "src/app/recovery/tests/recovery_fixture.h"
 #include "src/base/assert.h"
 #include "storage/lmdb/store.h"
@@ -109,7 +108,8 @@ struct world {
 
 static int setup(void **state)
 {
-    static const struct options options = {.raise = {.by_ids = true, .ids = 1000, .factor = 10}};
+    static const struct renew_options options = {
+        .raise = {.by_ids = true, .ids = 1000, .factor = 10}};
     struct world *world = calloc(1, sizeof *world);
     struct store_error error;
 

@@ -1,6 +1,6 @@
 /*
- * test_options.c - the command lines of restore and recover: what is taken, and what each fault is
- * told.
+ * test_recovery.c - the command lines of restore and recover: what is taken, and which
+ * message each fault gets.
  *
  * Thread: one.
  */
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "src/app/recovery/options.h"
+#include "src/app/recovery/recovery.h"
 
 #define ARGUMENTS_MAX 24
 
@@ -53,11 +53,11 @@ static void test_what_is_taken(void **state)
     assert_string_equal(options.peer_address, "h:1");
     assert_string_equal(options.cluster_id, "c");
     assert_int_equal(options.node_id, 1);
-    assert_true(options.raise.by_ids && options.raise.by_time);
-    assert_int_equal(options.raise.ids, 7);
-    assert_int_equal(options.raise.time_ms, 2 * 86400000);
-    assert_int_equal(options.raise.factor, 3);
-    assert_true(options.drop_keys && options.dry_run && !options.check);
+    assert_true(options.renew.raise.by_ids && options.renew.raise.by_time);
+    assert_int_equal(options.renew.raise.ids, 7);
+    assert_int_equal(options.renew.raise.time_ms, 2 * 86400000);
+    assert_int_equal(options.renew.raise.factor, 3);
+    assert_true(options.renew.drop_keys && options.dry_run && !options.check);
     assert_int_equal(read_line(OPTIONS_RECOVER,
                                DIRS "--raise-ids 0 --compare x --compare=y --yes --lost 2 --lost=3",
                                &options, &error),
@@ -69,8 +69,8 @@ static void test_what_is_taken(void **state)
     assert_int_equal(options.lost_count, 2);
     assert_int_equal(options.lost[0], 2);
     assert_int_equal(options.lost[1], 3);
-    assert_true(options.yes && options.raise.by_ids);
-    assert_int_equal(options.raise.factor, OPTIONS_FACTOR);
+    assert_true(options.yes && options.renew.raise.by_ids);
+    assert_int_equal(options.renew.raise.factor, OPTIONS_FACTOR);
     assert_int_equal(read_line(OPTIONS_RESTORE, "b --check", &options, &error), 0);
     assert_int_equal(read_line(OPTIONS_RESTORE, "--help --nonsense", &options, &error), 0);
     assert_true(options.help);
