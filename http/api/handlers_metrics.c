@@ -292,7 +292,7 @@ static void put_stalls(struct exposition *to, const struct api_loop *loop)
 }
 
 /* The same without what else the machine did meanwhile. */
-static void put_busiest(struct exposition *to, const struct api_loop *loop)
+static void put_busiest_turns(struct exposition *to, const struct api_loop *loop)
 {
     char labels[32];
 
@@ -348,7 +348,7 @@ int handle_metrics(struct conn *conn)
     metrics_process_put(&to);
     put_reloads(&to, loop->api->build->reloads);
     put_stalls(&to, loop);
-    put_busiest(&to, loop);
+    put_busiest_turns(&to, loop);
     put_build(&to, loop->api->build);
     expose_end(&to);
     conn_answer(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,

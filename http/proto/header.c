@@ -8,19 +8,19 @@
 
 #define QUALITY_ALL 1000 /* a weight of 1, in thousandths */
 
-static bool is_blank(char c)
+static bool is_header_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
 /* Take blanks off both ends. */
-static const char *trim(const char *text, size_t *len)
+static const char *trim_value(const char *text, size_t *len)
 {
-    while (*len > 0 && is_blank(text[0])) {
+    while (*len > 0 && is_header_blank(text[0])) {
         text++;
         (*len)--;
     }
-    while (*len > 0 && is_blank(text[*len - 1])) {
+    while (*len > 0 && is_header_blank(text[*len - 1])) {
         (*len)--;
     }
     return text;
@@ -45,7 +45,7 @@ const char *header_find(const char *head, size_t len, const char *name, size_t *
             const char *value = line + name_len + 1;
 
             value_len -= value_len > 0 && value[value_len - 1] == '\r';
-            value = trim(value, &value_len);
+            value = trim_value(value, &value_len);
             if ((*ret_count)++ == 0) {
                 found = value;
                 *ret_len = value_len;
@@ -69,7 +69,7 @@ static bool next_part(const char **at, const char *end, char separator, const ch
     stop = memchr(*at, separator, (size_t)(end - *at));
     stop = stop != NULL ? stop : end;
     *ret_len = (size_t)(stop - *at);
-    *ret_part = trim(*at, ret_len);
+    *ret_part = trim_value(*at, ret_len);
     *at = stop + 1;
     return true;
 }

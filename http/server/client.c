@@ -137,8 +137,9 @@ static struct http_client *client_add(struct clients *clients, uint64_t id, cons
 }
 
 /* The record with one reference more. */
-static struct http_client *get(struct clients *clients, const char *name, size_t len,
-                               const struct client_kind *kind, const struct client_quotas *quotas)
+static struct http_client *client_get(struct clients *clients, const char *name, size_t len,
+                                      const struct client_kind *kind,
+                                      const struct client_quotas *quotas)
 {
     uint64_t id = hash_bytes(name, len, kind->is_named ? KIND_NAME : KIND_ADDRESS);
     struct http_client *client;
@@ -174,7 +175,7 @@ struct http_client *clients_of_name(struct clients *clients, const char *name, s
     static const struct client_kind kind = {.is_named = true};
 
     len = len < LIMIT_CLIENT_NAME_BYTES ? len : LIMIT_CLIENT_NAME_BYTES;
-    return get(clients, name, len, &kind, quotas);
+    return client_get(clients, name, len, &kind, quotas);
 }
 
 /* "10.0.0.1", "2001:db8:1:2::/64". True if it is this machine's own. */
@@ -211,7 +212,7 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     const struct client_kind kind = {.is_local = address_name(address, name)};
 
-    return get(clients, name, strlen(name), &kind, &clients->quotas);
+    return client_get(clients, name, strlen(name), &kind, &clients->quotas);
 }
 
 void clients_hold(struct clients *clients, struct http_client *client)

@@ -223,10 +223,10 @@ static int no_pass_phrase(char *out, int size, int writing, void *data)
 
 /* --- making one --- */
 
-static int fail(struct tls_error *error, const char *format, ...)
+static int fail_context(struct tls_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static int fail(struct tls_error *error, const char *format, ...)
+static int fail_context(struct tls_error *error, const char *format, ...)
 {
     va_list args;
 
@@ -238,7 +238,7 @@ static int fail(struct tls_error *error, const char *format, ...)
 }
 
 /* What OpenSSL said last. */
-static const char *reason(void)
+static const char *openssl_reason(void)
 {
     const char *text = ERR_reason_error_string(ERR_peek_last_error());
 
@@ -259,15 +259,16 @@ static int next_certificate(BIO *bio, const struct tls_file *file, X509 **ret_ce
 
     *ret_certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked);
     if (*ret_certificate == NULL && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
-        return fail(error, "%s: a certificate cannot be read: %s", file->name, reason());
+        return fail_context(error, "%s: a certificate cannot be read: %s", file->name,
+                            openssl_reason());
     }
     ERR_clear_error();
     return 0;
 }
 
 /* The first certificate is ours; the others lead to the root. */
-static int load_certificate(struct tls_context *context, const struct tls_file *file,
-                            struct tls_error *error)
+static int load_own_certificate(struct tls_context *context, const struct tls_file *file,
+                                struct tls_error *error)
 {
     BIO *bio = open_file(file);
     X509 *certificate;
@@ -284,13 +285,14 @@ static int load_certificate(struct tls_context *context, const struct tls_file *
         }
         X509_free(certificate);
         if (!ok) {
-            rv = fail(error, "%s: certificate %u of the file is refused: %s", file->name, count,
-                      reason());
+            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
+                              count, openssl_reason());
             break;
         }
     }
     BIO_free(bio);
-    return rv != 0 || count > 0 ? rv : fail(error, "%s: has no certificate (PEM)", file->name);
+    return rv != 0 || count > 0 ? rv
+                                : fail_context(error, "%s: has no certificate (PEM)", file->name);
 }
 
 static int load_key(struct tls_context *context, const struct tls_file *file,
@@ -303,14 +305,15 @@ static int load_key(struct tls_context *context, const struct tls_file *file,
 
     BIO_free(bio);
     if (key == NULL) {
-        return fail(error, "%s: %s", file->name,
-                    was_asked ? "the key has a pass phrase, which nobody would be there to type"
-                              : "has no private key that can be read (PEM)");
+        return fail_context(error, "%s: %s", file->name,
+                            was_asked
+                                ? "the key has a pass phrase, which nobody would be there to type"
+                                : "has no private key that can be read (PEM)");
     }
     if (SSL_CTX_use_PrivateKey(context->ssl, key) != 1 ||
         SSL_CTX_check_private_key(context->ssl) != 1) {
-        rv = fail(error, "%s: is not the key of the certificate in %s: %s", file->name,
-                  certificate->name, reason());
+        rv = fail_context(error, "%s: is not the key of the certificate in %s: %s", file->name,
+                          certificate->name, openssl_reason());
     }
     EVP_PKEY_free(key);
     return rv;
@@ -329,11 +332,12 @@ static int load_client_ca(SSL_CTX *ssl, const struct tls_file *file, struct tls_
     while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
         count++;
         if (X509_check_ca(certificate) == 0) {
-            rv = fail(error, "%s: certificate %u of the file is not a CA's", file->name, count);
+            rv = fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
+                              count);
         } else if (X509_STORE_add_cert(store, certificate) != 1 ||
                    SSL_CTX_add_client_CA(ssl, certificate) != 1) {
-            rv = fail(error, "%s: certificate %u of the file is refused: %s", file->name, count,
-                      reason());
+            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
+                              count, openssl_reason());
         }
         X509_free(certificate);
         if (rv != 0) {
@@ -341,7 +345,8 @@ static int load_client_ca(SSL_CTX *ssl, const struct tls_file *file, struct tls_
         }
     }
     BIO_free(bio);
-    return rv != 0 || count > 0 ? rv : fail(error, "%s: has no certificate (PEM)", file->name);
+    return rv != 0 || count > 0 ? rv
+                                : fail_context(error, "%s: has no certificate (PEM)", file->name);
 }
 
 /* A session of other rules for client certificates is not resumed: its client may not be one any
@@ -410,7 +415,7 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     context->client = files->client;
     context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     set_protocol(context->ssl, tls);
-    rv = load_certificate(context, &files->certificate, ret_error);
+    rv = load_own_certificate(context, &files->certificate, ret_error);
     if (rv == 0) {
         rv = load_key(context, &files->key, &files->certificate, ret_error);
     }

@@ -22,7 +22,7 @@
 
 /* --- the way of bytes: a BIO of our own --- */
 
-HOT static int bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
+HOT static int session_bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
 {
     struct tls_session *session = BIO_get_data(bio);
     size_t len = session->in_len < room ? session->in_len : room;
@@ -39,7 +39,7 @@ HOT static int bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
     return 1;
 }
 
-HOT static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
+HOT static int session_bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
 {
     struct tls_session *session = BIO_get_data(bio);
 
@@ -49,7 +49,7 @@ HOT static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len
     return 1;
 }
 
-static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+static long session_bio_ctrl(BIO *bio, int command, long number, void *pointer)
 {
     (void)bio;
     (void)number;
@@ -57,7 +57,7 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH || command == BIO_CTRL_DUP;
 }
 
-static int bio_create(BIO *bio)
+static int session_bio_create(BIO *bio)
 {
     BIO_set_init(bio, 1);
     return 1;
@@ -70,14 +70,14 @@ static void make_bio_method(void)
 {
     bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "turn");
     ASSERT(bio_method != NULL);
-    ASSERT(BIO_meth_set_read_ex(bio_method, bio_read) == 1);
-    ASSERT(BIO_meth_set_write_ex(bio_method, bio_write) == 1);
-    ASSERT(BIO_meth_set_ctrl(bio_method, bio_ctrl) == 1);
-    ASSERT(BIO_meth_set_create(bio_method, bio_create) == 1);
+    ASSERT(BIO_meth_set_read_ex(bio_method, session_bio_read) == 1);
+    ASSERT(BIO_meth_set_write_ex(bio_method, session_bio_write) == 1);
+    ASSERT(BIO_meth_set_ctrl(bio_method, session_bio_ctrl) == 1);
+    ASSERT(BIO_meth_set_create(bio_method, session_bio_create) == 1);
 }
 
 /* A look costs a fifth of emptying it. */
-static void clear_errors(void)
+static void session_clear_errors(void)
 {
     if (ERR_peek_error() != 0) {
         ERR_clear_error();
@@ -110,7 +110,7 @@ static void list_enter(struct tls_session *session, struct tls_sessions *list)
 }
 
 /* OpenSSL keeps them where something is under way; then the next turn warms it again. */
-static void cool(struct tls_session *session)
+static void session_cool(struct tls_session *session)
 {
     list_leave(session);
     (void)SSL_free_buffers(session->ssl);
@@ -134,13 +134,13 @@ static void cooling_fire(struct timer *timer, uint64_t now_ms)
 
     while ((first = TAILQ_FIRST(&loop->warm)) != NULL &&
            first->quiet_ms + LIMIT_TLS_WARM_MS <= now_ms) {
-        cool(first);
+        session_cool(first);
     }
     cooling_arm(loop);
 }
 
 /* It was busy just now, so it has buffers. */
-HOT static void warm(struct tls_session *session, uint64_t now_ms)
+HOT static void session_warm(struct tls_session *session, uint64_t now_ms)
 {
     struct tls_loop *loop = session->loop;
 
@@ -150,7 +150,7 @@ HOT static void warm(struct tls_session *session, uint64_t now_ms)
         list_enter(session, &loop->warm);
     }
     if (loop->warm_count > LIMIT_TLS_WARM) {
-        cool(TAILQ_FIRST(&loop->warm));
+        session_cool(TAILQ_FIRST(&loop->warm));
     }
     cooling_arm(loop);
 }
@@ -184,7 +184,7 @@ struct tls_session *tls_loop_surplus(struct tls_loop *loop)
 }
 
 /* The loop alone writes: no need to lock the bus. */
-static void count(_Atomic uint64_t *counter)
+static void session_count(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -204,7 +204,7 @@ struct tls_session *session_new(struct tls_loop *loop, void *owner)
 void session_stop(struct tls_session *session)
 {
     if (session->list == &session->loop->handshakes) {
-        count(&session->loop->counts.failed);
+        session_count(&session->loop->counts.failed);
         session->phase = TLS_DEAD;
     }
     list_leave(session);
@@ -222,7 +222,7 @@ void session_free(struct tls_session *session)
 }
 
 /* What a call has sealed by the way waits for the connection's turn to send. */
-HOT static void hold(struct tls_session *session)
+HOT static void session_hold(struct tls_session *session)
 {
     struct buf *sealed = &session->loop->sealed;
 
@@ -233,13 +233,13 @@ HOT static void hold(struct tls_session *session)
 }
 
 /* Nothing more is to be done with it. */
-COLD static void die(struct tls_session *session, const char *what)
+COLD static void session_die(struct tls_session *session, const char *what)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
     log_debug("tls", what, "reason=\"%s\"", reason != NULL ? reason : "none");
     ERR_clear_error();
-    count(&session->loop->counts.failed);
+    session_count(&session->loop->counts.failed);
     session->phase = TLS_DEAD;
     session->has_more = false;
     session_drop(session);
@@ -290,15 +290,15 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
         session->in = session->kept;
     }
     if (session->phase == TLS_READY) {
-        warm(session, now_ms);
+        session_warm(session, now_ms);
     }
 }
 
 /* --- the handshake --- */
 
 /* Handshake messages and alerts, of both sides. */
-static void watch(int is_ours, int version, int type, const void *data, size_t len, SSL *ssl,
-                  void *context)
+static void session_count_control(int is_ours, int version, int type, const void *data, size_t len,
+                                  SSL *ssl, void *context)
 {
     struct tls_session *session = context;
     const uint8_t *alert = data; /* its level, and what it says */
@@ -311,7 +311,7 @@ static void watch(int is_ours, int version, int type, const void *data, size_t l
     }
 }
 
-static void start(struct tls_session *session)
+static void session_start(struct tls_session *session)
 {
     struct tls_loop *loop = session->loop;
     BIO *bio = BIO_new(bio_method);
@@ -321,7 +321,7 @@ static void start(struct tls_session *session)
     session->ssl = tls_connection(loop->tls);
     SSL_set_bio(session->ssl, bio, bio);
     SSL_set_accept_state(session->ssl);
-    SSL_set_msg_callback(session->ssl, watch);
+    SSL_set_msg_callback(session->ssl, session_count_control);
     SSL_set_msg_callback_arg(session->ssl, session);
     session->phase = TLS_SHAKING;
     loop->starts++;
@@ -377,10 +377,10 @@ static enum tls_step handshake_done(struct tls_session *session)
     struct tls_counts *counts = &session->loop->counts;
 
     if (!take_certificate(session)) {
-        die(session, "a client's certificate is not good any more");
+        session_die(session, "a client's certificate is not good any more");
         return TLS_FAILED;
     }
-    count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
+    session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
     list_leave(session);
     session->phase = TLS_READY;
     session->controls = 0;
@@ -396,31 +396,31 @@ enum tls_step session_handshake(struct tls_session *session)
         enum tls_step step = look_at_hello(session);
 
         if (step == TLS_FAILED) {
-            die(session, "no handshake");
+            session_die(session, "no handshake");
         } else if (step != TLS_PLAIN && session->list == NULL && session->in_len > 0) {
             list_enter(session, &session->loop->handshakes); /* a part of the hello is enough */
         }
         if (step != TLS_OPEN) {
             return step;
         }
-        start(session);
+        session_start(session);
     }
     ASSERT(session->phase == TLS_SHAKING);
-    clear_errors();
+    session_clear_errors();
     done = SSL_do_handshake(session->ssl);
     if (done == 1) {
         /* Under TLS 1.3 this is a ticket alone, for which no client waits. But it acknowledges what
          * came: a client that gathers what is small keeps its request back until then, and the
          * kernel alone would take 40 ms. */
-        hold(session);
+        session_hold(session);
         return handshake_done(session);
     }
     wants_more = SSL_get_error(session->ssl, done) == SSL_ERROR_WANT_READ;
-    hold(session);
+    session_hold(session);
     if (wants_more) {
         return TLS_MORE;
     }
-    die(session, "the handshake failed");
+    session_die(session, "the handshake failed");
     return TLS_FAILED;
 }
 
@@ -438,7 +438,7 @@ COLD static ssize_t read_nothing(struct tls_session *session)
         session_drop(session);
         return TLS_ENDED;
     }
-    die(session, "a record cannot be read");
+    session_die(session, "a record cannot be read");
     return TLS_BROKEN;
 }
 
@@ -454,9 +454,9 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
     got = SSL_read(session->ssl, out, (int)room);
     session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;
     result = got > 0 ? got : read_nothing(session);
-    hold(session);
+    session_hold(session);
     if (session->controls > LIMIT_TLS_CONTROL && result >= 0) {
-        die(session, "handshake messages without a request");
+        session_die(session, "handshake messages without a request");
         return TLS_BROKEN;
     }
     return result;
@@ -480,14 +480,14 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
     }
     if (len > 0 && SSL_write(session->ssl, data, (int)len) != (int)len) {
         sealed->len = 0;
-        die(session, "a record cannot be written");
+        session_die(session, "a record cannot be written");
         return NULL;
     }
     session->controls = len > 0 ? 0 : session->controls;
     if (is_last && !session->closed) {
         session->closed = true;
         (void)SSL_shutdown(session->ssl); /* once: the client's is not waited for */
-        clear_errors();
+        session_clear_errors();
     }
     return sealed;
 }

@@ -369,7 +369,7 @@ const char *alarm_name(enum alarm_name name)
 }
 
 /* Into the log, too: events are forgotten, and nobody may have asked for them. */
-static void tell(enum alarm_name name, bool begins, const char *alarm)
+static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 {
     char text[ALARM_TEXT_BYTES * 2];
 
@@ -379,8 +379,8 @@ static void tell(enum alarm_name name, bool begins, const char *alarm)
              log_quote(alarm, strlen(alarm), text, sizeof text));
 }
 
-static void look_at(enum alarm_name name, struct alarms *alarms, const struct alarm_facts *facts,
-                    struct events *events)
+static void judge_alarm(enum alarm_name name, struct alarms *alarms,
+                        const struct alarm_facts *facts, struct events *events)
 {
     struct alarm *alarm = &alarms->items[name];
     char text[ALARM_TEXT_BYTES] = "";
@@ -389,7 +389,7 @@ static void look_at(enum alarm_name name, struct alarms *alarms, const struct al
                                     : table[name].judge_over(alarms, facts, text))) {
         if (alarm->begun) {
             events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over", table[name].name);
-            tell(name, false, alarm->text);
+            log_alarm(name, false, alarm->text);
         }
         *alarm = (struct alarm){0};
         return;
@@ -402,14 +402,14 @@ static void look_at(enum alarm_name name, struct alarms *alarms, const struct al
     if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
         alarm->begun = true;
         events_put(events, facts->wall_ms, EVENT_ALARM, "%s: %s", table[name].name, text);
-        tell(name, true, text);
+        log_alarm(name, true, text);
     }
 }
 
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
     for (unsigned i = 0; i < ALARMS; i++) {
-        look_at((enum alarm_name)i, alarms, facts, events);
+        judge_alarm((enum alarm_name)i, alarms, facts, events);
     }
 }
 

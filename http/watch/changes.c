@@ -15,30 +15,30 @@ struct look {
     uint64_t wall_ms;
 };
 
-#define TELL(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
+#define NOTE(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
 
 /* --- who leads --- */
 
-static void tell_leader(const struct look *look, const struct id_cluster_status *before,
-                        const struct id_cluster_status *now)
+static void event_leader(const struct look *look, const struct id_cluster_status *before,
+                         const struct id_cluster_status *now)
 {
     if (now->leader_id == 0) {
         if (before->leader_id != 0) {
-            TELL(look, EVENT_LEADERLESS, "no leader is known any more; node %llu led in term %llu",
+            NOTE(look, EVENT_LEADERLESS, "no leader is known any more; node %llu led in term %llu",
                  ull(before->leader_id), ull(before->term));
         }
     } else if (now->leader_id != before->leader_id) {
-        TELL(look, EVENT_ELECTION, "node %llu leads in term %llu%s", ull(now->leader_id),
+        NOTE(look, EVENT_ELECTION, "node %llu leads in term %llu%s", ull(now->leader_id),
              ull(now->term), now->leader_id == now->node_id ? ": this node" : "");
     } else if (now->term != before->term) {
-        TELL(look, EVENT_ELECTION, "node %llu leads again, in term %llu after term %llu",
+        NOTE(look, EVENT_ELECTION, "node %llu leads again, in term %llu after term %llu",
              ull(now->leader_id), ull(now->term), ull(before->term));
     }
 }
 
 /* --- members --- */
 
-static const struct id_member *find(const struct id_cluster_status *status, uint64_t id)
+static const struct id_member *find_member(const struct id_cluster_status *status, uint64_t id)
 {
     for (size_t i = 0; i < status->member_count; i++) {
         if (status->members[i].id == id) {
@@ -48,43 +48,43 @@ static const struct id_member *find(const struct id_cluster_status *status, uint
     return NULL;
 }
 
-static void tell_member(const struct look *look, const struct id_member *before,
-                        const struct id_member *now)
+static void event_member(const struct look *look, const struct id_member *before,
+                         const struct id_member *now)
 {
     if (before == NULL) {
-        TELL(look, EVENT_MEMBER, "node %llu is a member, as a %s", ull(now->id), now->role);
+        NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", ull(now->id), now->role);
         return;
     }
     if (strcmp(before->role, now->role) != 0) {
-        TELL(look, EVENT_MEMBER, "node %llu is a %s now", ull(now->id), now->role);
+        NOTE(look, EVENT_MEMBER, "node %llu is a %s now", ull(now->id), now->role);
     }
     if (strcmp(before->version, now->version) != 0 && before->version[0] != '\0') {
-        TELL(look, EVENT_MEMBER, "node %llu runs leafd %s", ull(now->id), now->version);
+        NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", ull(now->id), now->version);
     }
     if (strcmp(before->peer_address, now->peer_address) != 0) {
-        TELL(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
+        NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
     }
     if (before->reachable != now->reachable) {
-        TELL(look, EVENT_LINK,
+        NOTE(look, EVENT_LINK,
              now->reachable ? "node %llu is reached" : "node %llu cannot be reached", ull(now->id));
     }
 }
 
-static void tell_members(const struct look *look, const struct id_cluster_status *before,
-                         const struct id_cluster_status *now)
+static void event_members(const struct look *look, const struct id_cluster_status *before,
+                          const struct id_cluster_status *now)
 {
     for (size_t i = 0; i < now->member_count; i++) {
-        tell_member(look, find(before, now->members[i].id), &now->members[i]);
+        event_member(look, find_member(before, now->members[i].id), &now->members[i]);
     }
     for (size_t i = 0; i < before->member_count; i++) {
-        if (find(now, before->members[i].id) == NULL) {
-            TELL(look, EVENT_MEMBER, "node %llu is no member any more", ull(before->members[i].id));
+        if (find_member(now, before->members[i].id) == NULL) {
+            NOTE(look, EVENT_MEMBER, "node %llu is no member any more", ull(before->members[i].id));
         }
     }
     if (now->change.kind != NULL &&
         (before->change.kind == NULL || before->change.node_id != now->change.node_id ||
          strcmp(before->change.state, now->change.state) != 0)) {
-        TELL(look, EVENT_MEMBER,
+        NOTE(look, EVENT_MEMBER,
              strcmp(now->change.state, "given_up") == 0
                  ? "the change \"%s node %llu\" was given up"
                  : "the change \"%s node %llu\" is under way",
@@ -94,39 +94,39 @@ static void tell_members(const struct look *look, const struct id_cluster_status
 
 /* --- the rest --- */
 
-static void tell_counts(const struct look *look, const struct changes_counts *before,
-                        const struct changes_counts *now)
+static void event_counts(const struct look *look, const struct changes_counts *before,
+                         const struct changes_counts *now)
 {
     if (now->reloads_done != before->reloads_done) {
-        TELL(look, EVENT_RELOAD, "the settings were read again");
+        NOTE(look, EVENT_RELOAD, "the settings were read again");
     }
     if (now->reloads_refused != before->reloads_refused) {
-        TELL(look, EVENT_RELOAD, "new settings were refused; the log says why");
+        NOTE(look, EVENT_RELOAD, "new settings were refused; the log says why");
     }
     if (now->implausible != before->implausible) {
-        TELL(look, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (%llu times)",
+        NOTE(look, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (%llu times)",
              ull(now->implausible - before->implausible));
     }
     if (now->snapshots != before->snapshots) {
-        TELL(look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
+        NOTE(look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
     }
     if (now->refusal == before->refusal) {
         return;
     }
     if (now->refusal == 0) {
-        TELL(look, EVENT_REFUSAL, "snowflake ids are served");
+        NOTE(look, EVENT_REFUSAL, "snowflake ids are served");
     } else {
-        TELL(look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(now->refusal));
+        NOTE(look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(now->refusal));
     }
 }
 
-static void tell_start(const struct look *look, const struct id_cluster_status *now)
+static void event_start(const struct look *look, const struct id_cluster_status *now)
 {
     if (now->leader_id != 0) {
-        TELL(look, EVENT_START, "node %llu is up; node %llu leads in term %llu", ull(now->node_id),
+        NOTE(look, EVENT_START, "node %llu is up; node %llu leads in term %llu", ull(now->node_id),
              ull(now->leader_id), ull(now->term));
     } else {
-        TELL(look, EVENT_START, "node %llu is up; no leader is known yet", ull(now->node_id));
+        NOTE(look, EVENT_START, "node %llu is up; no leader is known yet", ull(now->node_id));
     }
 }
 
@@ -138,14 +138,14 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
 
     ASSERT(status->member_count <= LIMIT_NODES);
     if (!changes->seen) {
-        tell_start(&look, status);
+        event_start(&look, status);
     } else {
-        tell_leader(&look, before, status);
-        tell_members(&look, before, status);
+        event_leader(&look, before, status);
+        event_members(&look, before, status);
         if (status->level.level != before->level.level) {
-            TELL(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
+            NOTE(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
         }
-        tell_counts(&look, &changes->counts, counts);
+        event_counts(&look, &changes->counts, counts);
     }
     changes->seen = true;
     changes->status = *status;

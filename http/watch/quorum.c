@@ -8,7 +8,7 @@
 
 #include "src/base/assert.h"
 
-static void tell(struct quorum *quorum)
+static void quorum_set_text(struct quorum *quorum)
 {
     unsigned more;
 
@@ -49,5 +49,5 @@ void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum
     ret_quorum->needed = ret_quorum->voters / 2 + 1;
     ret_quorum->survives_next_failure =
         ret_quorum->voters > 0 && ret_quorum->reachable > ret_quorum->needed;
-    tell(ret_quorum);
+    quorum_set_text(ret_quorum);
 }
