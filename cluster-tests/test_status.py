@@ -67,7 +67,7 @@ class Live:
 def test_alarms_are_alerts():
     """Each alarm has the name of an alert for Prometheus, and its severity."""
     root = os.path.join(os.path.dirname(__file__), "..")
-    with open(os.path.join(root, "http/watch/alarms.c"), encoding="utf-8") as file:
+    with open(os.path.join(root, "http/watch/watch.c"), encoding="utf-8") as file:
         alarms = re.findall(r'"(Leafd\w+)",\s*"(\w+)"', file.read())
     with open(os.path.join(root, "scripts/compose/rules.yml"), encoding="utf-8") as file:
         rules = file.read()

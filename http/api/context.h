@@ -8,13 +8,13 @@
 
 #include "http/api/build.h"
 #include "http/api/waiters.h"
-#include "http/auth/auth.h"
+#include "http/auth/tokens.h"
 #include "http/server/conn.h"
 #include "http/server/port.h"
 #include "src/base/entropy.h"
 #include "src/base/ff1.h"
-#include "src/base/zone.h"
 #include "src/base/prng.h"
+#include "src/base/zone.h"
 #include "src/id/backend/id_backend.h"
 
 /* What requests count as, for their latency (http/server/latency.h). */

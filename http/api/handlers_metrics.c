@@ -15,8 +15,8 @@
 #include "http/api/gate.h"
 #include "http/api/metrics_node.h"
 #include "http/api/request.h"
-#include "http/proto/header.h"
-#include "http/tls/context.h"
+#include "http/proto/head.h"
+#include "http/tls/tls.h"
 #include "src/base/assert.h"
 
 /* Sums over all loops, as of now. */

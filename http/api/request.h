@@ -12,7 +12,7 @@
 #define LEAFD_HTTP_API_REQUEST_H
 
 #include "http/api/body.h"
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 #include "http/server/talk.h"
 
 #define ANSWERED 0

@@ -13,7 +13,7 @@
 #include "http/api/live.h"
 #include "http/api/refusal.h"
 #include "http/api/request.h"
-#include "http/watch/quorum.h"
+#include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"

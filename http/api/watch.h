@@ -16,9 +16,7 @@
 #define LEAFD_HTTP_API_WATCH_H
 
 #include "http/api/context.h"
-#include "http/watch/alarms.h"
-#include "http/watch/changes.h"
-#include "http/watch/events.h"
+#include "http/watch/watch.h"
 
 #define WATCH_MS 1000
 

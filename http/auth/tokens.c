@@ -1,5 +1,5 @@
 /*
- * tokens.c - see tokens.h. Thread: see there.
+ * tokens.c - see tokens.h. Threads: as said there.
  */
 #include "http/auth/tokens.h"
 
@@ -11,10 +11,64 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+
+/* --- who asks --- */
+
+static const char *const role_names[ROLE_COUNT] = {"ids",   "read",    "tags",  "workers",
+                                                   "admin", "metrics", "health"};
+
+const char *role_name(enum role role)
+{
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((unsigned)role == 1U << i) {
+            return role_names[i];
+        }
+    }
+    UNREACHABLE("a role");
+}
+
+unsigned role_named(const char *name, size_t len)
+{
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if (strlen(role_names[i]) == len && memcmp(role_names[i], name, len) == 0) {
+            return 1U << i;
+        }
+    }
+    return len == 3 && memcmp(name, "all", 3) == 0 ? ROLES_ALL : 0;
+}
+
+const char *roles_text(unsigned roles, char out[ROLES_TEXT_BYTES])
+{
+    size_t at = 0;
+
+    (void)snprintf(out, ROLES_TEXT_BYTES, "none");
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((roles & 1U << i) != 0) {
+            at += (size_t)snprintf(out + at, ROLES_TEXT_BYTES - at, "%s%s", at > 0 ? ", " : "",
+                                   role_names[i]);
+        }
+    }
+    ASSERT(at < ROLES_TEXT_BYTES);
+    return out;
+}
+
+bool identity_may_use(const struct identity *identity, const char *name, size_t len)
+{
+    for (size_t i = 0; i < identity->prefix_count; i++) {
+        const struct identity_prefix *prefix = &identity->prefixes[i];
+
+        if (prefix->len <= len && memcmp(prefix->text, name, prefix->len) == 0) {
+            return true;
+        }
+    }
+    return identity->prefix_count == 0;
+}
+
+/* --- the tokens file --- */
 
 #define HASH_FIELD "sha256:"
 #define CERT_FIELD "cert:"
@@ -442,7 +496,7 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
 
 /* --- tables --- */
 
-void tokens_ref(struct token_table *table)
+static void tokens_ref(struct token_table *table)
 {
     atomic_fetch_add(&table->refs, 1);
 }
@@ -635,4 +689,78 @@ void tokens_compare(const struct token_table *before, const struct token_table *
     if (told > TOKENS_TOLD) {
         buf_printf(ret_words, "; and %zu more", told - TOKENS_TOLD);
     }
+}
+
+/* --- the table in force --- */
+
+int auth_new(const struct auth_settings *settings, const char *text, size_t len,
+             struct auth **ret_auth, char why[TOKENS_WHY_BYTES])
+{
+    struct token_table *table;
+    struct auth *auth;
+
+    if (tokens_parse(text, len, settings->anonymous_roles, &table, why) != 0) {
+        return ERR_INVALID;
+    }
+    auth = MUST_HAVE(calloc(1, sizeof *auth));
+    auth->settings = *settings;
+    auth->table = table;
+    auth->generation = 1;
+    ASSERT(pthread_mutex_init(&auth->lock, NULL) == 0);
+    audit_init(&auth->audit);
+    *ret_auth = auth;
+    return 0;
+}
+
+void auth_free(struct auth *auth)
+{
+    if (auth == NULL) {
+        return;
+    }
+    auth_drop(auth);
+    tokens_unref(auth->table);
+    audit_free(&auth->audit);
+    ASSERT(pthread_mutex_destroy(&auth->lock) == 0);
+    free(auth);
+}
+
+struct token_table *auth_take(struct auth *auth, uint64_t *ret_generation)
+{
+    struct token_table *table;
+
+    ASSERT(pthread_mutex_lock(&auth->lock) == 0);
+    table = auth->table;
+    tokens_ref(table);
+    *ret_generation = auth->generation;
+    ASSERT(pthread_mutex_unlock(&auth->lock) == 0);
+    return table;
+}
+
+int auth_prepare(struct auth *auth, const char *text, size_t len, char why[TOKENS_WHY_BYTES])
+{
+    auth_drop(auth);
+    return tokens_parse(text, len, auth->settings.anonymous_roles, &auth->prepared, why);
+}
+
+void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words)
+{
+    struct token_table *old;
+
+    ASSERT(auth->prepared != NULL);
+    tokens_compare(auth->table, auth->prepared, ret_words); /* only this thread changes it */
+    *ret_after = tokens_count(auth->prepared);
+    ASSERT(pthread_mutex_lock(&auth->lock) == 0);
+    old = auth->table;
+    auth->table = auth->prepared;
+    auth->prepared = NULL;
+    auth->generation++;
+    ASSERT(pthread_mutex_unlock(&auth->lock) == 0);
+    *ret_before = tokens_count(old);
+    tokens_unref(old);
+}
+
+void auth_drop(struct auth *auth)
+{
+    tokens_unref(auth->prepared);
+    auth->prepared = NULL;
 }

@@ -25,8 +25,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "http/auth/identity.h"
-#include "http/proto/header.h"
+#include "http/auth/tokens.h"
+#include "http/proto/head.h"
 #include "http/proto/parser.h"
 #include "http/proto/text.h"
 #include "http/server/client.h"

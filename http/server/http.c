@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 #include "http/proto/text.h"
 #include "http/server/talk.h"
 #include "src/base/assert.h"

@@ -14,7 +14,7 @@
 #ifndef LEAFD_APP_CERTIFICATE_H
 #define LEAFD_APP_CERTIFICATE_H
 
-#include "http/tls/context.h"
+#include "http/tls/tls.h"
 #include "src/app/config/config.h"
 
 struct certificate {

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "http/resp/api/resp_talker.h"
+#include "http/resp/api/resp.h"
 #include "src/app/config/file.h"
 #include "src/app/report.h"
 #include "src/base/address.h"

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "http/watch/alarms.h"
-#include "src/base/log.h"
+#include "http/watch/watch.h"
 #include "src/base/err.h"
+#include "src/base/log.h"
 
 struct world {
     struct events events;

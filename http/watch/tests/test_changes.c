@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "http/watch/changes.h"
+#include "http/watch/watch.h"
 #include "src/base/err.h"
 
 struct world {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "http/watch/events.h"
+#include "http/watch/watch.h"
 
 /* The first number that a page has, how many it has, and its next (0: null). */
 static size_t page(struct events *events, uint64_t after, size_t limit,

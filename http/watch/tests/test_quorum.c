@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "http/watch/quorum.h"
+#include "http/watch/watch.h"
 
 static struct quorum quorum(unsigned voters, unsigned reachable, unsigned standbys)
 {

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "http/server/server.h"
-#include "http/tls/context.h"
+#include "http/tls/tls.h"
 #include "raft/node/node.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"

@@ -1,6 +1,6 @@
 /*
  * tls_files.h - the files in the directory that http.tls-dir names, made into what the HTTP
- * listeners put in force (http/tls/context.h).
+ * listeners put in force (http/tls/tls.h).
  *
  * They are read whole, checked, and forgotten; the key is wiped. So they may be replaced, by new
  * files of the same name, while the node runs.
@@ -11,7 +11,7 @@
 #ifndef LEAFD_APP_CONFIG_TLS_FILES_H
 #define LEAFD_APP_CONFIG_TLS_FILES_H
 
-#include "http/tls/context.h"
+#include "http/tls/tls.h"
 #include "src/app/config/config.h"
 
 /* Is there a certificate? Without one there is no TLS. */

@@ -1,10 +1,10 @@
 /*
- * alarms.c - see alarms.h: a table of alarms, each with the function that judges it.
- *
- * Thread: one owner.
+ * watch.c - see watch.h. Alarms are a table, each with the function that judges it. Threads: as
+ * said there.
  */
-#include "http/watch/alarms.h"
+#include "http/watch/watch.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +12,290 @@
 #include "src/base/assert.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
+
+/* --- what has happened --- */
+
+const char *event_kind_name(enum event_kind kind)
+{
+    static const char *const names[EVENT_KINDS] = {
+        [EVENT_START] = "start",
+        [EVENT_ELECTION] = "election",
+        [EVENT_LEADERLESS] = "leaderless",
+        [EVENT_MEMBER] = "member",
+        [EVENT_LINK] = "link",
+        [EVENT_LEVEL] = "level",
+        [EVENT_REFUSAL] = "refusal",
+        [EVENT_RELOAD] = "reload",
+        [EVENT_SNAPSHOT] = "snapshot",
+        [EVENT_ALARM] = "alarm",
+        [EVENT_ALARM_OVER] = "alarm_over",
+    };
+
+    ASSERT(kind < EVENT_KINDS);
+    return names[kind];
+}
+
+void events_init(struct events *events)
+{
+    memset(events, 0, sizeof *events);
+    ASSERT(pthread_mutex_init(&events->lock, NULL) == 0);
+}
+
+void events_free(struct events *events)
+{
+    ASSERT(pthread_mutex_destroy(&events->lock) == 0);
+}
+
+void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,
+                ...)
+{
+    struct event *event;
+    va_list args;
+
+    ASSERT(kind < EVENT_KINDS);
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
+    event = &events->ring[events->last_number++ % LIMIT_EVENTS];
+    event->number = events->last_number;
+    event->wall_ms = wall_ms;
+    event->kind = kind;
+    va_start(args, format);
+    (void)vsnprintf(event->text, sizeof event->text, format, args);
+    va_end(args);
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
+}
+
+uint64_t events_last(struct events *events)
+{
+    uint64_t last;
+
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
+    last = events->last_number;
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
+    return last;
+}
+
+static void put_event(const struct event *event, struct buf *out)
+{
+    char time[TEXT_TIME_BYTES];
+
+    buf_printf(out, "{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"", ull(event->number),
+               text_time_rfc3339(event->wall_ms, time), event_kind_name(event->kind));
+    text_put_field(out, ",\"text\":", event->text);
+    buf_printf(out, "}");
+}
+
+void events_list(struct events *events, uint64_t after, size_t limit, struct buf *out)
+{
+    uint64_t first;
+    uint64_t count;
+
+    ASSERT(limit > 0);
+    ASSERT(pthread_mutex_lock(&events->lock) == 0);
+    first = events->last_number > LIMIT_EVENTS ? events->last_number - LIMIT_EVENTS : 0;
+    first = after > first ? after : first; /* the one before the first */
+    count = events->last_number > first ? events->last_number - first : 0;
+    buf_printf(out, "{\"events\":[");
+    for (uint64_t i = 0; i < count && i < limit; i++) {
+        buf_printf(out, "%s", i > 0 ? "," : "");
+        put_event(&events->ring[(first + i) % LIMIT_EVENTS], out);
+    }
+    text_put_number(out, "],\"next\":", count > limit ? first + limit : TEXT_UNKNOWN);
+    buf_printf(out, "}");
+    ASSERT(pthread_mutex_unlock(&events->lock) == 0);
+}
+
+/* --- what the next failure costs --- */
+
+static void quorum_set_text(struct quorum *quorum)
+{
+    unsigned more;
+
+    if (quorum->voters == 0) {
+        (void)snprintf(quorum->text, sizeof quorum->text,
+                       "this node does not know the members of its cluster yet");
+    } else if (quorum->reachable < quorum->needed) {
+        (void)snprintf(quorum->text, sizeof quorum->text,
+                       "%u of %u voters can be reached and %u are needed: no change is possible, "
+                       "and ids last only as long as those in memory",
+                       quorum->reachable, quorum->voters, quorum->needed);
+    } else if (quorum->voters == 1) {
+        (void)snprintf(quorum->text, sizeof quorum->text,
+                       "this is the only voter: when it fails, all is out of service");
+    } else if (!quorum->survives_next_failure) {
+        (void)snprintf(quorum->text, sizeof quorum->text,
+                       "%u of %u voters can be reached, which is just enough: when the next one "
+                       "fails, no change is possible, and ids last only as long as those in memory",
+                       quorum->reachable, quorum->voters);
+    } else {
+        more = quorum->reachable - quorum->needed;
+        (void)snprintf(quorum->text, sizeof quorum->text,
+                       "%u of %u voters can be reached: %u more may fail", quorum->reachable,
+                       quorum->voters, more);
+    }
+}
+
+void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum)
+{
+    *ret_quorum = (struct quorum){0};
+    ASSERT(status->member_count <= LIMIT_NODES);
+    for (size_t i = 0; i < status->member_count; i++) {
+        if (strcmp(status->members[i].role, "voter") == 0) {
+            ret_quorum->voters++;
+            ret_quorum->reachable += status->members[i].reachable;
+        }
+    }
+    ret_quorum->needed = ret_quorum->voters / 2 + 1;
+    ret_quorum->survives_next_failure =
+        ret_quorum->voters > 0 && ret_quorum->reachable > ret_quorum->needed;
+    quorum_set_text(ret_quorum);
+}
+
+/* --- events out of two looks --- */
+
+/* Where events of a look go. */
+struct look {
+    struct events *events;
+    uint64_t wall_ms;
+};
+
+#define NOTE(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
+
+/* --- who leads --- */
+
+static void event_leader(const struct look *look, const struct id_cluster_status *before,
+                         const struct id_cluster_status *now)
+{
+    if (now->leader_id == 0) {
+        if (before->leader_id != 0) {
+            NOTE(look, EVENT_LEADERLESS, "no leader is known any more; node %llu led in term %llu",
+                 ull(before->leader_id), ull(before->term));
+        }
+    } else if (now->leader_id != before->leader_id) {
+        NOTE(look, EVENT_ELECTION, "node %llu leads in term %llu%s", ull(now->leader_id),
+             ull(now->term), now->leader_id == now->node_id ? ": this node" : "");
+    } else if (now->term != before->term) {
+        NOTE(look, EVENT_ELECTION, "node %llu leads again, in term %llu after term %llu",
+             ull(now->leader_id), ull(now->term), ull(before->term));
+    }
+}
+
+/* --- members --- */
+
+static const struct id_member *find_member(const struct id_cluster_status *status, uint64_t id)
+{
+    for (size_t i = 0; i < status->member_count; i++) {
+        if (status->members[i].id == id) {
+            return &status->members[i];
+        }
+    }
+    return NULL;
+}
+
+static void event_member(const struct look *look, const struct id_member *before,
+                         const struct id_member *now)
+{
+    if (before == NULL) {
+        NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", ull(now->id), now->role);
+        return;
+    }
+    if (strcmp(before->role, now->role) != 0) {
+        NOTE(look, EVENT_MEMBER, "node %llu is a %s now", ull(now->id), now->role);
+    }
+    if (strcmp(before->version, now->version) != 0 && before->version[0] != '\0') {
+        NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", ull(now->id), now->version);
+    }
+    if (strcmp(before->peer_address, now->peer_address) != 0) {
+        NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
+    }
+    if (before->reachable != now->reachable) {
+        NOTE(look, EVENT_LINK,
+             now->reachable ? "node %llu is reached" : "node %llu cannot be reached", ull(now->id));
+    }
+}
+
+static void event_members(const struct look *look, const struct id_cluster_status *before,
+                          const struct id_cluster_status *now)
+{
+    for (size_t i = 0; i < now->member_count; i++) {
+        event_member(look, find_member(before, now->members[i].id), &now->members[i]);
+    }
+    for (size_t i = 0; i < before->member_count; i++) {
+        if (find_member(now, before->members[i].id) == NULL) {
+            NOTE(look, EVENT_MEMBER, "node %llu is no member any more", ull(before->members[i].id));
+        }
+    }
+    if (now->change.kind != NULL &&
+        (before->change.kind == NULL || before->change.node_id != now->change.node_id ||
+         strcmp(before->change.state, now->change.state) != 0)) {
+        NOTE(look, EVENT_MEMBER,
+             strcmp(now->change.state, "given_up") == 0
+                 ? "the change \"%s node %llu\" was given up"
+                 : "the change \"%s node %llu\" is under way",
+             now->change.kind, ull(now->change.node_id));
+    }
+}
+
+/* --- the rest --- */
+
+static void event_counts(const struct look *look, const struct changes_counts *before,
+                         const struct changes_counts *now)
+{
+    if (now->reloads_done != before->reloads_done) {
+        NOTE(look, EVENT_RELOAD, "the settings were read again");
+    }
+    if (now->reloads_refused != before->reloads_refused) {
+        NOTE(look, EVENT_RELOAD, "new settings were refused; the log says why");
+    }
+    if (now->implausible != before->implausible) {
+        NOTE(look, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (%llu times)",
+             ull(now->implausible - before->implausible));
+    }
+    if (now->snapshots != before->snapshots) {
+        NOTE(look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
+    }
+    if (now->refusal == before->refusal) {
+        return;
+    }
+    if (now->refusal == 0) {
+        NOTE(look, EVENT_REFUSAL, "snowflake ids are served");
+    } else {
+        NOTE(look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(now->refusal));
+    }
+}
+
+static void event_start(const struct look *look, const struct id_cluster_status *now)
+{
+    if (now->leader_id != 0) {
+        NOTE(look, EVENT_START, "node %llu is up; node %llu leads in term %llu", ull(now->node_id),
+             ull(now->leader_id), ull(now->term));
+    } else {
+        NOTE(look, EVENT_START, "node %llu is up; no leader is known yet", ull(now->node_id));
+    }
+}
+
+void changes_look(struct changes *changes, const struct id_cluster_status *status,
+                  const struct changes_counts *counts, uint64_t wall_ms, struct events *events)
+{
+    const struct look look = {.events = events, .wall_ms = wall_ms};
+    const struct id_cluster_status *before = &changes->status;
+
+    ASSERT(status->member_count <= LIMIT_NODES);
+    if (!changes->seen) {
+        event_start(&look, status);
+    } else {
+        event_leader(&look, before, status);
+        event_members(&look, before, status);
+        if (status->level.level != before->level.level) {
+            NOTE(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
+        }
+        event_counts(&look, &changes->counts, counts);
+    }
+    changes->seen = true;
+    changes->status = *status;
+    changes->counts = *counts;
+}
+
+/* --- what is wrong --- */
 
 #define ERRORS_PERCENT 1
 #define CLOCK_OFF_MS 500

@@ -1,0 +1,201 @@
+/*
+ * watch.h - what a node sees of itself and its cluster, for people: events, alarms, and what the
+ * next failure costs.
+ *
+ * Events are what has happened, the last LIMIT_EVENTS, in memory. Each has a number, which rises by
+ * one, so that a reader sees what it has missed. Texts name nodes, numbers and settings, and never
+ * a tag: whoever may read anything may read all of them. changes_look() compares what the node
+ * shows now with what it showed before; what came and went between two looks is told by what it
+ * left: two elections are one line with both terms.
+ *
+ * Alarms are what is wrong: since when, with which values, and what to do. The names are those of
+ * the alerts in scripts/compose/rules.yml, which Prometheus judges over all nodes and longer times;
+ * here a node judges by itself what it knows, so that somebody without Prometheus sees it, too.
+ * Each alarm has a time for which its condition has to hold first. What takes hours of history or
+ * all nodes to judge (burn rates, forecasts of the disk, tags that end, backups, which any node may
+ * take) stays with Prometheus.
+ *
+ * The happy path, once a second: changes_look(), then alarms_look() with the facts; both put into
+ * events. alarms_put(), events_list() and quorum_of() show them to whoever asks.
+ *
+ * Failure modes: none. The oldest events are dropped, a text that is too long is cut, there is at
+ * most one alarm of a name, and looks that come late see less.
+ *
+ * Threads: events are for any, they take a lock; the rest has one owner. Nothing that serves an id
+ * comes here.
+ */
+#ifndef LEAFD_HTTP_WATCH_WATCH_H
+#define LEAFD_HTTP_WATCH_WATCH_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/limits.h"
+#include "src/id/backend/id_backend.h"
+
+/* --- what has happened --- */
+
+enum event_kind {
+    EVENT_START,      /* this node began to watch */
+    EVENT_ELECTION,   /* another term, or another leader */
+    EVENT_LEADERLESS, /* no leader is known */
+    EVENT_MEMBER,     /* joined, left, became a voter, has another version */
+    EVENT_LINK,       /* a member is reached no more, or again */
+    EVENT_LEVEL,
+    EVENT_REFUSAL, /* snowflake ids are refused, or served again; a peer was not believed */
+    EVENT_RELOAD,  /* settings were read again, or refused */
+    EVENT_SNAPSHOT,
+    EVENT_ALARM,      /* an alarm begins */
+    EVENT_ALARM_OVER, /* and ends */
+    EVENT_KINDS
+};
+
+/* As GET /api/events shows it: "election". */
+const char *event_kind_name(enum event_kind kind);
+
+#define EVENT_TEXT_BYTES 240
+
+struct event {
+    uint64_t number;
+    uint64_t wall_ms;
+    enum event_kind kind;
+    char text[EVENT_TEXT_BYTES];
+};
+
+struct events {
+    pthread_mutex_t lock;
+    uint64_t last_number; /* 0: none yet */
+    struct event ring[LIMIT_EVENTS];
+};
+
+void events_init(struct events *events);
+void events_free(struct events *events);
+
+/* printf-like; the text is UTF-8, with whatever a client chose quoted. */
+void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
+
+uint64_t events_last(struct events *events);
+
+/* Append {"events":[...],"next":...}: those above `after`, oldest first, at most `limit`; next:
+ * what to pass as `after` for more, or null. */
+void events_list(struct events *events, uint64_t after, size_t limit, struct buf *out);
+
+/* --- what the next failure costs --- */
+
+#define QUORUM_TEXT_BYTES 200
+
+struct quorum {
+    unsigned voters;
+    unsigned needed;    /* more than half of the voters */
+    unsigned reachable; /* voters that this node has a link to, itself counted */
+    bool survives_next_failure;
+    char text[QUORUM_TEXT_BYTES]; /* all that as a sentence */
+};
+
+void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum);
+
+/* --- events out of two looks --- */
+
+/* What is compared, beside the status. */
+struct changes_counts {
+    uint64_t reloads_done; /* of the settings */
+    uint64_t reloads_refused;
+    uint64_t implausible; /* what peers said that cannot be */
+    uint64_t snapshots;   /* installed here */
+    int refusal;          /* of snowflake ids: 0 or an ERR_* */
+};
+
+struct changes {
+    bool seen; /* there was a look before */
+    struct id_cluster_status status;
+    struct changes_counts counts;
+};
+
+/* Put what has changed since the last look into events. */
+void changes_look(struct changes *changes, const struct id_cluster_status *status,
+                  const struct changes_counts *counts, uint64_t wall_ms, struct events *events);
+
+/* --- what is wrong --- */
+
+enum alarm_name {
+    ALARM_NODE_DOWN,
+    ALARM_NO_LEADER,
+    ALARM_ERRORS,
+    ALARM_REQUESTS_WAIT,
+    ALARM_DISK_LOW,
+    ALARM_STATE_HIGH,
+    ALARM_STATE_NEARLY_FULL,
+    ALARM_PEER_IMPLAUSIBLE,
+    ALARM_SNOWFLAKE_REFUSED,
+    ALARM_CLOCK_OFF,
+    ALARM_WORKER_NAMES_SHARED,
+    ALARM_LAYOUT_ENDS,
+    ALARM_VERSIONS_DIFFER,
+    ALARM_MAP_FILLS,
+    ALARM_MEMBER_LAGS,
+    ALARM_CERTIFICATE_ENDS,
+    ALARM_CERTIFICATE_ENDED,
+    ALARM_LEVEL_NOT_RAISED,
+    ALARMS
+};
+
+#define ALARM_TEXT_BYTES 360
+
+/* What a look sees. */
+struct alarm_facts {
+    uint64_t now_ms; /* monotonic */
+    uint64_t wall_ms;
+    const struct id_cluster_status *status;
+    const struct id_health *health;
+    uint64_t requests; /* answered since the start, */
+    uint64_t errors;   /* and of these with 5xx */
+    uint64_t waiting;  /* requests that wait for ids, now */
+    int refusal;       /* of snowflake ids: 0 or an ERR_* */
+    const char *refusal_text;
+    uint64_t layout_left_s;      /* of snowflake ids, that ends first; ID_UNKNOWN: not known */
+    const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
+    int64_t certificate_until_s; /* wall time; 0: there is none */
+    uint64_t map_bytes;          /* what the database may take; 0: not known */
+    uint64_t map_used_bytes;
+    uint64_t worker_names_shared; /* names under which several worker ids are held */
+};
+
+struct alarm {
+    uint64_t true_since_ms; /* monotonic; 0: the condition does not hold */
+    uint64_t since_wall_ms;
+    bool begun; /* it has held for long enough */
+    char text[ALARM_TEXT_BYTES];
+};
+
+/* How many requests were answered at a time. */
+struct alarm_sample {
+    uint64_t taken_ms;
+    uint64_t requests;
+    uint64_t errors;
+};
+
+#define ALARM_SAMPLES 30 /* of ALARM_SAMPLE_MS each: the share of errors is of 5 minutes */
+#define ALARM_SAMPLE_MS 10000
+
+struct alarms {
+    struct alarm items[ALARMS];
+    struct alarm_sample samples[ALARM_SAMPLES];
+    uint64_t sample_count;      /* taken so far */
+    uint64_t implausible;       /* as of the last look */
+    uint64_t implausible_until; /* monotonic: so long that alarm holds; 0: not */
+    uint64_t granting_since_ms; /* monotonic: the first worker id is waited for; 0: it is not */
+};
+
+/* "LeafdNodeDown", as the alert of Prometheus. */
+const char *alarm_name(enum alarm_name name);
+
+/* Judge; what begins and what ends is put into events. */
+void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);
+
+/* Append [{"name":...,"severity":...,"since":...,"text":...,"do":...},...], critical ones first. */
+void alarms_put(const struct alarms *alarms, struct buf *json);
+
+#endif
