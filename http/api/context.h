@@ -10,7 +10,7 @@
 #include "http/api/waiters.h"
 #include "http/auth/tokens.h"
 #include "http/server/conn.h"
-#include "http/server/port.h"
+#include "http/server/loop.h"
 #include "src/base/entropy.h"
 #include "src/base/ff1.h"
 #include "src/base/prng.h"

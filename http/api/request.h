@@ -13,7 +13,7 @@
 
 #include "http/api/body.h"
 #include "http/proto/head.h"
-#include "http/server/talk.h"
+#include "http/server/conn.h"
 
 #define ANSWERED 0
 

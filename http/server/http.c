@@ -7,7 +7,7 @@
 
 #include "http/proto/head.h"
 #include "http/proto/text.h"
-#include "http/server/talk.h"
+#include "http/server/conn.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 

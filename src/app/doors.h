@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 #include "http/api/api.h"
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "src/app/config/config.h"
 #include "src/app/files.h"
 #include "src/app/reload.h"

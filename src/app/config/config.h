@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "http/tls/tls.h"
 #include "raft/node/node.h"
 #include "src/base/err.h"
