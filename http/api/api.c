@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "http/api/call.h"
 #include "http/api/audited.h"
+#include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/denial.h"
 #include "http/api/gate.h"
@@ -17,7 +17,7 @@
 #include "http/api/router.h"
 #include "http/api/watch.h"
 #include "http/page/page.h"
-#include "http/proto/header.h"
+#include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"

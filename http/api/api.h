@@ -19,7 +19,7 @@
 #define LEAFD_HTTP_API_API_H
 
 #include "http/api/build.h"
-#include "http/auth/auth.h"
+#include "http/auth/tokens.h"
 #include "http/server/service.h"
 #include "src/id/backend/id_backend.h"
 

@@ -18,7 +18,7 @@
 #include "http/api/request.h"
 #include "http/api/route.h"
 #include "http/api/tag_json.h"
-#include "http/proto/header.h"
+#include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/id/codec/command.h"

@@ -91,7 +91,7 @@ static void call_done_cb(struct id_request *request)
 }
 
 /* The connection has closed, and its wait has let go of it: the answer will find that. */
-static void cancelled(struct http_wait *wait)
+static void call_cancelled(struct http_wait *wait)
 {
     ASSERT(wait->conn == NULL);
 }
@@ -102,7 +102,7 @@ static void call_begin(struct call *call, enum id_request_kind kind,
     call->request.kind = kind;
     call->request.done = call_done_cb;
     call->finish = finish;
-    call->wait.cancel = cancelled;
+    call->wait.cancel = call_cancelled;
 }
 
 struct call *call_new_strict(struct api_loop *loop,

@@ -16,7 +16,7 @@
 
 #include "http/api/ids.h"
 #include "http/api/tag_bulk.h"
-#include "http/server/port.h"
+#include "http/server/loop.h"
 #include "src/base/container.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/snowflake_layout.h"

@@ -31,7 +31,7 @@ static void put_link(const struct id_member *member, struct buf *json)
     text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
 }
 
-static void put_member(const struct id_member *member, bool with_links, struct buf *json)
+static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
 {
     buf_printf(json, "{\"id\":%llu", ull(member->id));
     text_put_field(json, ",\"peer_address\":", member->peer_address);
@@ -96,7 +96,7 @@ void cluster_json_put(const struct id_cluster_status *status, bool with_links, s
     buf_printf(json, ",\"members\":[");
     for (size_t i = 0; i < status->member_count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
-        put_member(&status->members[i], with_links, json);
+        put_cluster_member(&status->members[i], with_links, json);
     }
     buf_printf(json, "],\"change\":");
     put_change(&status->change, json);

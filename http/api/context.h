@@ -8,9 +8,9 @@
 
 #include "http/api/build.h"
 #include "http/api/waiters.h"
-#include "http/auth/auth.h"
+#include "http/auth/tokens.h"
 #include "http/server/conn.h"
-#include "http/server/port.h"
+#include "http/server/loop.h"
 #include "src/base/crypto.h"
 #include "src/base/prng.h"
 #include "src/base/zone.h"

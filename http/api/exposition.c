@@ -48,7 +48,7 @@ static void begin_family(struct exposition *to)
 }
 
 /* The name and what goes before the value. */
-static void begin(struct exposition *to, const char *labels)
+static void begin_sample(struct exposition *to, const char *labels)
 {
     begin_family(to);
     if (labels[0] != '\0') {
@@ -60,13 +60,13 @@ static void begin(struct exposition *to, const char *labels)
 
 void expose_sample(struct exposition *to, const char *labels, uint64_t value)
 {
-    begin(to, labels);
+    begin_sample(to, labels);
     buf_printf(to->text, "%" PRIu64 "\n", value);
 }
 
 void expose_real(struct exposition *to, const char *labels, double value)
 {
-    begin(to, labels);
+    begin_sample(to, labels);
     buf_printf(to->text, "%.6g\n", value);
 }
 
@@ -74,14 +74,14 @@ void expose_ms(struct exposition *to, const char *labels, int64_t ms)
 {
     uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
 
-    begin(to, labels);
+    begin_sample(to, labels);
     buf_printf(to->text, "%s%" PRIu64 ".%03" PRIu64 "\n", ms < 0 ? "-" : "", size_ms / 1000,
                size_ms % 1000);
 }
 
 void expose_us(struct exposition *to, const char *labels, uint64_t us)
 {
-    begin(to, labels);
+    begin_sample(to, labels);
     buf_printf(to->text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 

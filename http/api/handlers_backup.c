@@ -30,7 +30,7 @@ struct backup_stream {
     uint64_t number;
 };
 
-static void give_up(struct api_loop *loop, uint64_t number)
+static void backup_give_up(struct api_loop *loop, uint64_t number)
 {
     struct call *call = call_new(ID_REQUEST_BACKUP, NULL);
 
@@ -39,45 +39,45 @@ static void give_up(struct api_loop *loop, uint64_t number)
 }
 
 /* A part came, and its client has gone. */
-static void gone(struct call *call)
+static void backup_gone(struct call *call)
 {
     if (call->request.status == 0 && !call->backup.end) {
-        give_up(call->loop, call->backup.number);
+        backup_give_up(call->loop, call->backup.number);
     }
 }
 
-static void cancel(struct http_wait *wait)
+static void backup_cancel(struct http_wait *wait)
 {
     struct backup_stream *stream = CONTAINER(wait, struct backup_stream, wait);
 
-    give_up(stream->loop, stream->number);
+    backup_give_up(stream->loop, stream->number);
     free(stream);
 }
 
-static int part_cb(struct conn *conn, struct call *call);
+static int backup_part_cb(struct conn *conn, struct call *call);
 
-static struct call *part_call(uint64_t number)
+static struct call *backup_call(uint64_t number)
 {
-    struct call *call = call_new(ID_REQUEST_BACKUP, part_cb);
+    struct call *call = call_new(ID_REQUEST_BACKUP, backup_part_cb);
 
     call->sees_errors = true;
-    call->gone = gone;
+    call->gone = backup_gone;
     call->backup.number = number;
     return call;
 }
 
 /* The client has taken all: ask for more. */
-static void sent(struct http_wait *wait)
+static void backup_sent(struct http_wait *wait)
 {
     struct backup_stream *stream = CONTAINER(wait, struct backup_stream, wait);
     struct conn *conn = conn_resume(wait);
 
-    (void)call_submit_for(conn, part_call(stream->number), PART_MS);
+    (void)call_submit_for(conn, backup_call(stream->number), PART_MS);
     free(stream);
 }
 
 /* Send a part, and wait until it is taken. */
-static void send_part(struct conn *conn, const struct call *call)
+static void backup_send_part(struct conn *conn, const struct call *call)
 {
     struct backup_stream *stream;
 
@@ -87,23 +87,23 @@ static void send_part(struct conn *conn, const struct call *call)
         return;
     }
     stream = MUST_HAVE(calloc(1, sizeof *stream));
-    *stream = (struct backup_stream){.wait = {.cancel = cancel, .sent = sent},
+    *stream = (struct backup_stream){.wait = {.cancel = backup_cancel, .sent = backup_sent},
                                      .loop = api_loop(conn),
                                      .number = call->backup.number};
     conn_wait(conn, &stream->wait, TIMER_NEVER);
 }
 
-static int part_cb(struct conn *conn, struct call *call)
+static int backup_part_cb(struct conn *conn, struct call *call)
 {
     if (call->request.status != 0) {
         conn_stream_end(conn, "the backup was given up");
     } else {
-        send_part(conn, call);
+        backup_send_part(conn, call);
     }
     return ANSWERED;
 }
 
-static int begun_cb(struct conn *conn, struct call *call)
+static int backup_begun_cb(struct conn *conn, struct call *call)
 {
     if (call->request.status == ERR_OVERLOADED) {
         return reply_error(conn, 503, "overloaded",
@@ -113,7 +113,7 @@ static int begun_cb(struct conn *conn, struct call *call)
         return reply_err(conn, call->request.status);
     }
     conn_stream(conn, "application/octet-stream");
-    send_part(conn, call);
+    backup_send_part(conn, call);
     return ANSWERED;
 }
 
@@ -125,8 +125,8 @@ int handle_backup(struct conn *conn)
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = part_call(0);
-    call->finish = begun_cb;
+    call = backup_call(0);
+    call->finish = backup_begun_cb;
     call->backup.local = options[0].number == 1;
     return call_submit_for(conn, call, (uint32_t)options[1].number);
 }

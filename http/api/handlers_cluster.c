@@ -110,7 +110,7 @@ int handle_node_segments(struct conn *conn)
 
 /* --- of all nodes --- */
 
-static int order(const struct id_segment_info *a, const struct id_segment_info *b)
+static int order_by_tag(const struct id_segment_info *a, const struct id_segment_info *b)
 {
     return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
@@ -123,7 +123,7 @@ static const struct id_segment_info *whole_up_to(const struct id_buffers *buffer
     for (size_t i = 0; i < buffers->count; i++) {
         const struct id_segment_info *last = last_of(&buffers->nodes[i].page);
 
-        least = last != NULL && (least == NULL || order(last, least) < 0) ? last : least;
+        least = last != NULL && (least == NULL || order_by_tag(last, least) < 0) ? last : least;
     }
     return least;
 }
@@ -133,7 +133,7 @@ static void put_node(const struct id_node_buffers *node, const struct id_segment
 {
     size_t count = node->page.count;
 
-    while (last != NULL && count > 0 && order(&node->page.items[count - 1], last) > 0) {
+    while (last != NULL && count > 0 && order_by_tag(&node->page.items[count - 1], last) > 0) {
         count--;
     }
     buf_printf(json, "{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,", ull(node->node_id),

@@ -146,7 +146,7 @@ static void put_refusal(const struct id_backend *backend, const struct checks *c
 }
 
 /* The names of the settings. */
-static void put_differences(unsigned differs, struct buf *buf)
+static void put_differing_settings(unsigned differs, struct buf *buf)
 {
     const char *comma = "";
 
@@ -176,7 +176,7 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
             text_put_field(buf, ",\"reason\":", check->reason);
         }
         if (strcmp(check->name, "settings") == 0 && !check->ok) {
-            put_differences(checks->differs, buf);
+            put_differing_settings(checks->differs, buf);
         }
         buf_printf(buf, "}");
     }

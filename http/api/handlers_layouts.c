@@ -26,7 +26,7 @@
 /* --- reading --- */
 
 /* The name in the path, whose letters are never encoded. NULL: answered. */
-static const char *path_name(struct conn *conn, size_t *ret_len)
+static const char *layout_path_name(struct conn *conn, size_t *ret_len)
 {
     const char *name = conn_at(conn, conn->request.name_at);
     char shown[SHOWN_BYTES];
@@ -45,7 +45,7 @@ static const char *path_name(struct conn *conn, size_t *ret_len)
 int handle_layout_get(struct conn *conn)
 {
     size_t len;
-    const char *name = path_name(conn, &len);
+    const char *name = layout_path_name(conn, &len);
     const struct layout_words *named = name != NULL ? layout_named(conn, name, len) : NULL;
 
     if (named == NULL) {
@@ -56,8 +56,8 @@ int handle_layout_get(struct conn *conn)
 }
 
 /* The layout behind this one in the order of names; NULL: the first, or none. */
-static const struct layout_words *behind(const struct layout_words_all *all, uint32_t count,
-                                         const struct layout_words *before)
+static const struct layout_words *layout_after(const struct layout_words_all *all, uint32_t count,
+                                               const struct layout_words *before)
 {
     const struct layout_words *next = NULL;
 
@@ -83,7 +83,7 @@ int handle_layouts_list(struct conn *conn)
 
     buf_printf(json, "{\"layouts\":[");
     for (uint32_t i = 0; i < count; i++) {
-        named = behind(all, count, named);
+        named = layout_after(all, count, named);
         buf_printf(json, "%s", i > 0 ? "," : "");
         layout_row_json_put(&named->row, snowflake_named_is_deleted(named), json);
     }
@@ -93,7 +93,7 @@ int handle_layouts_list(struct conn *conn)
 
 /* --- changes --- */
 
-static int fail_put(struct conn *conn, const struct layout_row *row, int status)
+static int fail_layout_put(struct conn *conn, const struct layout_row *row, int status)
 {
     switch (status) {
     case ERR_CONFLICT:
@@ -114,7 +114,7 @@ static int fail_put(struct conn *conn, const struct layout_row *row, int status)
     }
 }
 
-static int put_cb(struct conn *conn, struct call *call)
+static int layout_put_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     int32_t status;
@@ -123,7 +123,7 @@ static int put_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (status != 0) {
-        return fail_put(conn, &call->layout, status);
+        return fail_layout_put(conn, &call->layout, status);
     }
     layout_row_json_put(&call->layout, false, reply_begin(conn));
     return 200;
@@ -183,7 +183,7 @@ int handle_layout_put(struct conn *conn)
     struct call *call;
     json_t *body;
     size_t len;
-    const char *name = path_name(conn, &len);
+    const char *name = layout_path_name(conn, &len);
 
     if (name == NULL || !request_options(conn, NULL, 0)) {
         return ANSWERED;
@@ -195,7 +195,7 @@ int handle_layout_put(struct conn *conn)
         return ANSWERED;
     }
     if (read_layout(conn, fields, &row.layout)) {
-        call = call_new(ID_REQUEST_COMMAND, put_cb);
+        call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
         call->layout = row;
         command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
         (void)call_submit(conn, call);
@@ -204,7 +204,7 @@ int handle_layout_put(struct conn *conn)
     return ANSWERED;
 }
 
-static int delete_cb(struct conn *conn, struct call *call)
+static int layout_delete_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     int32_t status;
@@ -223,12 +223,12 @@ int handle_layout_delete(struct conn *conn)
 {
     struct call *call;
     size_t len;
-    const char *name = path_name(conn, &len);
+    const char *name = layout_path_name(conn, &len);
 
     if (name == NULL || !request_options(conn, NULL, 0)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, delete_cb);
+    call = call_new(ID_REQUEST_COMMAND, layout_delete_cb);
     call->layout = (struct layout_row){.name_len = (uint16_t)len};
     memcpy(call->layout.name, name, len);
     command_put(&call->request.payload, COMMAND_LAYOUT_DELETE,

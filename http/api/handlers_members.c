@@ -76,7 +76,7 @@ static int put_answer(struct conn *conn, const struct call *call, const char *wh
     return see ? 200 : outcome->status;
 }
 
-static int answered_cb(struct conn *conn, struct call *call)
+static int member_answered_cb(struct conn *conn, struct call *call)
 {
     return put_answer(conn, call, "id", false);
 }
@@ -87,8 +87,9 @@ static int level_cb(struct conn *conn, struct call *call)
 }
 
 /* number: the member's id, or the level. */
-static int submit(struct conn *conn, const struct member_ask *ask, uint64_t number,
-                  int (*finish)(struct conn *conn, struct call *call), uint32_t timeout_ms)
+static int submit_member_ask(struct conn *conn, const struct member_ask *ask, uint64_t number,
+                             int (*finish)(struct conn *conn, struct call *call),
+                             uint32_t timeout_ms)
 {
     struct call *call = call_new(ID_REQUEST_MEMBER, finish);
 
@@ -136,7 +137,7 @@ static bool read_body(struct conn *conn, struct member_ask *ask)
     return good;
 }
 
-static int handle(struct conn *conn, enum member_ask_kind kind)
+static int handle_member_ask(struct conn *conn, enum member_ask_kind kind)
 {
     struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
     struct member_ask ask = {.kind = (uint8_t)kind};
@@ -149,7 +150,8 @@ static int handle(struct conn *conn, enum member_ask_kind kind)
         return ANSWERED;
     }
     ask.force = options[1].number == 1;
-    return submit(conn, &ask, ask.node_id, answered_cb, (uint32_t)options[0].number);
+    return submit_member_ask(conn, &ask, ask.node_id, member_answered_cb,
+                             (uint32_t)options[0].number);
 }
 
 /* --- the level --- */
@@ -160,7 +162,7 @@ int handle_level_see(struct conn *conn)
     struct param options[] = {OPTION_TIMEOUT(conn)};
 
     return request_options(conn, options, 1)
-               ? submit(conn, &ask, 0, level_cb, (uint32_t)options[0].number)
+               ? submit_member_ask(conn, &ask, 0, level_cb, (uint32_t)options[0].number)
                : ANSWERED;
 }
 
@@ -180,27 +182,27 @@ int handle_level_raise(struct conn *conn)
     }
     ask.level = (uint16_t)fields[0].number;
     json_decref(body);
-    return submit(conn, &ask, ask.level, level_cb, (uint32_t)options[0].number);
+    return submit_member_ask(conn, &ask, ask.level, level_cb, (uint32_t)options[0].number);
 }
 
 /* --- members --- */
 
 int handle_member_add(struct conn *conn)
 {
-    return handle(conn, MEMBER_ASK_ADD);
+    return handle_member_ask(conn, MEMBER_ASK_ADD);
 }
 
 int handle_member_remove(struct conn *conn)
 {
-    return handle(conn, MEMBER_ASK_REMOVE);
+    return handle_member_ask(conn, MEMBER_ASK_REMOVE);
 }
 
 int handle_member_move(struct conn *conn)
 {
-    return handle(conn, MEMBER_ASK_MOVE);
+    return handle_member_ask(conn, MEMBER_ASK_MOVE);
 }
 
 int handle_leader(struct conn *conn)
 {
-    return handle(conn, MEMBER_ASK_LEAD);
+    return handle_member_ask(conn, MEMBER_ASK_LEAD);
 }

@@ -15,8 +15,8 @@
 #include "http/api/gate.h"
 #include "http/api/metrics_node.h"
 #include "http/api/request.h"
-#include "http/proto/header.h"
-#include "http/tls/context.h"
+#include "http/proto/head.h"
+#include "http/tls/tls.h"
 #include "src/base/assert.h"
 
 /* Sums over all loops, as of now. */
@@ -292,7 +292,7 @@ static void put_stalls(struct exposition *to, const struct api_loop *loop)
 }
 
 /* The same without what else the machine did meanwhile. */
-static void put_busiest(struct exposition *to, const struct api_loop *loop)
+static void put_busiest_turns(struct exposition *to, const struct api_loop *loop)
 {
     char labels[32];
 
@@ -348,7 +348,7 @@ int handle_metrics(struct conn *conn)
     metrics_process_put(&to);
     put_reloads(&to, loop->api->build->reloads);
     put_stalls(&to, loop);
-    put_busiest(&to, loop);
+    put_busiest_turns(&to, loop);
     put_build(&to, loop->api->build);
     expose_end(&to);
     conn_answer(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,

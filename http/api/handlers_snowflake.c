@@ -136,7 +136,7 @@ static const char *layout_text(const struct id_claim *claim, char *text, size_t 
 }
 
 /* What only a named layout is refused with, or in other words. False: it is not. */
-static bool answer_named(struct conn *conn, const struct id_claim *claim, int rv)
+static bool snowflake_answer_named(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
     char time[TEXT_TIME_BYTES];
@@ -161,7 +161,7 @@ static bool answer_named(struct conn *conn, const struct id_claim *claim, int rv
 }
 
 /* Answer a claim that is complete or refused. */
-HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
+HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     char text[REFUSAL_TEXT_BYTES];
@@ -170,7 +170,7 @@ HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
     if (rv == 0) {
         return ids_answer(conn, claim, NULL);
     }
-    if (answer_named(conn, claim, rv)) {
+    if (snowflake_answer_named(conn, claim, rv)) {
         return ANSWERED;
     }
     switch (rv) {
@@ -205,13 +205,13 @@ HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
     }
 }
 
-static int answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *claim)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
 
     if (no_worker_id(backend->health)) {
-        return answer(conn, claim, ERR_NO_WORKER_ID);
+        return snowflake_answer(conn, claim, ERR_NO_WORKER_ID);
     }
     if (has_none && !atomic_load(&backend->health->leader_known)) {
         return reply_error(
@@ -224,7 +224,7 @@ static int answer_timeout(struct conn *conn, const struct id_claim *claim)
 }
 
 /* The connection goes away; ids that the clock brings are not counted as burnt. */
-static void cancel(struct http_wait *wait)
+static void snowflake_cancel(struct http_wait *wait)
 {
     struct parked *parked = CONTAINER(wait, struct parked, wait);
 
@@ -232,31 +232,31 @@ static void cancel(struct http_wait *wait)
     free(parked);
 }
 
-static void expire(struct http_wait *wait)
+static void snowflake_expire(struct http_wait *wait)
 {
     struct parked *parked = CONTAINER(wait, struct parked, wait);
 
-    answer_timeout(parked_resume(parked), &parked->claim);
+    snowflake_answer_timeout(parked_resume(parked), &parked->claim);
     free(parked);
 }
 
 /* The parked ones try again in a millisecond. */
-static void retry_arm(struct api_loop *loop)
+static void snowflake_retry_arm(struct api_loop *loop)
 {
     timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
                  conns_now_ms(loop->conns) + RETRY_MS);
 }
 
-static int park(struct conn *conn, const struct id_claim *claim)
+static int snowflake_park(struct conn *conn, const struct id_claim *claim)
 {
     struct api_loop *loop = api_loop(conn);
 
     /* As for segments: a client that closed its side may have gone. */
     if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
-        return answer_timeout(conn, claim);
+        return snowflake_answer_timeout(conn, claim);
     }
-    if (parked_begin(conn, claim, NULL, cancel, expire)) {
-        retry_arm(loop);
+    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
+        snowflake_retry_arm(loop);
     }
     return ANSWERED;
 }
@@ -275,11 +275,12 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
         int rv = claim_take(loop, &parked->claim);
 
         if (rv == ERR_EMPTY) {
-            retry_arm(loop); /* those of another layout do not wait for this one's clock */
+            snowflake_retry_arm(
+                loop); /* those of another layout do not wait for this one's clock */
             parked = parked_for_next_clock(&loop->waiters, layout);
             continue;
         }
-        answer(parked_resume(parked), &parked->claim, rv);
+        snowflake_answer(parked_resume(parked), &parked->claim, rv);
         free(parked);
         parked = parked_for_clock(&loop->waiters, layout);
         if (parked == NULL) {
@@ -294,7 +295,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     int rv;
 
     if (loop->backend->snowflake == NULL) {
-        return answer(conn, claim, ERR_DISABLED);
+        return snowflake_answer(conn, claim, ERR_DISABLED);
     }
     /* Those that wait already come first. */
     if (parked_for_clock(&loop->waiters, claim->layout) != NULL) {
@@ -303,7 +304,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     } else {
         rv = claim_take(loop, claim);
     }
-    return rv == ERR_EMPTY ? park(conn, claim) : answer(conn, claim, rv);
+    return rv == ERR_EMPTY ? snowflake_park(conn, claim) : snowflake_answer(conn, claim, rv);
 }
 
 HOT int handle_snowflake_get(struct conn *conn)

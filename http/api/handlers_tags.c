@@ -38,7 +38,7 @@ static void show_tag(struct conn *conn, const struct tag_row *row, bool is_new, 
 
 /* --- get --- */
 
-static int get_cb(struct conn *conn, struct call *call)
+static int tag_get_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     TAG_ROWS_LOCAL(rows);
@@ -60,7 +60,7 @@ int handle_tag_get(struct conn *conn)
     if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_QUERY, get_cb);
+    call = call_new(ID_REQUEST_QUERY, tag_get_cb);
     call->request.local = options[0].number == 1;
     query_get_encode(&call->request.payload, name, name_len);
     return call_submit(conn, call);
@@ -102,10 +102,10 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
     return bulk ? audited_look(conn, call, submit_prepared) : submit_prepared(conn, call);
 }
 
-static void drain(struct http_wait *wait);
+static void wait_drain(struct http_wait *wait);
 
 /* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
-static void ask(struct conn *conn, struct call *from, uint32_t wait_ms)
+static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
 {
     struct call *waited = call_new(ID_REQUEST_EVERYWHERE, from->finish);
 
@@ -113,15 +113,15 @@ static void ask(struct conn *conn, struct call *from, uint32_t wait_ms)
     waited->change.wait = from->change.wait;
     waited->request.index = from->request.index;
     buf_move(&waited->request.reply, &from->request.reply);
-    waited->wait.expire = drain;
+    waited->wait.expire = wait_drain;
     waited->wait.expires_on_drain = true;
     call_submit_for(conn, waited, wait_ms);
 }
 
 /* The loop drains: the request is answered with what is known now. */
-static void drain(struct http_wait *wait)
+static void wait_drain(struct http_wait *wait)
 {
-    ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
+    wait_ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
 }
 
 /* The change was answered. True if all are waited for first: then change->finish is called with
@@ -134,7 +134,7 @@ static bool wait_for_all(struct conn *conn, struct call *change)
     if (!change->change.wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
         return false;
     }
-    ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
+    wait_ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
     return true;
 }
 
@@ -199,7 +199,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
 /* --- put --- */
 
 /* A put that the state machine refused; bulk: the message names the item. */
-static int fail_put(struct conn *conn, const struct put_result *result, bool bulk)
+static int fail_tag_put(struct conn *conn, const struct put_result *result, bool bulk)
 {
     char item[32] = "";
 
@@ -244,7 +244,7 @@ static int show_put(struct conn *conn, const struct put_result *result, bool bul
     return result->made > 0 ? 201 : 200;
 }
 
-static int put_cb(struct conn *conn, struct call *call)
+static int tag_put_cb(struct conn *conn, struct call *call)
 {
     bool bulk = call->change.wait.bulk;
     const struct buf *reply = &call->request.reply;
@@ -258,7 +258,7 @@ static int put_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (result.status != 0) {
-        status = fail_put(conn, &result, bulk);
+        status = fail_tag_put(conn, &result, bulk);
     } else if (!wait_for_all(conn, call)) {
         status = show_put(conn, &result, bulk);
     }
@@ -266,7 +266,7 @@ static int put_cb(struct conn *conn, struct call *call)
 }
 
 /* The command is whole: propose it. */
-static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+static int propose_put(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     if (!may_put(conn, &call->request.payload)) {
         call_free(call);
@@ -276,7 +276,7 @@ static int propose(struct conn *conn, struct call *call, bool bulk, const struct
 }
 
 /* For whom what is made counts, from the level on that knows of that. */
-static struct command_list put_head(struct conn *conn, const struct param *force)
+static struct command_list put_list_head(struct conn *conn, const struct param *force)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     struct command_list head = {.force = force->number == 1,
@@ -309,34 +309,34 @@ int handle_tag_put(struct conn *conn)
         !request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, put_cb);
-    head = put_head(conn, &options[0]);
+    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    head = put_list_head(conn, &options[0]);
     if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
                           &call->request.payload, &fault) != 0) {
         call_free(call);
         return reply_fault(conn, &fault);
     }
-    return propose(conn, call, false, &options[1]);
+    return propose_put(conn, call, false, &options[1]);
 }
 
 /* --- a bulk: read in slices, between which others have their turn --- */
 
-static void read_on(struct conn *conn, struct call *call);
+static void read_slice(struct conn *conn, struct call *call);
 
 /* The next turn of the loop. */
-static void read_on_cb(struct mailbox_item *item)
+static void read_slice_cb(struct mailbox_item *item)
 {
     struct call *call = CONTAINER(item, struct call, item);
 
     if (call->wait.conn != NULL) {
-        read_on(conn_resume(&call->wait), call);
+        read_slice(conn_resume(&call->wait), call);
     } else {
         call_free(call); /* the client has gone, and the body with it */
     }
 }
 
 /* Read a slice of the body; the last one proposes. */
-static void read_on(struct conn *conn, struct call *call)
+static void read_slice(struct conn *conn, struct call *call)
 {
     struct param wait[] = {OPTION_WAIT, {.number = call->reading.wait.timeout_ms}};
     struct body_fault fault;
@@ -347,9 +347,9 @@ static void read_on(struct conn *conn, struct call *call)
         call_free(call);
         reply_fault(conn, &fault);
     } else if (done) {
-        propose(conn, call, true, wait);
+        propose_put(conn, call, true, wait);
     } else {
-        call->item.run = read_on_cb;
+        call->item.run = read_slice_cb;
         conn_wait(conn, &call->wait, TIMER_NEVER);
         if (mailbox_post_always(&api_loop(conn)->port->mailbox, &call->item) != 0) {
             conn_resume(&call->wait);
@@ -368,19 +368,19 @@ int handle_tags_put(struct conn *conn)
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, put_cb);
-    head = put_head(conn, &options[0]);
+    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    head = put_list_head(conn, &options[0]);
     call->reading.wait =
         (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
     tag_bulk_begin(&call->reading.bulk, conn->body.data, conn->body.len, &head,
                    &call->request.payload);
-    read_on(conn, call);
+    read_slice(conn, call);
     return ANSWERED;
 }
 
 /* --- delete --- */
 
-static int delete_cb(struct conn *conn, struct call *call)
+static int tag_delete_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     int32_t status;
@@ -407,7 +407,7 @@ int handle_tag_delete(struct conn *conn)
     if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, delete_cb);
+    call = call_new(ID_REQUEST_COMMAND, tag_delete_cb);
     command_put(&call->request.payload, COMMAND_TAG_DELETE,
                 &(struct delete_command){.name = name,
                                          .name_len = (uint16_t)name_len,
@@ -417,7 +417,7 @@ int handle_tag_delete(struct conn *conn)
 
 /* --- list --- */
 
-static int list_cb(struct conn *conn, struct call *call)
+static int tags_list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     struct buf *json = reply_begin(conn);
@@ -444,7 +444,7 @@ int handle_tags_list(struct conn *conn)
     if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_QUERY, list_cb);
+    call = call_new(ID_REQUEST_QUERY, tags_list_cb);
     call->request.local = options[3].number == 1;
     query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
                       options[1].len, (uint32_t)options[2].number);

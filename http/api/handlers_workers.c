@@ -174,7 +174,7 @@ static bool is_hidden_name(struct conn *conn, const struct buf *payload)
 }
 
 /* What acquire, renew and release return. */
-static int change_cb(struct conn *conn, struct call *call)
+static int worker_change_cb(struct conn *conn, struct call *call)
 {
     int status = call->done;
     const struct worker_renew *asked = &call->worker;
@@ -205,9 +205,9 @@ static int change_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-static struct call *change_new(int done)
+static struct call *worker_change_new(int done)
 {
-    struct call *call = call_new(ID_REQUEST_COMMAND, change_cb);
+    struct call *call = call_new(ID_REQUEST_COMMAND, worker_change_cb);
 
     call->done = done;
     return call;
@@ -288,7 +288,7 @@ int handle_worker_acquire(struct conn *conn)
             .percent = (uint8_t)loop->api->settings->worker_percent,
             .force = force.number == 1,
         };
-        call = change_new(201);
+        call = worker_change_new(201);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
         command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
@@ -321,7 +321,7 @@ int handle_worker_renew(struct conn *conn)
         return ANSWERED;
     }
     json_decref(body); /* it has no texts */
-    call = change_new(200);
+    call = worker_change_new(200);
     call->worker = (struct worker_renew){
         .worker_id = (uint16_t)id,
         .epoch = fields[0].number,
@@ -386,7 +386,7 @@ int handle_worker_release(struct conn *conn)
         return ANSWERED;
     }
     release.worker_id = (uint16_t)id;
-    call = change_new(204);
+    call = worker_change_new(204);
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
     return call_submit(conn, call);
@@ -394,7 +394,7 @@ int handle_worker_release(struct conn *conn)
 
 /* --- list --- */
 
-static void put_row(const struct worker_row *row, struct buf *json)
+static void put_worker_row(const struct worker_row *row, struct buf *json)
 {
     buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\"", row->id,
                row->state == WORKER_HELD ? "held" : "released",
@@ -408,7 +408,7 @@ static void put_row(const struct worker_row *row, struct buf *json)
                ull(row->last_timestamp_ms), ull(row->updated_ms));
 }
 
-static int list_cb(struct conn *conn, struct call *call)
+static int workers_list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     struct buf *json = reply_begin(conn);
@@ -423,7 +423,7 @@ static int list_cb(struct conn *conn, struct call *call)
     buf_printf(json, "{\"workers\":[");
     for (size_t i = 0; i < count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
-        put_row(&rows.rows[i], json);
+        put_worker_row(&rows.rows[i], json);
     }
     text_put_number(json, "],\"log_time_ms\":", rows.log_ms);
     text_put_number(json,
@@ -450,7 +450,7 @@ int handle_workers_list(struct conn *conn)
         return ANSWERED;
     }
     limit = options[1].number;
-    call = call_new(ID_REQUEST_QUERY, list_cb);
+    call = call_new(ID_REQUEST_QUERY, workers_list_cb);
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
     query_workers_encode(&call->request.payload, (uint16_t)(options[0].number + 1),

@@ -62,13 +62,13 @@ static void viewer_free(struct live_viewer *viewer)
 }
 
 /* It has closed its connection. */
-static void cancel(struct http_wait *wait)
+static void viewer_cancel(struct http_wait *wait)
 {
     viewer_free(CONTAINER(wait, struct live_viewer, wait));
 }
 
 /* It may watch no longer: the node drains, or the tokens changed. */
-static void end(struct http_wait *wait)
+static void viewer_end(struct http_wait *wait)
 {
     struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
 
@@ -76,12 +76,12 @@ static void end(struct http_wait *wait)
     viewer_free(viewer);
 }
 
-static void sent(struct http_wait *wait)
+static void viewer_sent(struct http_wait *wait)
 {
     CONTAINER(wait, struct live_viewer, wait)->behind = false;
 }
 
-static void give(struct live_viewer *viewer, const struct buf *bytes)
+static void viewer_give(struct live_viewer *viewer, const struct buf *bytes)
 {
     if (!viewer->behind) {
         viewer->behind = true;
@@ -100,7 +100,7 @@ static void picture_unref(struct picture *picture)
 }
 
 /* On the loop's thread. */
-static void show_cb(struct mailbox_item *item)
+static void viewers_show_cb(struct mailbox_item *item)
 {
     struct showing *showing = CONTAINER(item, struct showing, item);
     struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
@@ -109,9 +109,9 @@ static void show_cb(struct mailbox_item *item)
         struct live_viewer *next = LIST_NEXT(viewer, link);
 
         if (gate_stays_open(viewer->wait.conn)) {
-            give(viewer, &showing->picture->bytes);
+            viewer_give(viewer, &showing->picture->bytes);
         } else {
-            end(&viewer->wait);
+            viewer_end(&viewer->wait);
         }
         viewer = next;
     }
@@ -133,7 +133,7 @@ void live_show(struct api *api, struct buf *bytes)
             continue;
         }
         showing = MUST_HAVE(malloc(sizeof *showing));
-        *showing = (struct showing){.item.run = show_cb, .loop = loop, .picture = picture};
+        *showing = (struct showing){.item.run = viewers_show_cb, .loop = loop, .picture = picture};
         atomic_fetch_add(&picture->refs, 1);
         if (mailbox_post_always(&loop->port->mailbox, &showing->item) != 0) {
             picture_unref(picture);
@@ -184,9 +184,9 @@ int handle_live(struct conn *conn)
     viewer->client = conn->client; /* the connection's may be another, once tokens are reloaded */
     clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
-    viewer->wait = (struct http_wait){.cancel = cancel,
-                                      .expire = end,
-                                      .sent = sent,
+    viewer->wait = (struct http_wait){.cancel = viewer_cancel,
+                                      .expire = viewer_end,
+                                      .sent = viewer_sent,
                                       .needs_client = true,
                                       .expires_on_drain = true};
     LIST_INSERT_HEAD(&loop->live.viewers, viewer, link);

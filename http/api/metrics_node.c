@@ -19,7 +19,7 @@
 /* --- what atomics say --- */
 
 /* Which cluster this is, once it is one: two that were born apart show by it. */
-static void put_birth(struct exposition *to, const struct id_health *health)
+static void expose_birth(struct exposition *to, const struct id_health *health)
 {
     char text[UID_TEXT_BYTES];
     struct uid uid;
@@ -65,7 +65,7 @@ static void put_health(struct exposition *to, const struct id_health *health)
         expose_of(to, "setting", id_difference_setting(i),
                   (atomic_load(&health->differs) >> i) & 1);
     }
-    put_birth(to, health);
+    expose_birth(to, health);
     expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
                "What other nodes told this one and was refused, since it cannot be.",
                id_count_of(&health->implausible));
@@ -203,7 +203,7 @@ static void put_versions(struct exposition *to, const struct id_figures *now)
     }
 }
 
-static void put_members(struct exposition *to, const struct id_figures *now)
+static void expose_members(struct exposition *to, const struct id_figures *now)
 {
     static const struct {
         const char *name;
@@ -282,8 +282,8 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
 }
 
 /* Of the busiest tags those that the identity may use. */
-static void put_busiest(struct exposition *to, const struct id_figures *now,
-                        const struct identity *identity)
+static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
+                                const struct identity *identity)
 {
     static const char *const names[] = {"leafd_busiest_tag_ids_per_second",
                                         "leafd_busiest_tag_exhaustion_seconds"};
@@ -316,11 +316,11 @@ void metrics_node_put(struct exposition *to, const struct id_backend *backend,
     if (backend->figures != NULL) {
         id_figures_copy(backend->figures, now);
         put_consensus(to, now);
-        put_members(to, now);
+        expose_members(to, now);
         put_disk(to, &now->disk);
         put_backups(to, &now->backups);
         put_durations(to, now);
-        put_busiest(to, now, identity);
+        expose_busiest_tags(to, now, identity);
     }
     free(now);
 }

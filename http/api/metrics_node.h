@@ -11,7 +11,7 @@
 #define LEAFD_HTTP_API_METRICS_NODE_H
 
 #include "http/api/exposition.h"
-#include "http/auth/identity.h"
+#include "http/auth/tokens.h"
 #include "src/id/backend/id_backend.h"
 
 /* identity: who asks, for names of tags; NULL: one who may see all. */

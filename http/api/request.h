@@ -12,8 +12,8 @@
 #define LEAFD_HTTP_API_REQUEST_H
 
 #include "http/api/body.h"
-#include "http/proto/target.h"
-#include "http/server/talk.h"
+#include "http/proto/head.h"
+#include "http/server/conn.h"
 
 #define ANSWERED 0
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/auth/identity.h"
+#include "http/auth/tokens.h"
 #include "src/base/limits.h"
 
 struct conn;

@@ -28,7 +28,7 @@ static const struct {
 };
 
 /* The one with a line in the tokens file; NULL: none, an address is counted. */
-static const struct identity *named(struct conn *conn)
+static const struct identity *named_client(struct conn *conn)
 {
     const struct identity *identity =
         api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
@@ -38,7 +38,7 @@ static const struct identity *named(struct conn *conn)
 
 struct share share_of(struct conn *conn)
 {
-    const struct identity *identity = named(conn);
+    const struct identity *identity = named_client(conn);
     struct share share = {.client = conn->peer->id};
     uint64_t is_named = identity != NULL;
 
@@ -58,7 +58,7 @@ struct share share_of(struct conn *conn)
 int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_t most,
                  const char *where)
 {
-    const struct identity *identity = named(conn);
+    const struct identity *identity = named_client(conn);
     char message[MESSAGE_BYTES];
     char more[WHY_BYTES];
     char why[WHY_BYTES];

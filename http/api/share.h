@@ -3,7 +3,7 @@
  * worker ids, and memory for tags. A quarter, unless the setting quota or its token says
  * otherwise.
  *
- * A client is who client.h says: the name of its line of the tokens file, else its address. The log
+ * A client is who meter.h says: the name of its line of the tokens file, else its address. The log
  * counts by its id, a hash of that (the same on all nodes), so a share holds over all nodes, behind
  * a change of leaders, and after a restart. What the line or the settings allow stands in each
  * command: the node that was asked decides.

@@ -88,7 +88,7 @@ static json_t *take_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
 }
 
 /* One tag more. */
-static int add(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
+static int bulk_add_tag(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
 {
     static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
 
@@ -145,7 +145,7 @@ static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
     if (object == NULL) {
         return bad_json(bulk, ret_fault);
     }
-    rv = add(bulk, object, ret_fault);
+    rv = bulk_add_tag(bulk, object, ret_fault);
     json_decref(object);
     if (rv != 0) {
         return rv == ERR_INVALID ? fault_at(ret_fault, "item", bulk->count - 1) : rv;
@@ -302,7 +302,7 @@ static int step_behind_value(struct tag_bulk *bulk, struct body_fault *ret_fault
 
 /* --- lines --- */
 
-static bool is_blank(const char *text, size_t len)
+static bool bulk_line_is_blank(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') {
@@ -312,7 +312,7 @@ static bool is_blank(const char *text, size_t len)
     return true;
 }
 
-static int read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_fault)
+static int bulk_read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_fault)
 {
     json_t *object;
     int rv = count_tag(bulk, ret_fault);
@@ -321,7 +321,7 @@ static int read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_f
         return rv;
     }
     object = body_parse(bulk->text, bulk->at, end, ret_fault);
-    rv = object != NULL ? add(bulk, object, ret_fault) : ERR_INVALID;
+    rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
     /* What is no JSON names its line itself. */
     if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
         fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
@@ -337,8 +337,8 @@ static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
     size_t end = newline != NULL ? (size_t)(newline - bulk->text) : bulk->len;
     int rv = 0;
 
-    if (!is_blank(begin, end - bulk->at)) {
-        rv = read_line(bulk, end, ret_fault);
+    if (!bulk_line_is_blank(begin, end - bulk->at)) {
+        rv = bulk_read_line(bulk, end, ret_fault);
     }
     if (rv != 0) {
         return rv;
@@ -368,7 +368,7 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
     return 0;
 }
 
-static int step(struct tag_bulk *bulk, struct body_fault *ret_fault)
+static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
     switch (bulk->state) {
     case TAG_BULK_BEGIN:
@@ -394,7 +394,7 @@ int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done, struct bo
     int rv = 0;
 
     while (rv == 0 && bulk->at - from < bytes) {
-        rv = step(bulk, ret_fault);
+        rv = bulk_step(bulk, ret_fault);
     }
     *ret_done = rv == STEP_DONE;
     if (*ret_done) {

@@ -21,7 +21,7 @@ void audit_init(struct audit *audit)
     ASSERT(pthread_mutex_init(&audit->lock, NULL) == 0);
 }
 
-static struct audit_entry *at(const struct audit_ring *ring, size_t index)
+static struct audit_entry *ring_entry(const struct audit_ring *ring, size_t index)
 {
     ASSERT(index < ring->count);
     return &ring->entries[(ring->first + index) % ring->room];
@@ -29,7 +29,7 @@ static struct audit_entry *at(const struct audit_ring *ring, size_t index)
 
 static void drop_oldest(struct audit_ring *ring)
 {
-    struct audit_entry *entry = at(ring, 0);
+    struct audit_entry *entry = ring_entry(ring, 0);
 
     ring->bytes -= entry->len;
     free(entry->json);
@@ -85,7 +85,7 @@ uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, 
     }
     number = ++audit->last_number;
     ring->count++;
-    *at(ring, ring->count - 1) = (struct audit_entry){number, len, copy};
+    *ring_entry(ring, ring->count - 1) = (struct audit_entry){number, len, copy};
     ring->bytes += len;
     ASSERT(pthread_mutex_unlock(&audit->lock) == 0);
     return number;
@@ -100,7 +100,7 @@ static size_t first_above(const struct audit_ring *ring, uint64_t after)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (at(ring, middle)->number > after) {
+        if (ring_entry(ring, middle)->number > after) {
             high = middle;
         } else {
             low = middle + 1;
@@ -119,8 +119,8 @@ static const struct audit_entry *next_entry(struct audit *audit, size_t places[A
         const struct audit_ring *ring = &audit->rings[i];
 
         if (places[i] < ring->count &&
-            (next == NULL || at(ring, places[i])->number < next->number)) {
-            next = at(ring, places[i]);
+            (next == NULL || ring_entry(ring, places[i])->number < next->number)) {
+            next = ring_entry(ring, places[i]);
             from = i;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * tokens.c - see tokens.h. Thread: see there.
+ * tokens.c - see tokens.h. Threads: as said there.
  */
 #include "http/auth/tokens.h"
 
@@ -11,10 +11,64 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+
+/* --- who asks --- */
+
+static const char *const role_names[ROLE_COUNT] = {"ids",   "read",    "tags",  "workers",
+                                                   "admin", "metrics", "health"};
+
+const char *role_name(enum role role)
+{
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((unsigned)role == 1U << i) {
+            return role_names[i];
+        }
+    }
+    UNREACHABLE("a role");
+}
+
+unsigned role_named(const char *name, size_t len)
+{
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if (strlen(role_names[i]) == len && memcmp(role_names[i], name, len) == 0) {
+            return 1U << i;
+        }
+    }
+    return len == 3 && memcmp(name, "all", 3) == 0 ? ROLES_ALL : 0;
+}
+
+const char *roles_text(unsigned roles, char out[ROLES_TEXT_BYTES])
+{
+    size_t at = 0;
+
+    (void)snprintf(out, ROLES_TEXT_BYTES, "none");
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((roles & 1U << i) != 0) {
+            at += (size_t)snprintf(out + at, ROLES_TEXT_BYTES - at, "%s%s", at > 0 ? ", " : "",
+                                   role_names[i]);
+        }
+    }
+    ASSERT(at < ROLES_TEXT_BYTES);
+    return out;
+}
+
+bool identity_may_use(const struct identity *identity, const char *name, size_t len)
+{
+    for (size_t i = 0; i < identity->prefix_count; i++) {
+        const struct identity_prefix *prefix = &identity->prefixes[i];
+
+        if (prefix->len <= len && memcmp(prefix->text, name, prefix->len) == 0) {
+            return true;
+        }
+    }
+    return identity->prefix_count == 0;
+}
+
+/* --- the tokens file --- */
 
 #define HASH_FIELD "sha256:"
 #define CERT_FIELD "cert:"
@@ -52,8 +106,8 @@ struct field {
     size_t len;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(struct tokens_reader *reader,
-                                                        const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int refuse_line(struct tokens_reader *reader,
+                                                             const char *format, ...)
 {
     int used = snprintf(reader->why, TOKENS_WHY_BYTES, "line %u: ", reader->line);
     va_list args;
@@ -66,18 +120,18 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct tokens_reader *re
 
 #define SHOW(field) text_show((field)->at, (field)->len, (char[SHOWN_BYTES]){0}, SHOWN_BYTES)
 
-static bool begins(const struct field *field, const char *word)
+static bool field_begins(const struct field *field, const char *word)
 {
     return field->len >= strlen(word) && memcmp(field->at, word, strlen(word)) == 0;
 }
 
-static struct field behind(const struct field *field, const char *word)
+static struct field field_after(const struct field *field, const char *word)
 {
     return (struct field){field->at + strlen(word), field->len - strlen(word)};
 }
 
 /* Cut the next piece off, at any of the bytes. False: there is none. */
-static bool cut(struct field *rest, const char *at, struct field *ret_piece)
+static bool cut_piece(struct field *rest, const char *at, struct field *ret_piece)
 {
     size_t len = 0;
 
@@ -100,7 +154,7 @@ static bool cut(struct field *rest, const char *at, struct field *ret_piece)
 
 /* --- the fields --- */
 
-static int read_name(struct tokens_reader *reader, const struct field *field)
+static int read_token_name(struct tokens_reader *reader, const struct field *field)
 {
     struct identity *identity = reader->identity;
     bool fits = field->len >= 1 && field->len <= LIMIT_TOKEN_NAME_BYTES;
@@ -112,16 +166,16 @@ static int read_name(struct tokens_reader *reader, const struct field *field)
                c == '.' || c == '_' || c == '-';
     }
     if (!fits) {
-        return refuse(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -", SHOW(field),
-                      LIMIT_TOKEN_NAME_BYTES);
+        return refuse_line(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -", SHOW(field),
+                           LIMIT_TOKEN_NAME_BYTES);
     }
     memcpy(identity->name, field->at, field->len);
     for (size_t i = 0; i < reader->table->count - 1; i++) {
         if (strcmp(reader->table->identities[i].name, identity->name) == 0) {
-            return refuse(reader,
-                          i == 0 ? "the name %s is taken by those who have no token"
-                                 : "the name %s is given twice",
-                          SHOW(field));
+            return refuse_line(reader,
+                               i == 0 ? "the name %s is taken by those who have no token"
+                                      : "the name %s is given twice",
+                               SHOW(field));
         }
     }
     return 0;
@@ -141,14 +195,16 @@ static int read_hash(struct tokens_reader *reader, const struct field *hex)
         bytes[i] = (uint8_t)(fits ? high << 4 | low : 0);
     }
     if (!fits) {
-        return refuse(reader, "the hash %s must be %zu hex digits: leafd --new-token makes one",
-                      SHOW(hex), sizeof bytes * 2);
+        return refuse_line(reader,
+                           "the hash %s must be %zu hex digits: leafd --new-token makes one",
+                           SHOW(hex), sizeof bytes * 2);
     }
     memcpy(hash->words, bytes, sizeof bytes);
     for (size_t i = 0; i < reader->table->count - 1; i++) {
         if (memcmp(&reader->table->entries[i].hash, hash, sizeof *hash) == 0) {
-            return refuse(reader, i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
-                          SHOW(hex));
+            return refuse_line(reader,
+                               i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
+                               SHOW(hex));
         }
     }
     reader->identity->kind = IDENTITY_TOKEN;
@@ -156,16 +212,16 @@ static int read_hash(struct tokens_reader *reader, const struct field *hex)
 }
 
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
-static int keep(struct tokens_reader *reader, const struct field *field, size_t most,
-                const char **ret_text, size_t *ret_len)
+static int keep_text(struct tokens_reader *reader, const struct field *field, size_t most,
+                     const char **ret_text, size_t *ret_len)
 {
     struct token_table *table = reader->table;
     char *to = table->text + table->text_len;
 
     if (target_decode(field->at, field->len, TARGET_PLUS_IS_PLUS, to, most, ret_len) != 0 ||
         *ret_len == 0 || memchr(to, '\0', *ret_len) != NULL || !text_is_utf8(to, *ret_len)) {
-        return refuse(reader, "%s must be 1 to %zu bytes of UTF-8, with %%XX for bytes",
-                      SHOW(field), most);
+        return refuse_line(reader, "%s must be 1 to %zu bytes of UTF-8, with %%XX for bytes",
+                           SHOW(field), most);
     }
     to[*ret_len] = '\0';
     table->text_len += *ret_len + 1;
@@ -176,13 +232,13 @@ static int keep(struct tokens_reader *reader, const struct field *field, size_t 
 static int read_certificate(struct tokens_reader *reader, const struct field *subject)
 {
     size_t len;
-    int rv = keep(reader, subject, LIMIT_TOKEN_SUBJECT_BYTES, &reader->entry->subject, &len);
+    int rv = keep_text(reader, subject, LIMIT_TOKEN_SUBJECT_BYTES, &reader->entry->subject, &len);
 
     for (size_t i = 0; i < reader->table->count - 1 && rv == 0; i++) {
         const char *other = reader->table->entries[i].subject;
 
         if (other != NULL && strcmp(other, reader->entry->subject) == 0) {
-            rv = refuse(reader, "the certificate %s is given twice", SHOW(subject));
+            rv = refuse_line(reader, "the certificate %s is given twice", SHOW(subject));
         }
     }
     reader->identity->kind = IDENTITY_CERTIFICATE;
@@ -193,27 +249,27 @@ static int read_proof(struct tokens_reader *reader, const struct field *field)
 {
     struct field rest;
 
-    if (begins(field, HASH_FIELD)) {
-        rest = behind(field, HASH_FIELD);
+    if (field_begins(field, HASH_FIELD)) {
+        rest = field_after(field, HASH_FIELD);
         return read_hash(reader, &rest);
     }
-    if (begins(field, CERT_FIELD)) {
-        rest = behind(field, CERT_FIELD);
+    if (field_begins(field, CERT_FIELD)) {
+        rest = field_after(field, CERT_FIELD);
         return read_certificate(reader, &rest);
     }
-    return refuse(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME", SHOW(field));
+    return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME", SHOW(field));
 }
 
 static int read_roles(struct tokens_reader *reader, struct field value)
 {
     struct field item;
 
-    while (cut(&value, ",", &item)) {
+    while (cut_piece(&value, ",", &item)) {
         unsigned role = role_named(item.at, item.len);
 
         if (role == 0) {
-            return refuse(reader, "%s is no role; roles are %s, and all", SHOW(&item),
-                          roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+            return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
+                               roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
         }
         reader->identity->roles |= role;
     }
@@ -227,13 +283,13 @@ static int read_prefixes(struct tokens_reader *reader, struct field value)
     struct field item;
 
     identity->prefixes = table->prefixes + table->prefix_count;
-    while (cut(&value, ",", &item)) {
+    while (cut_piece(&value, ",", &item)) {
         struct identity_prefix *prefix = &table->prefixes[table->prefix_count];
 
         if (identity->prefix_count == LIMIT_TOKEN_PREFIXES) {
-            return refuse(reader, "more than %d prefixes", LIMIT_TOKEN_PREFIXES);
+            return refuse_line(reader, "more than %d prefixes", LIMIT_TOKEN_PREFIXES);
         }
-        if (keep(reader, &item, LIMIT_TAG_NAME_BYTES, &prefix->text, &prefix->len) != 0) {
+        if (keep_text(reader, &item, LIMIT_TAG_NAME_BYTES, &prefix->text, &prefix->len) != 0) {
             return ERR_INVALID;
         }
         table->prefix_count++;
@@ -275,10 +331,10 @@ static bool read_quota(struct tokens_reader *reader, const struct field *key,
         }
         *ret_rv = 0;
         if (text_parse_decimal(value->at, value->len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
-            *ret_rv = refuse(reader, "%s=%s must be a whole number from 1 to %d", quotas[i].key,
-                             SHOW(value), LIMIT_TOKEN_QUOTA);
+            *ret_rv = refuse_line(reader, "%s=%s must be a whole number from 1 to %d",
+                                  quotas[i].key, SHOW(value), LIMIT_TOKEN_QUOTA);
         } else if (*to != 0) {
-            *ret_rv = refuse(reader, "%s is given twice", quotas[i].key);
+            *ret_rv = refuse_line(reader, "%s is given twice", quotas[i].key);
         }
         *to = (uint32_t)number;
         return true;
@@ -294,24 +350,25 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
     struct field key;
     int rv;
 
-    if (!cut(&rest, "=", &key) || rest.at == NULL) {
-        return refuse(reader, "%s must be a key, =, and a value", SHOW(field));
+    if (!cut_piece(&rest, "=", &key) || rest.at == NULL) {
+        return refuse_line(reader, "%s must be a key, =, and a value", SHOW(field));
     }
-    if (begins(field, "roles=")) {
+    if (field_begins(field, "roles=")) {
         return identity->roles == 0 ? read_roles(reader, rest)
-                                    : refuse(reader, "roles is given twice");
+                                    : refuse_line(reader, "roles is given twice");
     }
-    if (begins(field, "prefix=")) {
+    if (field_begins(field, "prefix=")) {
         return identity->prefix_count == 0 ? read_prefixes(reader, rest)
-                                           : refuse(reader, "prefix is given twice");
+                                           : refuse_line(reader, "prefix is given twice");
     }
     if (read_quota(reader, &key, &rest, &rv)) {
         return rv;
     }
-    return refuse(reader,
-                  "%s is no key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
-                  "keys, workers, tags",
-                  SHOW(&key));
+    return refuse_line(
+        reader,
+        "%s is no key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
+        "keys, workers, tags",
+        SHOW(&key));
 }
 
 /* --- lines --- */
@@ -322,16 +379,16 @@ static int check_line(struct tokens_reader *reader, unsigned fields)
     const struct identity *identity = reader->identity;
 
     if (fields < 2 || identity->roles == 0) {
-        return refuse(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
+        return refuse_line(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
     }
     if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
-        return refuse(reader, "%s has the role admin, which sees all tags, and a prefix",
-                      identity->name);
+        return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
+                           identity->name);
     }
     return 0;
 }
 
-static int read_line(struct tokens_reader *reader, struct field line)
+static int read_token_line(struct tokens_reader *reader, struct field line)
 {
     struct token_table *table = reader->table;
     struct field field;
@@ -339,20 +396,20 @@ static int read_line(struct tokens_reader *reader, struct field line)
     int rv = 0;
 
     if (line.len > LIMIT_TOKEN_LINE_BYTES) {
-        return refuse(reader, "longer than %d bytes", LIMIT_TOKEN_LINE_BYTES);
+        return refuse_line(reader, "longer than %d bytes", LIMIT_TOKEN_LINE_BYTES);
     }
     if (tokens_count(table) == LIMIT_TOKENS) {
-        return refuse(reader, "more than %d tokens", LIMIT_TOKENS);
+        return refuse_line(reader, "more than %d tokens", LIMIT_TOKENS);
     }
     reader->identity = &table->identities[table->count];
     reader->entry = &table->entries[table->count];
     reader->identity->index = (uint32_t)table->count;
     table->count++;
-    while (rv == 0 && cut(&line, " \t", &field)) {
+    while (rv == 0 && cut_piece(&line, " \t", &field)) {
         if (field.len == 0) {
             continue;
         }
-        rv = fields == 0   ? read_name(reader, &field)
+        rv = fields == 0   ? read_token_name(reader, &field)
              : fields == 1 ? read_proof(reader, &field)
                            : read_pair(reader, &field);
         fields++;
@@ -360,12 +417,12 @@ static int read_line(struct tokens_reader *reader, struct field line)
     return rv == 0 ? check_line(reader, fields) : rv;
 }
 
-static int read_all(struct tokens_reader *reader, struct field text)
+static int read_lines(struct tokens_reader *reader, struct field text)
 {
     struct field line;
     int rv = 0;
 
-    while (rv == 0 && cut(&text, "\n", &line)) {
+    while (rv == 0 && cut_piece(&text, "\n", &line)) {
         reader->line++;
         if (line.len > 0 && line.at[line.len - 1] == '\r') {
             line.len--;
@@ -374,10 +431,10 @@ static int read_all(struct tokens_reader *reader, struct field text)
             line = (struct field){line.at + 1, line.len - 1};
         }
         if (memchr(line.at, '\0', line.len) != NULL) {
-            return refuse(reader, "has a NUL byte");
+            return refuse_line(reader, "has a NUL byte");
         }
         if (line.len > 0 && line.at[0] != '#') {
-            rv = read_line(reader, line);
+            rv = read_token_line(reader, line);
         }
     }
     if (rv == 0 && tokens_count(reader->table) == 0) {
@@ -427,7 +484,7 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
     if (text != NULL) {
         table->is_used = true;
         reader.table = table;
-        rv = read_all(&reader, (struct field){text, len});
+        rv = read_lines(&reader, (struct field){text, len});
     }
     if (rv != 0) {
         tokens_unref(table);
@@ -439,7 +496,7 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
 
 /* --- tables --- */
 
-void tokens_ref(struct token_table *table)
+static void tokens_ref(struct token_table *table)
 {
     atomic_fetch_add(&table->refs, 1);
 }
@@ -537,7 +594,8 @@ int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
 
 /* --- what differs --- */
 
-static const struct identity *named(const struct token_table *table, const struct identity *like)
+static const struct identity *identity_like(const struct token_table *table,
+                                            const struct identity *like)
 {
     if (like->index < table->count &&
         strcmp(table->identities[like->index].name, like->name) == 0) {
@@ -571,9 +629,9 @@ static bool same_prefixes(const struct identity *a, const struct identity *b)
 }
 
 /* ", ids-per-s=50 (was 1000), proof"; nothing where both are the same. */
-static void put_differences(const struct token_table *before, const struct identity *was,
-                            const struct token_table *after, const struct identity *is,
-                            struct buf *words)
+static void put_line_changes(const struct token_table *before, const struct identity *was,
+                             const struct token_table *after, const struct identity *is,
+                             struct buf *words)
 {
     char roles[2][ROLES_TEXT_BYTES];
 
@@ -596,7 +654,7 @@ static void put_differences(const struct token_table *before, const struct ident
 }
 
 /* "; name what", or one more that is not told. */
-static void put_line(struct buf *ret_words, size_t *told, const char *name, const char *what)
+static void put_compared(struct buf *ret_words, size_t *told, const char *name, const char *what)
 {
     if ((*told)++ < TOKENS_TOLD) {
         buf_printf(ret_words, "%s%s %s", ret_words->len > 0 ? "; " : "", name, what);
@@ -610,25 +668,99 @@ void tokens_compare(const struct token_table *before, const struct token_table *
 
     for (size_t i = 1; i < after->count; i++) {
         const struct identity *is = &after->identities[i];
-        const struct identity *was = named(before, is);
+        const struct identity *was = identity_like(before, is);
         BUF_LOCAL(words);
 
         if (was == NULL) {
-            put_line(ret_words, &told, is->name, "is new");
+            put_compared(ret_words, &told, is->name, "is new");
         } else {
-            put_differences(before, was, after, is, &words);
+            put_line_changes(before, was, after, is, &words);
         }
         if (words.len > 0) {
             buf_put(&words, "", 1);
-            put_line(ret_words, &told, is->name, (const char *)words.data + 2);
+            put_compared(ret_words, &told, is->name, (const char *)words.data + 2);
         }
     }
     for (size_t i = 1; i < before->count; i++) {
-        if (named(after, &before->identities[i]) == NULL) {
-            put_line(ret_words, &told, before->identities[i].name, "is gone");
+        if (identity_like(after, &before->identities[i]) == NULL) {
+            put_compared(ret_words, &told, before->identities[i].name, "is gone");
         }
     }
     if (told > TOKENS_TOLD) {
         buf_printf(ret_words, "; and %zu more", told - TOKENS_TOLD);
     }
+}
+
+/* --- the table in force --- */
+
+int auth_new(const struct auth_settings *settings, const char *text, size_t len,
+             struct auth **ret_auth, char why[TOKENS_WHY_BYTES])
+{
+    struct token_table *table;
+    struct auth *auth;
+
+    if (tokens_parse(text, len, settings->anonymous_roles, &table, why) != 0) {
+        return ERR_INVALID;
+    }
+    auth = MUST_HAVE(calloc(1, sizeof *auth));
+    auth->settings = *settings;
+    auth->table = table;
+    auth->generation = 1;
+    ASSERT(pthread_mutex_init(&auth->lock, NULL) == 0);
+    audit_init(&auth->audit);
+    *ret_auth = auth;
+    return 0;
+}
+
+void auth_free(struct auth *auth)
+{
+    if (auth == NULL) {
+        return;
+    }
+    auth_drop(auth);
+    tokens_unref(auth->table);
+    audit_free(&auth->audit);
+    ASSERT(pthread_mutex_destroy(&auth->lock) == 0);
+    free(auth);
+}
+
+struct token_table *auth_take(struct auth *auth, uint64_t *ret_generation)
+{
+    struct token_table *table;
+
+    ASSERT(pthread_mutex_lock(&auth->lock) == 0);
+    table = auth->table;
+    tokens_ref(table);
+    *ret_generation = auth->generation;
+    ASSERT(pthread_mutex_unlock(&auth->lock) == 0);
+    return table;
+}
+
+int auth_prepare(struct auth *auth, const char *text, size_t len, char why[TOKENS_WHY_BYTES])
+{
+    auth_drop(auth);
+    return tokens_parse(text, len, auth->settings.anonymous_roles, &auth->prepared, why);
+}
+
+void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words)
+{
+    struct token_table *old;
+
+    ASSERT(auth->prepared != NULL);
+    tokens_compare(auth->table, auth->prepared, ret_words); /* only this thread changes it */
+    *ret_after = tokens_count(auth->prepared);
+    ASSERT(pthread_mutex_lock(&auth->lock) == 0);
+    old = auth->table;
+    auth->table = auth->prepared;
+    auth->prepared = NULL;
+    auth->generation++;
+    ASSERT(pthread_mutex_unlock(&auth->lock) == 0);
+    *ret_before = tokens_count(old);
+    tokens_unref(old);
+}
+
+void auth_drop(struct auth *auth)
+{
+    tokens_unref(auth->prepared);
+    auth->prepared = NULL;
 }

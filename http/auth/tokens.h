@@ -1,5 +1,9 @@
 /*
- * tokens.h - the tokens file: who may do what, and how much of it.
+ * tokens.h - who asks, and what it may do: identities, the tokens file that they are read from, and
+ * the change of that file while requests are served.
+ *
+ * An identity is a line of the tokens file, or the one that all share who show nothing. It says
+ * which roles its bearer has, which tags it may use, and how much of a node.
  *
  * A line is empty, a comment (its first byte is '#'), or a token, in fields between blanks:
  *
@@ -11,23 +15,104 @@
  * token's text. It needs no salt and no slow hash: a token is 32 random bytes (token_new()), which
  * nobody can guess, so nothing is won by having the hash. cert: the name in a client's certificate.
  * prefix: what the names of tags begin with that it may use; percent encoding stands for what a
- * line cannot hold. The numbers are quotas (identity.h).
+ * line cannot hold. The numbers are quotas.
  *
- * The happy path: tokens_parse() makes a table of all lines; token_find() finds a token by its
- * hash.
+ * The happy path: tokens_parse() makes a table of all lines; tokens_find() finds a token by its
+ * hash. auth_new() puts the first table into force. Each loop takes it with auth_take() and finds
+ * who asks in it, once for each head; a head that repeats the one before it is not looked at again.
+ * auth_prepare() reads a new tokens file completely, auth_commit() puts its table into force; a
+ * loop sees by auth_is_newer(), one load of an atomic, that there is another table, takes it, and
+ * gives the old one back, which ends with the last that has it. So a token that was taken out of
+ * the file is refused from the first request on that a loop begins with after auth_commit() has
+ * returned. Requests that wait for an answer then still get it.
  *
  * Failure modes: a line that breaks a rule makes the whole file refused, with the line's number,
- * the value and the rule; no table is made.
+ * the value and the rule; no table is made, and nothing changes.
  *
- * Ownership: a table has references; who looks into it holds one.
- * Thread: a table is read-only, any thread; its references are atomic.
+ * Ownership: a table has references; who looks into it holds one. Identities belong to their table
+ * and do not change. A connection's is good while its loop keeps that table (conn->identity): a
+ * reload sets it to NULL, and the next look finds the new one. So nobody keeps a pointer to one
+ * beyond a turn of the loop; what has to last is the name.
+ *
+ * Threads: auth_new(), auth_prepare(), auth_commit(), auth_drop() and auth_free() on the main
+ * thread; the rest on any. A table is read-only, its references are atomic; only taking a new table
+ * takes a lock.
  */
 #ifndef LEAFD_HTTP_AUTH_TOKENS_H
 #define LEAFD_HTTP_AUTH_TOKENS_H
 
-#include "http/auth/identity.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/auth/audit.h"
+#include "http/auth/web.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/base/limits.h"
+
+/* --- who asks --- */
+
+/* What a route asks for; each route asks for one. None of them stands for another. */
+enum role {
+    ROLE_NONE = 0,         /* for all, also without a token: it shows nothing of this node */
+    ROLE_IDS = 1 << 0,     /* take ids, and take snowflake ids apart */
+    ROLE_READ = 1 << 1,    /* see tags, worker ids, the cluster */
+    ROLE_TAGS = 1 << 2,    /* make, change and delete tags */
+    ROLE_WORKERS = 1 << 3, /* acquire, renew and release worker ids */
+    ROLE_ADMIN = 1 << 4,   /* members, leadership, level, backups, the audit */
+    ROLE_METRICS = 1 << 5,
+    ROLE_HEALTH = 1 << 6 /* /livez, /readyz, /version, /openapi.json */
+};
+
+#define ROLE_COUNT 7
+#define ROLES_ALL ((1U << ROLE_COUNT) - 1)
+
+/* How much its bearer may take of one node. 0: the line does not say. */
+struct identity_quotas {
+    uint32_t requests_per_s;
+    uint32_t ids_per_s;
+    uint32_t connections; /* open at a time */
+    uint32_t bodies;      /* being received at a time */
+    uint32_t keys;        /* idempotency keys that are remembered */
+    uint32_t workers;     /* worker ids held */
+    uint32_t tags_mib;    /* what the tags that it makes take of memory */
+};
+
+struct identity_prefix {
+    const char *text; /* not ended by a NUL */
+    size_t len;       /* 1..LIMIT_TAG_NAME_BYTES */
+};
+
+enum identity_kind { IDENTITY_ANONYMOUS, IDENTITY_TOKEN, IDENTITY_CERTIFICATE };
+
+struct identity {
+    char name[LIMIT_TOKEN_NAME_BYTES + 1]; /* unique in its table; "anonymous" of nobody's */
+    enum identity_kind kind;
+    unsigned roles; /* bits of enum role */
+    uint32_t index; /* in its table: 0 is the anonymous one, then the lines in their order */
+    struct identity_quotas quotas;
+    const struct identity_prefix *prefixes; /* of tags that it may use */
+    size_t prefix_count;                    /* 0: all tags */
+};
+
+/* "tags", of one role. */
+const char *role_name(enum role role);
+
+/* The role of that name, or all roles for "all"; 0: there is none. */
+unsigned role_named(const char *name, size_t len);
+
+#define ROLES_TEXT_BYTES 64
+
+/* "ids, read"; "none". Returns out. */
+const char *roles_text(unsigned roles, char out[ROLES_TEXT_BYTES]);
+
+/* May it use the tag of that name, or all tags of that prefix? */
+bool identity_may_use(const struct identity *identity, const char *name, size_t len);
+
+/* --- the tokens file --- */
 
 #define TOKENS_WHY_BYTES 320
 #define TOKEN_HASH_BYTES 32
@@ -43,7 +128,6 @@ struct token_table;
 int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
                  struct token_table **ret_table, char why[TOKENS_WHY_BYTES]) MUST_CHECK;
 
-void tokens_ref(struct token_table *table);
 void tokens_unref(struct token_table *table); /* NULL-safe */
 
 /* Is it made of a file? */
@@ -78,5 +162,49 @@ bool token_hash(const char *token, size_t len, struct token_hash *ret_hash);
 /* A new random token, and its line for the file, with a name made of its hash and the role ids.
  * ERR_IO: the system gave no random bytes. */
 int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES]) MUST_CHECK;
+
+/* --- the table in force --- */
+
+/* What an operator sets (docs/configuration.md). */
+struct auth_settings {
+    struct web_rules web;
+    unsigned anonymous_roles; /* what needs no token */
+};
+
+struct auth {
+    struct auth_settings settings;
+    struct audit audit;
+    _Atomic uint64_t generation; /* of the table; rises */
+    pthread_mutex_t lock;        /* of the table */
+    struct token_table *table;
+    struct token_table *prepared; /* NULL: none is */
+};
+
+/* text: of the tokens file; NULL: there is none. 0, or ERR_INVALID with *why. */
+int auth_new(const struct auth_settings *settings, const char *text, size_t len,
+             struct auth **ret_auth, char why[TOKENS_WHY_BYTES]) MUST_CHECK;
+
+/* Nobody uses it any more, and all tables were given back. NULL-safe. */
+void auth_free(struct auth *auth);
+
+/* The table in force, with a reference for the caller, and its generation. */
+struct token_table *auth_take(struct auth *auth, uint64_t *ret_generation);
+
+static inline bool auth_is_newer(const struct auth *auth, uint64_t generation)
+{
+    return atomic_load_explicit(&auth->generation, memory_order_acquire) != generation;
+}
+
+/* --- reload: prepare, then commit or drop --- */
+
+int auth_prepare(struct auth *auth, const char *text, size_t len,
+                 char why[TOKENS_WHY_BYTES]) MUST_CHECK;
+
+/* ret_before, ret_after: how many tokens there were, and are. ret_words: what differs is appended,
+ * as tokens_compare() says it. */
+void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words);
+
+/* Forget what was prepared, if anything was. */
+void auth_drop(struct auth *auth);
 
 #endif

@@ -11,7 +11,7 @@ struct text {
     size_t len;
 };
 
-static bool equals(struct text a, struct text b)
+static bool text_equals(struct text a, struct text b)
 {
     return a.len == b.len && strncasecmp(a.at, b.at, a.len) == 0;
 }
@@ -48,7 +48,7 @@ static bool list_has(const char *list, struct text wanted)
     struct text item;
 
     while (next_item(&list, &item)) {
-        if (equals(item, wanted) || equals(item, text_of("*"))) {
+        if (text_equals(item, wanted) || text_equals(item, text_of("*"))) {
             return true;
         }
     }
@@ -92,12 +92,12 @@ static bool is_own(const struct web_rules *rules, struct text host)
     if (host.len == 0) {
         return false;
     }
-    if (is_loopback_number(host) || equals(host, text_of("localhost")) ||
-        equals(host, text_of("[::1]"))) {
+    if (is_loopback_number(host) || text_equals(host, text_of("localhost")) ||
+        text_equals(host, text_of("[::1]"))) {
         return true;
     }
     for (size_t i = 0; i < WEB_OWN_ADDRESSES && rules->own[i] != NULL; i++) {
-        if (equals(host_of(text_of(rules->own[i])), host)) {
+        if (text_equals(host_of(text_of(rules->own[i])), host)) {
             return true;
         }
     }
@@ -144,7 +144,7 @@ static bool is_same_origin(const struct web_rules *rules, struct text origin, st
 
         if (origin.len == scheme.len + authority.len &&
             memcmp(origin.at, scheme.at, scheme.len) == 0 &&
-            equals((struct text){origin.at + scheme.len, authority.len}, authority)) {
+            text_equals((struct text){origin.at + scheme.len, authority.len}, authority)) {
             return true;
         }
     }
@@ -160,14 +160,14 @@ static bool is_json(struct text type)
         len++;
     }
     type.len = len;
-    return equals(type, text_of("application/json")) ||
-           equals(type, text_of("application/x-ndjson"));
+    return text_equals(type, text_of("application/json")) ||
+           text_equals(type, text_of("application/x-ndjson"));
 }
 
 /* By Sec-Fetch-Site. What a person has typed is "none". */
 static bool is_another_page(struct text site)
 {
-    return equals(site, text_of("cross-site")) || equals(site, text_of("same-site"));
+    return text_equals(site, text_of("cross-site")) || text_equals(site, text_of("same-site"));
 }
 
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request)
@@ -217,7 +217,7 @@ static bool is_host_item(struct text item)
     if (item.len > 2 && item.at[0] == '[' && item.at[item.len - 1] == ']') {
         return is_host_text((struct text){item.at + 1, item.len - 2}, ":.");
     }
-    return equals(item, text_of("*")) || is_host_text(item, ".-_");
+    return text_equals(item, text_of("*")) || is_host_text(item, ".-_");
 }
 
 /* "scheme://host" or "scheme://host:port". */
@@ -227,7 +227,7 @@ static bool is_origin_item(struct text item)
     struct text rest;
 
     if (slashes == NULL) {
-        return equals(item, text_of("*")) || equals(item, text_of("null"));
+        return text_equals(item, text_of("*")) || text_equals(item, text_of("null"));
     }
     rest.at = slashes + strlen("://");
     rest.len = item.len - (size_t)(rest.at - item.at);
@@ -235,7 +235,7 @@ static bool is_origin_item(struct text item)
            is_host_item(host_of(rest));
 }
 
-static bool is_list(const char *list, bool (*is_item)(struct text item), const char **ret_item)
+static bool is_list_of(const char *list, bool (*is_item)(struct text item), const char **ret_item)
 {
     struct text item;
 
@@ -250,10 +250,10 @@ static bool is_list(const char *list, bool (*is_item)(struct text item), const c
 
 bool web_is_hosts(const char *list, const char **ret_item)
 {
-    return is_list(list, is_host_item, ret_item);
+    return is_list_of(list, is_host_item, ret_item);
 }
 
 bool web_is_origins(const char *list, const char **ret_item)
 {
-    return is_list(list, is_origin_item, ret_item);
+    return is_list_of(list, is_origin_item, ret_item);
 }

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/proto/parser.h"
 #include "http/api/tag_bulk.h"
-#include "http/proto/target.h"
+#include "http/proto/head.h"
+#include "http/proto/parser.h"
 #include "http/proto/tests/reference_parser.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"

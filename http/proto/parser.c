@@ -175,7 +175,7 @@ HOT static bool is_word(const char *text, const char *word, size_t len)
     return true;
 }
 
-static bool equals(const char *text, size_t len, const char *word)
+static bool word_equals(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && is_word(text, word, len);
 }
@@ -254,7 +254,7 @@ static enum parser_event header_length(struct parser *parser, const char *value,
 
 static enum parser_event header_transfer(struct parser *parser, const char *value, size_t len)
 {
-    if (parser->head.chunked || !equals(value, len, "chunked")) {
+    if (parser->head.chunked || !word_equals(value, len, "chunked")) {
         return malformed(parser, "Transfer-Encoding may only be one \"chunked\"");
     }
     parser->head.chunked = true;
@@ -305,7 +305,7 @@ static size_t reg_name_len(const char *text, size_t len)
 }
 
 /* uri-host [ ":" port ]: what RFC 9112 3.2 lets a Host header be; also nothing. */
-static bool is_host(const char *text, size_t len)
+static bool is_host_value(const char *text, size_t len)
 {
     size_t at = len > 0 && text[0] == '[' ? ip_literal_len(text, len) : reg_name_len(text, len);
 
@@ -352,7 +352,7 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         return PARSER_MORE;
     case HEADER_HOST:
         take_field(&head->host, data, value, len);
-        parser->has_bad_host |= !is_host(value, len);
+        parser->has_bad_host |= !is_host_value(value, len);
         return PARSER_MORE;
     case HEADER_ACCEPT:
         take_field(&head->accept, data, value, len);
@@ -370,7 +370,7 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         take_field(&head->content_type, data, value, len);
         return PARSER_MORE;
     case HEADER_EXPECT:
-        head->expect_continue = equals(value, len, "100-continue");
+        head->expect_continue = word_equals(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
         header_connection(parser, value, raw_len);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +21,17 @@
 #define TCP_FLAGS_AT 13
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
+
+/* While so small a part of the connections is left, no client may have more than as large a one. */
+#define SHARE_PART 4
+
+/* A header is shorter, as a rule. */
+#define PROXY_PEEK_BYTES 512
+
+/* %s: the address. */
+#define PROXY_MISSING                                                                              \
+    "proxy.from names %s, so each connection from there begins with a header of the PROXY "        \
+    "protocol, and this one does not: let the proxy send it (send-proxy)"
 
 /* --- making the sockets --- */
 
@@ -56,6 +69,168 @@ int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *r
         *ret_port = address_port(&addr);
     }
     return rv;
+}
+
+/* --- new connections --- */
+
+/* Is a connection of this client one too many? METER_REFUSALS: no. While few are left no client
+ * takes more than its share. This machine's own address does, since there may be many behind it. */
+static enum meter_refusal too_many(const struct conns *conns, const struct http_client *client)
+{
+    uint32_t max = atomic_load_explicit(&client->connections_max, memory_order_relaxed);
+    uint32_t most = conns->settings->connections;
+
+    if (max > 0 && client->connections > max) {
+        return REFUSED_CONNECTIONS;
+    }
+    return !client->is_local && conns->counts.conns >= most - most / SHARE_PART &&
+                   client->connections > most * conns->settings->loops / SHARE_PART
+               ? REFUSED_SHARE
+               : METER_REFUSALS;
+}
+
+/* There are too many connections, of its client or of all. */
+COLD static void turn_away(struct conn *conn, enum meter_refusal refusal)
+{
+    conn_refuse(conn, refusal, refusal == REFUSED_CONNECTIONS ? conn->client->connections_max : 0);
+    conn_rest(conn);
+}
+
+/* --- for whom a proxy has made a connection --- */
+
+/* The connection counts for the client that the header names, or else for the proxy. */
+static void proxy_count(struct conn *conn)
+{
+    const struct sockaddr *address = &conn->proxied->client.any;
+    struct clients *clients = conn->conns->clients;
+
+    ASSERT(conn->client == conn->peer && conn->is_uncounted);
+    if (address->sa_family != AF_UNSPEC) {
+        clients_release(clients, conn->peer);
+        conn->peer = clients_of_address(clients, address);
+        conn->client = conn->peer;
+    }
+    atomic_fetch_add_explicit(&conn->peer->connections, 1, memory_order_relaxed);
+    conn->is_uncounted = false;
+}
+
+/* The header is there: all goes on as if its client had connected. */
+static void proxy_done(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+    enum meter_refusal refusal;
+
+    proxy_count(conn);
+    refusal = too_many(conns, conn->peer);
+    if (refusal == METER_REFUSALS) {
+        conn_rest(conn);
+    } else if (conns->refused_count >= LIMIT_HTTP_REFUSED || conn->wire.tls != NULL) {
+        conn_count_refusal(conn, refusal);
+        conn_close(conn, "the client has too many connections");
+    } else {
+        conn->refused = true;
+        conns->refused_count++;
+        turn_away(conn, refusal);
+    }
+}
+
+/* There is none: whoever it is gets a word about it, without TLS, as that has not begun. */
+COLD static void proxy_fail(struct conn *conn)
+{
+    char why[sizeof PROXY_MISSING + LIMIT_CLIENT_NAME_BYTES];
+    const struct parser_reject reject = {400, "bad_request", why, 0};
+
+    (void)snprintf(why, sizeof why, PROXY_MISSING, conn->peer->name);
+    if (conn->wire.tls != NULL) {
+        wire_end_tls(&conn->wire);
+    }
+    conn_reject(conn, &reject);
+    conn_rest(conn);
+}
+
+/* Take of the socket what belongs to the header, and no more. */
+static void proxy_cb(uv_poll_t *poll, int status, int events)
+{
+    struct conn *conn = poll->data;
+    int fd = conn->wire.fd;
+    uint8_t bytes[PROXY_PEEK_BYTES];
+    ssize_t count = status < 0 ? 0 : recv(fd, bytes, sizeof bytes, MSG_PEEK);
+    enum proxy_step step;
+    size_t used;
+
+    (void)events;
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+        conn_close(conn, "the proxy has gone before its header was there");
+        return;
+    }
+    if (count < 0) {
+        return;
+    }
+    step = proxy_take(conn->proxied, bytes, (size_t)count, &used);
+    if (recv(fd, bytes, used, 0) != (ssize_t)used) {
+        conn_close(conn, "read failed");
+        return;
+    }
+    if (step == PROXY_MORE) {
+        return;
+    }
+    conn->events = -1; /* of this callback; conn_rest() sets the usual one */
+    timer_cancel(&conn->conns->timers, &conn->read_timer);
+    conn_move(conn, CONN_IDLE);
+    if (step == PROXY_DONE) {
+        proxy_done(conn);
+    } else {
+        proxy_fail(conn);
+    }
+}
+
+static void proxy_begin(struct conn *conn)
+{
+    conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
+    conn_move(conn, CONN_PROXY);
+    conn_set_deadline(conn);
+    conn->events = UV_READABLE;
+    if (uv_poll_start(&conn->poll, conn->events, proxy_cb) != 0) {
+        conn_close(conn, "cannot poll");
+    }
+}
+
+void conns_take(struct conns *conns, const struct listener *listener, int fd,
+                const struct sockaddr *peer)
+{
+    struct http_client *client = clients_of_address(conns->clients, peer);
+    const char *proxies = conns->settings->proxies;
+    bool is_proxy = proxies != NULL && proxy_is_named(proxies, peer);
+    enum meter_refusal refusal = METER_REFUSALS;
+    struct conn *conn = NULL;
+
+    atomic_fetch_add_explicit(&client->connections, !is_proxy, memory_order_relaxed);
+    if (conns->counts.conns - conns->refused_count >= conns->settings->connections) {
+        refusal = REFUSED_FULL;
+    } else if (!is_proxy) {
+        refusal = too_many(conns, client);
+    }
+    /* To say so over TLS would need the handshake first. */
+    if (refusal != METER_REFUSALS &&
+        (conns->refused_count >= LIMIT_HTTP_REFUSED || listener->tls)) {
+        conns_count(&conns->counts.refused[refusal], 1);
+        close(fd);
+    } else {
+        conn = conn_new(conns, listener, fd, client, refusal != METER_REFUSALS);
+    }
+    if (conn == NULL) {
+        atomic_fetch_sub_explicit(&client->connections, !is_proxy, memory_order_relaxed);
+        clients_release(conns->clients, client);
+        return;
+    }
+    conn->is_uncounted = is_proxy;
+    if (refusal != METER_REFUSALS) {
+        turn_away(conn, refusal);
+    } else if (is_proxy) {
+        proxy_begin(conn);
+    } else {
+        conn_rest(conn);
+    }
 }
 
 /* --- accepting --- */

@@ -1,9 +1,22 @@
 /*
- * conn.h - a connection: its life from the first byte to the close, and what it keeps.
+ * conn.h - a connection, from the first byte to the close, and all connections of a loop.
  *
  * A connection stands on wire.h (its bytes), meter.h (what it may take) and a talker (service.h:
- * the protocol). talk.h answers its requests; conns.h reads, serves and sends, and has its
- * deadlines.
+ * the protocol). The loop reads from it, has its complete requests served, and sends the replies,
+ * turn by turn.
+ *
+ * The happy path: bytes are read into a buffer of fixed size; conn_serve() gives every complete
+ * request in it to the service, which answers it at once, or later after conn_wait(). The answer is
+ * appended to the output; what a turn of the loop caused is written at its end, by one write for
+ * each connection. So first all requests are read and served, then all replies sent: reading and
+ * serving, and the kernel's path from send() to the receiver, both fit into the processor's caches,
+ * but not together.
+ *
+ * There are three ways to answer:
+ *   - whole: conn_answer(), of which conn_fail() is the one for errors;
+ *   - in parts: conn_answer_parts(), of a known length, made part by part when it is this
+ *     connection's turn, so that long answers keep nobody waiting;
+ *   - as a stream: conn_stream(), of no known length, as its pieces come about.
  *
  * A request may wait: the service embeds a struct http_wait in what it keeps for it. Meanwhile the
  * connection reads no further than its buffer, so that replies stay in order; its end shows at once
@@ -13,7 +26,26 @@
  * A connection keeps the last head that it read: a client that takes ids sends the same one again
  * and again, and the same bytes say the same, so they are not read again.
  *
- * Failure modes: each closes with a reason, logged at debug level.
+ * Large replies and long pipelines keep no other connection waiting: what is more than a little
+ * work is put off and done part by part, one connection after the other, a bounded amount in each
+ * turn of the loop, after all that other connections asked for in it. What unsent replies may take
+ * is bounded too: a connection that has not taken all of its own is then put off until there is
+ * room, and slow readers are closed. A request or a body that comes slowly is refused when its
+ * place is needed (meter.h).
+ *
+ * Over TLS a connection begins with a handshake. A client that speaks without TLS is answered so.
+ *
+ * A node that is about to stop retires its connections (conns_retire()): each reply is the last of
+ * its connection and says so, and those that are idle end one by one, the one that was idle longest
+ * first, so that a client that asks now and then hears of it by a reply. What has arrived is served
+ * before a connection ends; it ends by an orderly end of the stream, never by a reset. So no client
+ * that follows HTTP sees a request lost, but one whose request crosses the end of a connection that
+ * was idle for all that time; it knows that nobody took the request up, and asks again.
+ *
+ * Failure modes: a request that breaks the protocol, comes too slowly or is too much gets its error
+ * by conn_reject() or conn_refuse(), and the connection ends. It lingers, reading and dropping for
+ * a moment, because closing with unread input would reset the connection and destroy the reply on
+ * its way. Each connection closes with a reason, logged at debug level.
  *
  * Thread: the loop's.
  */
@@ -22,14 +54,14 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "http/auth/identity.h"
-#include "http/proto/header.h"
+#include "http/auth/tokens.h"
+#include "http/proto/head.h"
 #include "http/proto/parser.h"
 #include "http/proto/text.h"
-#include "http/server/client.h"
 #include "http/server/latency.h"
 #include "http/server/meter.h"
 #include "http/server/proxy.h"
@@ -262,7 +294,7 @@ void conn_wait_turn(struct conn *conn, struct http_wait *wait);
 /* It waits no more, and is to be answered. Returns its connection. */
 struct conn *conn_resume(struct http_wait *wait);
 
-/* --- for talkers, and for conns.c --- */
+/* --- for talkers: state --- */
 
 #define CONN_BIT(state) (1u << (state))
 
@@ -316,5 +348,111 @@ COLD void conn_close(struct conn *conn, const char *reason);
 
 /* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
 COLD void conn_abort(struct conn *conn, const char *reason);
+
+/* --- for accept.c, which decides who gets a connection --- */
+
+/* A connection for the socket. client: with a reference, which it takes over; refused: it only gets
+ * an error. NULL: it is closed, and the reference is still the caller's. */
+struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
+                      struct http_client *client, bool refused);
+
+/* Set the deadline of the present state, if it has one. One whose replies are still being sent is
+ * not idle: the deadline of the write side holds. */
+HOT void conn_set_deadline(struct conn *conn);
+
+/* After each step: which deadline holds, what to keep, and whether to read on: for input as long as
+ * there is room, or to see the client's end. It may have closed then. */
+HOT void conn_rest(struct conn *conn);
+
+/* --- answering: whole --- */
+
+#define ANSWER_TEXT "text/plain;charset=UTF-8"
+#define ANSWER_JSON "application/json;charset=UTF-8"
+
+/* Answer the present request. type: NULL: there is no body; extra: more header lines with CRLF, or
+ * NULL. A protocol without headers has neither, and the body is the answer. */
+void conn_answer(struct conn *conn, int status, const char *type, const char *extra,
+                 const void *body, size_t len);
+
+/* Answer with an error. extra: as above; more: further members of the error's JSON, each with a
+ * comma before it, or "". */
+COLD void conn_fail(struct conn *conn, int status, const char *code, const char *extra,
+                    const char *more, const char *message);
+
+/* --- answering: in parts --- */
+
+/* Embedded in what the service keeps for the answer. */
+struct answer_parts {
+    /* Append the next part, of up to LIMIT_HTTP_PART_BYTES. True: it is the last one. */
+    bool (*put)(struct conn *conn, struct answer_parts *parts, struct buf *out);
+    /* The answer is complete, or the client has gone. */
+    void (*free)(struct answer_parts *parts);
+    struct http_wait wait; /* the connection's own */
+} BY_NAME;
+
+/* Answer with a 200 of `len` bytes in all, len > 0, or as many as the protocol makes of them. */
+void conn_answer_parts(struct conn *conn, const char *type, const char *extra, size_t len,
+                       struct answer_parts *parts);
+
+/* --- answering: as a stream --- */
+
+/* Answer with a 200 whose body comes in pieces: conn_stream(), then pieces, between which the
+ * request waits (http_wait.sent), then the end. */
+COLD void conn_stream(struct conn *conn, const char *type);
+COLD void conn_stream_put(struct conn *conn, const void *data, size_t len);
+
+/* cut: NULL: all is said; else why there is no right end, and the connection is reset. */
+COLD void conn_stream_end(struct conn *conn, const char *cut);
+
+/* --- for talkers: requests --- */
+
+/* The request is complete: let it be answered. */
+HOT void conn_serve(struct conn *conn);
+
+/* Answer with an error and close: the input cannot be trusted to be in step. */
+COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
+
+/* The same, for want of room, or for a quota. limit: 0: none is named. */
+COLD void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit);
+
+/* Answer the present request, which is the header of a proxy that no setting names: the connection
+ * ends. */
+COLD void conn_is_proxied(struct conn *conn);
+
+/* --- quotas --- */
+
+/* conn_charge(), where there is a quota. */
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
+
+/* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
+static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
+{
+    return (!conn->over_quota && !client_has_quota(rate)) || conn_charge_bound(conn, rate, amount);
+}
+
+/* --- all of a loop: for loop.c --- */
+
+void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *settings,
+                const struct http_service *service, struct clients *clients);
+
+/* All are closed. */
+void conns_free(struct conns *conns);
+
+/* Go on with what was answered, and send all replies. */
+void conns_flush(struct conns *conns);
+
+/* The end of a turn: the same, and a bounded amount of what was put off. True if there is more to
+ * be done, in another turn, which should come at once. */
+bool conns_turn_end(struct conns *conns);
+
+/* From now on each reply is its connection's last, and idle connections end, one by one over so
+ * long. New ones may still come. At most once. */
+void conns_retire(struct conns *conns, uint32_t over_ms);
+
+/* After conns_retire(): requests that wait for no more than an answer that may never come are
+ * answered now (http_wait.expires_on_drain). */
+void conns_drain(struct conns *conns);
+
+COLD void conns_close(struct conns *conns, const char *reason);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 #include "http/proto/text.h"
-#include "http/server/talk.h"
+#include "http/server/conn.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/proto/header.h"
+#include "http/proto/head.h"
 #include "src/base/stats.h"
 
 /* All zeros: none yet. No lock: the count is odd while it is written. */

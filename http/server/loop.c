@@ -1,15 +1,71 @@
 /*
- * loop.c - see loop.h. Thread: the loop's, apart from init, release and the posts.
+ * loop.c - see loop.h. Threads: as said there; loop_drained() on the loops.
  */
 #include "http/server/loop.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "http/server/accept.h"
 #include "http/server/http.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/base/limits.h"
+
+struct http_server {
+    const struct http_settings *settings;
+    const struct http_service *service;
+    uint16_t port;
+    uint16_t resp_port; /* 0: there is no such listener */
+    unsigned loop_count;
+    unsigned running;        /* the first so many loops have a thread */
+    struct http_loop *loops; /* loop_count */
+    struct clients *clients; /* of all loops */
+    uint32_t retire_ms;
+    bool retire_begun;
+    bool drain_begun;
+    uint32_t grace_ms;
+    _Atomic unsigned drain_left; /* loops that still have connections */
+    void (*drain_cb)(void *data);
+    void *drain_data;
+};
+
+/* --- the port --- */
+
+/* A port with one reference. NULL when its handle cannot be made. */
+static struct http_port *http_port_new(uv_loop_t *uv)
+{
+    struct http_port *port = MUST_HAVE(calloc(1, sizeof *port));
+
+    atomic_init(&port->refs, 1);
+    if (mailbox_init(&port->mailbox, uv, LIMIT_MAILBOX_ITEMS) != 0) {
+        free(port);
+        return NULL;
+    }
+    return port;
+}
+
+void http_port_ref(struct http_port *port)
+{
+    ASSERT(atomic_fetch_add(&port->refs, 1) > 0);
+}
+
+void http_port_unref(struct http_port *port)
+{
+    uint32_t before = atomic_fetch_sub(&port->refs, 1);
+
+    ASSERT(before > 0);
+    if (before == 1) {
+        mailbox_free(&port->mailbox);
+        free(port);
+    }
+}
+
+/* --- turns --- */
 
 static void loop_timer_cb(uv_timer_t *timer);
 
@@ -19,11 +75,29 @@ static void no_rest_cb(uv_idle_t *idle)
     (void)idle;
 }
 
+/* A loop that drains has no connection left. It says so once. */
+static void loop_drained(struct http_loop *loop)
+{
+    struct http_server *server = loop->server;
+    unsigned before;
+
+    if (loop->drained) {
+        return;
+    }
+    loop->drained = true;
+    before = atomic_fetch_sub(&server->drain_left, 1);
+    ASSERT(before > 0);
+    if (before == 1) {
+        server->drain_cb(server->drain_data);
+    }
+}
+
 /* Whatever a turn was, it ends here: what is to be sent is sent, the timer is set to the earliest
  * deadline, and what the turn took is noted. libuv reads the clock when its wait is over: what was
  * done since then is the turn. */
-HOT static void turn_end(struct http_loop *loop)
+HOT static void turn_end_cb(uv_check_t *check)
 {
+    struct http_loop *loop = check->data;
     struct conns *conns = &loop->conns;
     bool more = conns_turn_end(conns);
     uint64_t now_ms = uv_now(&loop->uv);
@@ -36,11 +110,9 @@ HOT static void turn_end(struct http_loop *loop)
         (void)uv_idle_stop(&loop->no_rest);
     }
     mailbox_release();
-    if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0 &&
-        loop->drained != NULL) {
+    if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0) {
         timer_cancel(&conns->timers, &loop->grace);
-        loop->drained(loop->drained_data);
-        loop->drained = NULL;
+        loop_drained(loop);
     }
     due_ms = timers_next_ms(&conns->timers);
     if (due_ms < loop->timer_due_ms && !loop->stopping) {
@@ -52,11 +124,6 @@ HOT static void turn_end(struct http_loop *loop)
     latency_turn_end(&conns->latency, end_us);
     stall_begin(&conns->stall, now_ms, "requests");
     stall_end(&conns->stall, end_us / 1000, loop->name);
-}
-
-HOT static void turn_end_cb(uv_check_t *check)
-{
-    turn_end(check->data);
 }
 
 /* The raft loop is woken once for all requests of the turn that now begins. */
@@ -72,10 +139,15 @@ static void loop_timer_cb(uv_timer_t *timer)
 
     loop->timer_due_ms = TIMER_NEVER;
     timers_run(&loop->conns.timers, uv_now(&loop->uv));
-    turn_end(loop);
+    turn_end_cb(&loop->turn_end);
 }
 
-/* --- drain and stop --- */
+static void turn_taken_cb(struct mailbox_item *item)
+{
+    atomic_store(&CONTAINER(item, struct http_loop, turn_item)->turn_asked, false);
+}
+
+/* --- the steps down --- */
 
 static void close_listeners(struct http_loop *loop)
 {
@@ -85,10 +157,8 @@ static void close_listeners(struct http_loop *loop)
 
 static void last_fire(struct timer *timer, uint64_t now_ms)
 {
-    struct http_loop *loop = CONTAINER(timer, struct http_loop, last);
-
     (void)now_ms;
-    close_listeners(loop);
+    close_listeners(CONTAINER(timer, struct http_loop, last));
 }
 
 static void grace_fire(struct timer *timer, uint64_t now_ms)
@@ -101,16 +171,16 @@ static void grace_fire(struct timer *timer, uint64_t now_ms)
     conns_close(&loop->conns, "drained");
 }
 
-static void retire_cb(struct mailbox_item *item)
+static void loop_retire_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, retire_item);
 
     if (!loop->stopping) {
-        conns_retire(&loop->conns, loop->retire_ms);
+        conns_retire(&loop->conns, loop->server->retire_ms);
     }
 }
 
-static void drain_cb(struct mailbox_item *item)
+static void loop_drain_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, drain_item);
     uint64_t now_ms = uv_now(&loop->uv);
@@ -122,9 +192,10 @@ static void drain_cb(struct mailbox_item *item)
     acceptor_fade(&loop->resp);
     timer_arm(&loop->conns.timers, &loop->last, now_ms + LIMIT_HTTP_LAST_MS);
     conns_drain(&loop->conns);
-    timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->grace_ms);
+    timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->server->grace_ms);
 }
 
+/* Close everything; then the thread's uv_run() returns. */
 static void loop_stop_cb(struct mailbox_item *item)
 {
     struct http_loop *loop = CONTAINER(item, struct http_loop, stop_item);
@@ -135,9 +206,8 @@ static void loop_stop_cb(struct mailbox_item *item)
     close_listeners(loop);
     conns_flush(&loop->conns);
     conns_close(&loop->conns, "stopping");
-    if (loop->conns.draining && loop->drained != NULL) {
-        loop->drained(loop->drained_data);
-        loop->drained = NULL;
+    if (loop->conns.draining) {
+        loop_drained(loop);
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
     uv_close((uv_handle_t *)&loop->turn_begin, NULL);
@@ -147,106 +217,102 @@ static void loop_stop_cb(struct mailbox_item *item)
     mailbox_release(); /* this turn has no end */
 }
 
-static void turn_taken_cb(struct mailbox_item *item)
-{
-    atomic_store(&CONTAINER(item, struct http_loop, turn_item)->turn_asked, false);
-}
+/* --- making the loops --- */
 
-bool loop_takes_turns(struct http_loop *loop)
+/* The sockets of all loops: of HTTP, and of the RESP listener, -1 each where there is none. */
+struct listeners {
+    int http[LIMIT_HTTP_LOOPS];
+    int resp[LIMIT_HTTP_LOOPS];
+};
+
+static void listeners_close(const struct listeners *listeners, unsigned index)
 {
-    if (atomic_exchange(&loop->turn_asked, true)) {
-        return false;
+    close(listeners->http[index]);
+    if (listeners->resp[index] >= 0) {
+        close(listeners->resp[index]);
     }
-    loop->turn_item.run = turn_taken_cb;
-    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->turn_item) == 0);
-    return true;
 }
 
-void loop_post_retire(struct http_loop *loop, uint32_t over_ms)
+static int listeners_open(struct http_server *server, struct listeners *ret_listeners)
 {
-    loop->retire_ms = over_ms;
-    loop->retire_item.run = retire_cb;
-    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->retire_item) == 0);
-}
+    const struct http_settings *settings = server->settings;
+    const char *resp = settings->resp_address;
+    unsigned count = settings->loops;
+    int rv = listener_open(settings->listen_address, count, ret_listeners->http, &server->port);
 
-void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(void *data),
-                     void *data)
-{
-    loop->grace_ms = grace_ms;
-    loop->drained = drained;
-    loop->drained_data = data;
-    loop->drain_item.run = drain_cb;
-    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->drain_item) == 0);
-}
-
-void loop_post_stop(struct http_loop *loop)
-{
-    loop->stop_item.run = loop_stop_cb;
-    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->stop_item) == 0);
-}
-
-/* --- start and end --- */
-
-void loop_listeners_close(const struct loop_listeners *listeners)
-{
-    close(listeners->http);
-    if (listeners->resp >= 0) {
-        close(listeners->resp);
+    for (unsigned i = 0; i < count; i++) {
+        ret_listeners->resp[i] = -1;
     }
+    if (rv != 0 || resp == NULL || resp[0] == '\0') {
+        return rv;
+    }
+    rv = listener_open(resp, count, ret_listeners->resp, &server->resp_port);
+    for (unsigned i = 0; rv != 0 && i < count; i++) {
+        close(ret_listeners->http[i]);
+    }
+    return rv;
 }
 
 /* Begin to accept at each listener. */
-static int open_listeners(struct http_loop *loop, const struct loop_listeners *listeners)
+static int loop_listen(struct http_loop *loop, const struct listeners *listeners)
 {
-    const struct http_settings *settings = loop->conns.settings;
+    const struct http_settings *settings = loop->server->settings;
     const struct listener http = {
         .talker = http_talker(), .idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
-    const struct listener resp = {.talker = loop->conns.service->resp,
+    const struct listener resp = {.talker = loop->server->service->resp,
                                   .idle_ms = settings->resp_idle_ms,
                                   .tls = settings->resp_tls};
-    int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index, listeners->http);
+    int resp_fd = listeners->resp[loop->index];
+    int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index,
+                           listeners->http[loop->index]);
 
-    if (listeners->resp < 0) {
+    if (resp_fd < 0) {
         return rv;
     }
     if (rv != 0) {
-        close(listeners->resp);
+        close(resp_fd);
         return rv;
     }
     ASSERT(resp.talker != NULL && (settings->tls != NULL || !resp.tls));
-    rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, listeners->resp);
+    rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, resp_fd);
     if (rv != 0) {
         acceptor_close(&loop->acceptor);
     }
     return rv;
 }
 
-int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
-              const struct http_service *service, struct clients *clients,
-              const struct loop_listeners *listeners)
+/* Make the handles of a loop; takes over its listeners, also on failure. 0 or ERR_IO. On failure
+ * nothing is left. */
+static int loop_init(struct http_server *server, unsigned index, const struct listeners *listeners)
 {
-    *loop = (struct http_loop){.index = index, .timer_due_ms = TIMER_NEVER};
+    struct http_loop *loop = &server->loops[index];
+
+    *loop = (struct http_loop){.server = server, .index = index, .timer_due_ms = TIMER_NEVER};
     (void)snprintf(loop->name, sizeof loop->name, "http-%u", index % 1000);
     if (uv_loop_init(&loop->uv) != 0) {
-        loop_listeners_close(listeners);
+        listeners_close(listeners, index);
         return ERR_IO;
     }
-    conns_init(&loop->conns, &loop->uv, settings, service, clients);
+    conns_init(&loop->conns, &loop->uv, server->settings, server->service, server->clients);
     timer_init(&loop->last, last_fire);
     timer_init(&loop->grace, grace_fire);
     loop->port = http_port_new(&loop->uv);
     if (loop->port == NULL) {
-        loop_listeners_close(listeners);
+        listeners_close(listeners, index);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
     }
-    if (open_listeners(loop, listeners) != 0) {
+    if (loop_listen(loop, listeners) != 0) {
         mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         http_port_unref(loop->port);
         return ERR_IO;
     }
+    loop->turn_item.run = turn_taken_cb;
+    loop->retire_item.run = loop_retire_cb;
+    loop->drain_item.run = loop_drain_cb;
+    loop->stop_item.run = loop_stop_cb;
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
     ASSERT(uv_prepare_init(&loop->uv, &loop->turn_begin) == 0);
@@ -255,11 +321,86 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
     ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
     loop->turn_end.data = loop;
     ASSERT(uv_idle_init(&loop->uv, &loop->no_rest) == 0);
-    loop->conns.data = service->loop_begin(service->data, index, &loop->conns, loop->port);
+    loop->conns.data =
+        server->service->loop_begin(server->service->data, index, &loop->conns, loop->port);
     return 0;
 }
 
-void *loop_run(void *data)
+/* Free what loop_init() made. The thread has ended or was never started. */
+static void loop_release(struct http_loop *loop)
+{
+    if (!loop->stopping) { /* the thread was never started */
+        loop_stop_cb(&loop->stop_item);
+    }
+    ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
+    ASSERT(uv_loop_close(&loop->uv) == 0);
+    loop->server->service->loop_end(loop->conns.data);
+    conns_free(&loop->conns);
+    http_port_unref(loop->port);
+}
+
+/* Make the loops for the sockets. On failure all sockets are closed and no loop is left. */
+static int loops_init(struct http_server *server, const struct listeners *listeners)
+{
+    unsigned count = server->loop_count;
+    int rv = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (rv != 0) {
+            listeners_close(listeners, i);
+            continue;
+        }
+        rv = loop_init(server, i, listeners);
+        if (rv != 0) {
+            server->loop_count = i;
+        }
+    }
+    for (unsigned i = 0; rv != 0 && i < server->loop_count; i++) {
+        loop_release(&server->loops[i]);
+    }
+    return rv;
+}
+
+/* --- the server --- */
+
+static void server_free(struct http_server *server)
+{
+    clients_free(server->clients);
+    free(server->loops);
+    free(server);
+}
+
+int http_server_make(const struct http_settings *settings, const struct http_service *service,
+                     struct http_server **ret_server)
+{
+    struct http_server *server;
+    struct listeners listeners;
+    int rv;
+
+    if (settings->loops < 1 || settings->loops > LIMIT_HTTP_LOOPS ||
+        settings->listen_address == NULL || settings->default_timeout_ms > LIMIT_TIMEOUT_MS) {
+        return ERR_INVALID;
+    }
+    server = MUST_HAVE(calloc(1, sizeof *server));
+    server->settings = settings;
+    server->service = service;
+    server->loop_count = settings->loops;
+    server->loops = MUST_HAVE(calloc(settings->loops, sizeof *server->loops));
+    server->clients = clients_new(&settings->quotas, LIMIT_CLIENTS);
+    rv = listeners_open(server, &listeners);
+    if (rv == 0) {
+        rv = loops_init(server, &listeners);
+    }
+    if (rv != 0) {
+        server_free(server);
+        return rv;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+/* The thread's body. data: struct http_loop. */
+static void *loop_run(void *data)
 {
     struct http_loop *loop = data;
 
@@ -268,15 +409,109 @@ void *loop_run(void *data)
     return NULL;
 }
 
-void loop_release(struct http_loop *loop)
+int http_server_start(const struct http_settings *settings, const struct http_service *service,
+                      struct http_server **ret_server)
 {
-    if (!loop->stopping) {
-        /* The thread was never started. */
-        loop_stop_cb(&loop->stop_item);
+    struct http_server *server;
+    sigset_t before;
+    sigset_t all;
+    int rv = http_server_make(settings, service, &server);
+
+    if (rv != 0) {
+        return rv;
     }
-    ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
-    ASSERT(uv_loop_close(&loop->uv) == 0);
-    loop->conns.service->loop_end(loop->conns.data);
-    conns_free(&loop->conns);
-    http_port_unref(loop->port);
+    /* With all signals blocked: those are the main thread's. */
+    sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    while (server->running < server->loop_count) {
+        struct http_loop *loop = &server->loops[server->running];
+
+        if (pthread_create(&loop->thread, NULL, loop_run, loop) != 0) {
+            rv = ERR_NOMEM;
+            break;
+        }
+        server->running++;
+    }
+    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (rv != 0) {
+        http_server_stop(server);
+        return rv;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+struct http_loop *http_server_loop(struct http_server *server, unsigned index)
+{
+    ASSERT(index < server->loop_count);
+    return &server->loops[index];
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+uint16_t http_server_resp_port(const struct http_server *server)
+{
+    return server->resp_port;
+}
+
+static void loop_post(struct http_loop *loop, struct mailbox_item *item)
+{
+    ASSERT(mailbox_post_always(&loop->port->mailbox, item) == 0);
+}
+
+bool http_server_takes_turns(struct http_server *server)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        struct http_loop *loop = &server->loops[i];
+
+        if (atomic_exchange(&loop->turn_asked, true)) {
+            all = false;
+        } else {
+            loop_post(loop, &loop->turn_item);
+        }
+    }
+    return all;
+}
+
+void http_server_retire(struct http_server *server, uint32_t over_ms)
+{
+    ASSERT(!server->retire_begun);
+    server->retire_begun = true;
+    server->retire_ms = over_ms;
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        loop_post(&server->loops[i], &server->loops[i].retire_item);
+    }
+}
+
+void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
+                       void *data)
+{
+    ASSERT(server->retire_begun && !server->drain_begun);
+    server->drain_begun = true;
+    server->grace_ms = grace_ms;
+    server->drain_cb = cb;
+    server->drain_data = data;
+    atomic_store(&server->drain_left, server->loop_count);
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        loop_post(&server->loops[i], &server->loops[i].drain_item);
+    }
+}
+
+void http_server_stop(struct http_server *server)
+{
+    for (unsigned i = 0; i < server->running; i++) {
+        loop_post(&server->loops[i], &server->loops[i].stop_item);
+    }
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        if (i < server->running) {
+            ASSERT(pthread_join(server->loops[i].thread, NULL) == 0);
+        }
+        loop_release(&server->loops[i]);
+    }
+    server_free(server);
 }

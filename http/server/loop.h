@@ -1,23 +1,51 @@
 /*
- * loop.h - one HTTP loop: a thread with its uv_loop, listener, connections and port.
+ * loop.h - the HTTP server: N loops, each a thread with a uv_loop, its own listeners
+ * (SO_REUSEPORT), connections and buffers, and a port. What it serves is its creator's (service.h).
  *
- * The happy path: loop_init() on the main thread makes all handles, loop_run() is the thread's
- * body. At the end of each turn the loop sends what its connections have to send and sets its one
- * timer to the earliest deadline.
+ * A port is how other threads reach a loop: a mailbox that stays until the last of those that may
+ * post to it has let go, also when the loop has ended. What is to post later takes a reference,
+ * posts with mailbox_post_always(), and gives the reference back. The loop closes the mailbox when
+ * it ends; then a post says so, and the item stays its owner's.
  *
- * Thread: loop_init, loop_post_*, loop_release from the main thread; the rest is the loop's alone.
+ * The happy path: http_server_make() makes the sockets and all handles on the caller's thread, so
+ * that every failure is known before a thread runs; http_server_start() starts the threads. At the
+ * end of each turn a loop sends what its connections have to send and sets its one timer to the
+ * earliest deadline. http_server_retire(), http_server_drain() and http_server_stop() are the steps
+ * down: each is posted to every loop; the last joins the threads and frees.
+ *
+ * Failure modes: anything that fails during the start undoes all of it.
+ *
+ * Threads: the server's functions are the main thread's, http_port_ref() and http_port_unref() any;
+ * the rest is the loop's.
  */
 #ifndef LEAFD_HTTP_SERVER_LOOP_H
 #define LEAFD_HTTP_SERVER_LOOP_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 #include "http/server/accept.h"
-#include "http/server/conns.h"
-#include "http/server/port.h"
+#include "http/server/conn.h"
 #include "http/server/service.h"
+#include "src/base/err.h"
+#include "src/loop/mailbox.h"
+
+/* --- the port --- */
+
+struct http_port {
+    _Atomic uint32_t refs; /* the loop's and one for each item that is to come */
+    struct mailbox mailbox;
+};
+
+void http_port_ref(struct http_port *port);
+void http_port_unref(struct http_port *port);
+
+/* --- a loop --- */
+
+struct http_server;
 
 struct http_loop {
     uv_loop_t uv;
@@ -34,52 +62,54 @@ struct http_loop {
     struct acceptor resp;   /* of service->resp; all zeros: there is no such listener */
     struct http_port *port; /* outlives the loop while answers are to come */
     pthread_t thread;
-    /* does it take turns? */
+    struct http_server *server;
     struct mailbox_item turn_item;
-    _Atomic bool turn_asked; /* and not taken yet */
-    /* the end */
-    uint32_t retire_ms;
+    _Atomic bool turn_asked; /* it is to take a turn, and has not yet */
     struct mailbox_item retire_item;
-    struct timer last;  /* the listener closes */
-    struct timer grace; /* what is left then is closed */
-    uint32_t grace_ms;
-    void (*drained)(void *data); /* NULL once it was called */
-    void *drained_data;
     struct mailbox_item drain_item;
     struct mailbox_item stop_item;
+    bool drained;       /* it has said so */
+    struct timer last;  /* the listeners close */
+    struct timer grace; /* what is left then is closed */
 };
 
-/* The listening sockets of a loop; -1: none. */
-struct loop_listeners {
-    int http;
-    int resp;
-};
+/* --- the server --- */
 
-void loop_listeners_close(const struct loop_listeners *listeners);
+/* Start the threads; returns when all listen. Settings and service are borrowed until
+ * http_server_stop(). 0; ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. */
+int http_server_start(const struct http_settings *settings, const struct http_service *service,
+                      struct http_server **ret_server) MUST_CHECK;
 
-/* Make the handles; takes over the listeners, also on failure. 0 or an ERR_*. On failure nothing is
- * left. */
-int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
-              const struct http_service *service, struct clients *clients,
-              const struct loop_listeners *listeners) MUST_CHECK;
+/* As http_server_start(), but no loop gets a thread: the caller runs them, turn by turn (tests). To
+ * be ended by http_server_stop(), too. */
+int http_server_make(const struct http_settings *settings, const struct http_service *service,
+                     struct http_server **ret_server) MUST_CHECK;
 
-/* The thread's body: serves until loop_post_stop(). data: struct http_loop. */
-void *loop_run(void *data);
+/* One of its loops, for such a caller. */
+struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
-/* Free what loop_init() made. The thread has ended or was never started. */
-void loop_release(struct http_loop *loop);
+uint16_t http_server_port(const struct http_server *server);
 
-/* Did it take a turn since the last call? True also the first time. Not while it is stopped. */
-bool loop_takes_turns(struct http_loop *loop);
+/* Of the RESP listener; 0: there is none. */
+uint16_t http_server_resp_port(const struct http_server *server);
 
-/* Retire the connections over so long (conn.h). */
-void loop_post_retire(struct http_loop *loop, uint32_t over_ms);
+/* Has each loop taken a turn since the last call (true also at the first call)? A loop that has not
+ * by the next call is late; one that never does is stuck. Not after http_server_stop(). */
+bool http_server_takes_turns(struct http_server *server);
 
-/* After that: begin to drain; drained is called on the loop's thread once no connection is left. */
-void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(void *data),
-                     void *data);
+/* The first step down: connections are still accepted and served, but each reply is the last of its
+ * connection ("Connection: close"), and idle connections end one by one over so long. At most once
+ * a server. */
+void http_server_retire(struct http_server *server, uint32_t over_ms);
 
-/* Close everything and end loop_run(). */
-void loop_post_stop(struct http_loop *loop);
+/* The second: stop accepting; answer what is under way. cb is called once, on a loop's thread of
+ * the server (it must only signal), when all connections have ended; what is left after grace_ms is
+ * closed then. At most once a server. */
+void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
+                       void *data);
+
+/* Close everything left, join the threads, free. After a drain whose callback did not come, it may
+ * still come during this. */
+void http_server_stop(struct http_server *server);
 
 #endif

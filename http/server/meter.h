@@ -1,16 +1,26 @@
 /*
- * meter.h - what the connections of a loop may take: memory for input, bodies and replies, turns of
- * the loop, and time to read their replies; and who is refused, or closed, when it is too much.
+ * meter.h - what clients and their connections may take, and which of them is refused, or closed,
+ * when it is too much.
+ *
+ * A client is an address (an IPv6 one by its /64, which one household has), or the name of the
+ * token that a request came with. There is one record for each, which all its connections on all
+ * loops share, so that shares and quotas hold for a client and not for each of its connections. A
+ * record that nobody refers to is kept for a while, since a quota would otherwise be evaded by
+ * connecting anew. The table is bounded: beyond LIMIT_CLIENTS the record that was idle for longest
+ * is dropped, and when none is idle, all new clients share one record ("others").
+ *
+ * A loop meters the memory of its connections: input, bodies and replies; their turns, and the time
+ * that clients take to read their replies. The settings are for a node, and each loop has its part.
  *
  * Input. Of what came of a request and was not served (the beginning of a head, the head of a body
  * that is being received, requests behind others whose turn has not come) a connection keeps a copy
  * (wire.h), over TLS also of what is not decrypted yet. All of these are bounded; beyond it the
  * connection is closed whose last request is longest ago.
  *
- * Waiting. A request that waits for its answer keeps its head and what came behind it. That does
- * not count as input, and slow requests do not end it. WIRE_STEP_BYTES, which hold what most
- * clients send, are each one's own; what all of them keep beyond that is bounded by as much again
- * as input, and a connection that would take more is closed.
+ * Waiting. A request that waits for its answer keeps its head and what came after it. That does not
+ * count as input, and slow requests do not end it. WIRE_STEP_BYTES, which hold what most clients
+ * send, are each one's own; what all of them keep beyond that is bounded by as much again as input,
+ * and a connection that would take more is closed.
  *
  * Bodies. What all of them take is bounded, and so is what one client's large ones take on all
  * loops. A body is large once it has more than LIMIT_HTTP_SMALL_BODY_BYTES. A quarter is kept for
@@ -35,17 +45,20 @@
  * are served one after the other, a bounded amount in each turn of the loop, or to `no_room` until
  * there is room for replies.
  *
- * The settings are for a node, and each loop has its part.
+ * The happy path: clients_of_address() when a connection is accepted gives a record with a
+ * reference, which clients_release() gives back when the connection ends. In between each request
+ * is charged by client_charge(): a load, and a compare-and-swap where there is a quota.
+ * meter_has_room() before a request is served, meter_output() whenever what is held for replies has
+ * changed, meter_input() at the end of a connection's turn; meter_body() before a piece of a body
+ * is kept, meter_body_free() when the body goes; rate_begin() when a client did not take all at
+ * once, rate_look() every rate_look_ms() until it has nothing left to take.
  *
- * The happy path: meter_has_room() before a request is served, meter_output() whenever what is held
- * for replies has changed, meter_input() at the end of a connection's turn; meter_body() before a
- * piece of a body is kept, meter_body_free() when the body goes; rate_begin() when a client did not
- * take all at once, rate_look() every rate_look_ms() until it has nothing left to take.
+ * Failure modes: no room: which bound stands in the way is said, and nothing is taken. A client
+ * that has used up its quota hears when to come again.
  *
- * Failure modes: no room: which bound stands in the way is said, and nothing is taken.
- *
- * Thread: a loop's; the counts of a client are shared by loops, and what is shown may be read by
- * any.
+ * Threads: a loop's; records of clients are for any (a mutex guards their table, taken when a
+ * connection begins and ends, never for a request; their counts are atomic), and what is shown may
+ * be read by any.
  */
 #ifndef LEAFD_HTTP_SERVER_METER_H
 #define LEAFD_HTTP_SERVER_METER_H
@@ -55,11 +68,100 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
-#include "http/server/client.h"
 #include "http/server/service.h"
 #include "http/server/wire.h"
+#include "src/base/hash.h"
+#include "src/base/hot.h"
+#include "src/base/limits.h"
 #include "src/base/timers.h"
+
+/* --- clients --- */
+
+/* Of a rate: up to when what was used is paid for, on the clock of charging. */
+struct client_rate {
+    _Atomic uint32_t per_s; /* 0: no quota */
+    _Atomic uint64_t until_ns;
+};
+
+struct http_client {
+    /* Each request looks at these. */
+    struct client_rate requests;
+    struct client_rate ids;
+    _Atomic uint64_t refused; /* requests, connections and bodies, for a quota or a share */
+    _Atomic uint64_t told_ms; /* when the log last said that it is over a quota; 0: never */
+    /* What its connections hold. */
+    _Atomic uint32_t connections;
+    _Atomic uint32_t connections_max; /* 0: no quota; so below */
+    _Atomic uint32_t bodies;
+    _Atomic uint32_t bodies_max;
+    _Atomic uint64_t body_bytes; /* of large bodies */
+    _Atomic uint32_t streams;    /* replies without an end, which the service counts */
+    /* Fixed. */
+    uint64_t id;   /* a hash of the name and its kind: the same on all nodes */
+    uint32_t hash; /* and one by the table's seed */
+    bool is_local; /* this machine's own address: there may be many behind it */
+    bool is_named; /* by a token */
+    uint16_t name_len;
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+    /* The table's. */
+    uint32_t refs;
+    struct hash_link link;
+    TAILQ_ENTRY(http_client) idle_link;
+};
+
+struct clients;
+
+/* quotas: of addresses, copied. max: records, 1 to LIMIT_CLIENTS, beside "others". */
+struct clients *clients_new(const struct client_quotas *quotas, size_t max);
+
+/* No record is referred to. */
+void clients_free(struct clients *clients);
+
+/* The record of an address, or of a token's name (1 to LIMIT_CLIENT_NAME_BYTES bytes; longer ones
+ * are cut), with one reference more. The quotas of a name are taken over, also by a record that is
+ * there. An address that is neither IPv4 nor IPv6 is "local". Never NULL. */
+struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address);
+struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
+                                    const struct client_quotas *quotas);
+
+/* The id that the record of this name has, whether there is one or not. */
+uint64_t client_id_of_name(const char *name, size_t len);
+
+/* One reference more. */
+void clients_hold(struct clients *clients, struct http_client *client);
+
+/* Give a reference back. */
+void clients_release(struct clients *clients, struct http_client *client);
+
+/* What one loop tells in the log of clients that are over their quotas. */
+struct client_lines {
+    uint64_t second;    /* in which lines are counted, of the loop's clock */
+    uint32_t in_second; /* lines in it */
+    uint64_t more;      /* clients that would have had a line since the last one */
+};
+
+/* Is it time to tell that this client is over a quota? Once in CLIENT_TOLD_MS of each, and only
+ * LIMIT_QUOTA_LINES_PER_S lines a second in all. *ret_more: how many were not told since the last
+ * line; they count as told now. */
+#define CLIENT_TOLD_MS 60000
+bool client_tells(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
+                  uint64_t *ret_more);
+
+/* Records that there are, idle ones too. */
+size_t clients_count(struct clients *clients);
+
+static inline bool client_has_quota(const struct client_rate *rate)
+{
+    return atomic_load_explicit(&rate->per_s, memory_order_relaxed) != 0;
+}
+
+/* Charge so many requests or ids. 0: go on; else nothing was charged, and the client may come again
+ * after so many seconds. What is charged may be more than is left: the debt is paid before the next
+ * one. So a quota of 1,000 ids a second lets 100,000 through, and then nothing for 99 s. A second's
+ * worth may be used at once. */
+uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms);
 
 /* --- refusals --- */
 

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/server/client.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 
@@ -39,7 +38,7 @@ enum http_admission {
     HTTP_KEEP_BODY
 };
 
-/* How an answer comes (talk.h). */
+/* How an answer comes (conn.h). */
 enum answer_way {
     ANSWER_WHOLE,
     ANSWER_PARTS, /* its length is known, its body comes later */
@@ -106,7 +105,7 @@ struct http_service {
      * before. On the loop's thread. */
     enum http_admission (*admit)(struct conn *conn);
 
-    /* A request is complete: it is answered (talk.h) now, or later after conn_wait(). On the loop's
+    /* A request is complete: it is answered (conn.h) now, or later after conn_wait(). On the loop's
      * thread. */
     void (*handle)(struct conn *conn);
 
@@ -117,6 +116,14 @@ struct http_service {
     /* What is spoken at http_settings.resp_address; NULL: there is no such listener. */
     const struct talker *resp;
 } BY_NAME;
+
+/* What a client may use and hold, on this node; 0: as much as there is. */
+struct client_quotas {
+    uint32_t requests_per_s;
+    uint32_t ids_per_s;
+    uint32_t connections;
+    uint32_t bodies; /* request bodies that are being received */
+};
 
 /* What an operator sets (docs/configuration.md). */
 struct http_settings {

@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/tls/session.h"
+#include "http/tls/tls.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
 

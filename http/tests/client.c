@@ -1,5 +1,5 @@
 /*
- * client.c - see client.h.
+ * meter.c - see meter.h.
  */
 #include "http/tests/client.h"
 

@@ -1,5 +1,5 @@
 /*
- * client.h - a small blocking HTTP client for tests: bytes out, whole replies in. Everything that
+ * meter.h - a small blocking HTTP client for tests: bytes out, whole replies in. Everything that
  * does not come within CLIENT_TIMEOUT_S fails the test.
  */
 #ifndef LEAFD_HTTP_TESTS_CLIENT_H

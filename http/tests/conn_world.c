@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "http/api/api.h"
-#include "http/resp/api/resp_talker.h"
+#include "http/resp/api/resp.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"
 #include "src/id/codec/command.h"

@@ -21,7 +21,6 @@
 
 #include "http/api/context.h"
 #include "http/server/loop.h"
-#include "http/server/server.h"
 #include "http/tests/fake_backend.h"
 
 struct conn_world {

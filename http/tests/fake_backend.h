@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "http/resp/api/resp_talker.h"
+#include "http/resp/api/resp.h"
 #include "src/base/assert.h"
 
 void fixture_start(struct fixture *f, const struct http_settings *limits)

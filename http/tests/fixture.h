@@ -5,7 +5,7 @@
 #define LEAFD_HTTP_TESTS_FIXTURE_H
 
 #include "http/api/api.h"
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "http/tests/client.h"
 #include "http/tests/fake_backend.h"
 

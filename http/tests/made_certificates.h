@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-#include "http/tls/context.h"
+#include "http/tls/tls.h"
 #include "src/base/buf.h"
 
 struct made {

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "http/tests/tls_world.h"
-#include "http/tls/certificate.h"
+#include "http/tls/tls.h"
 #include "src/base/assert.h"
 
 static struct made ca;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/resp/api/resp_talker.h"
+#include "http/resp/api/resp.h"
 #include "src/app/config/config.h"
 #include "src/app/report.h"
 #include "src/base/address.h"

@@ -35,8 +35,8 @@
 #include <stdint.h>
 
 #include "http/api/api.h"
-#include "http/server/server.h"
-#include "http/tls/context.h"
+#include "http/server/loop.h"
+#include "http/tls/tls.h"
 #include "src/app/config/config.h"
 #include "src/app/reload.h"
 

@@ -16,7 +16,7 @@
 #include <uv.h>
 
 #include "http/api/api.h"
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "http/tests/fake_backend.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/allocator.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "http/auth/auth.h"
+#include "http/auth/tokens.h"
 #include "src/base/buf.h"
 
 /* Of "abc" and of "". */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "http/proto/header.h"
+#include "http/proto/head.h"
 
 static void expect(const char *head, const char *value, size_t count)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "http/proto/target.h"
+#include "http/proto/head.h"
 
 static void test_split(void **state)
 {

@@ -1,33 +1,93 @@
 /*
- * resp.c - see resp.h. Thread: the loop's.
+ * resp.c - see resp.h: what a connection keeps, what serves each method, the table of methods, and
+ * the talker. Thread: the connection's loop.
  */
 #include "http/resp/api/resp.h"
 
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "http/api/audited.h"
+#include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/gate.h"
+#include "http/api/ids.h"
+#include "http/api/layout_use.h"
 #include "http/api/request.h"
+#include "http/api/route.h"
+#include "http/resp/proto/bytes.h"
+#include "http/server/conn.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/base/limits.h"
+#include "src/base/process.h"
+#include "src/id/codec/tag.h"
+#include "src/id/snowflake/snowflake_named.h"
 
-HOT const struct resp_method *resp_method_find(const struct resp_methods *table, const char *text,
-                                               size_t len)
+/* Codes of errors for which Redis has a word of its own. */
+#define RESP_WRONG_TOKEN "wrong_token"
+#define RESP_NO_PROTOCOL "bad_protocol"
+
+struct resp_method {
+    struct route route; /* its path is the method, in capitals */
+    uint8_t traffic;    /* enum traffic */
+    uint32_t words_min; /* with the method */
+    uint32_t words_max;
+    const char *usage;
+    const char *summary; /* for COMMAND DOCS */
+};
+
+/* --- what a connection keeps --- */
+
+struct resp_caller {
+    struct caller api; /* has to be the first: see there */
+    unsigned version;  /* of RESP: 2 or 3 */
+    uint64_t id;       /* of this connection, for its client: unique in the process */
+    const struct resp_method *method; /* of the present request; NULL: there is no such thing */
+    struct words words;               /* the present request's, as offsets for conn_at() */
+    uint32_t name_len;
+    char name[LIMIT_RESP_NAME_BYTES]; /* that its client gave it */
+};
+
+static struct resp_caller *resp_caller(const struct conn *conn)
 {
-    for (size_t i = 0; i < table->count; i++) {
-        if (word_is(text, len, table->methods[i].route.path)) {
-            return &table->methods[i];
-        }
-    }
-    return NULL;
+    return conn->caller;
 }
 
-int caller_wrong_words(struct conn *conn)
+/* A word of the present request, 0..words.count - 1. Borrowed until it is answered. */
+static const char *caller_word(const struct conn *conn, uint32_t index, size_t *ret_len)
+{
+    const struct word *word = &resp_caller(conn)->words.word[index];
+
+    *ret_len = word->len;
+    return conn_at(conn, word->at);
+}
+
+/* Is it this word, which is in capitals, in whatever case? */
+static bool caller_word_is(const struct conn *conn, uint32_t index, const char *word)
+{
+    size_t len;
+    const char *text = caller_word(conn, index, &len);
+
+    return word_is(text, len, word);
+}
+
+/* --- what a handler shares with others --- */
+
+/* 400: the method takes other words. Returns ANSWERED, or false. */
+static int caller_wrong_words(struct conn *conn)
 {
     return reply_error(conn, 400, "bad_request", "wrong words: %s",
                        resp_caller(conn)->method->usage);
 }
 
-bool caller_name(struct conn *conn, uint32_t index)
+/* Take the word for the connection's name. False: it is none; answered. */
+static bool caller_name(struct conn *conn, uint32_t index)
 {
     struct resp_caller *caller = resp_caller(conn);
     char shown[SHOWN_BYTES];
@@ -48,4 +108,1013 @@ bool caller_name(struct conn *conn, uint32_t index)
     caller->name_len = (uint32_t)len;
     memcpy(caller->name, name, len);
     return true;
+}
+
+/* --- what clients and people say beside asking for ids --- */
+
+static int say_ok(struct conn *conn)
+{
+    reply_simple(reply_begin(conn), "OK");
+    return 200;
+}
+
+static int handle_echo(struct conn *conn)
+{
+    size_t len;
+    const char *text = caller_word(conn, 1, &len);
+
+    reply_bulk(reply_begin(conn), text, len);
+    return 200;
+}
+
+static int handle_ping(struct conn *conn)
+{
+    if (resp_caller(conn)->words.count == 2) {
+        return handle_echo(conn);
+    }
+    reply_simple(reply_begin(conn), "PONG");
+    return 200;
+}
+
+static int handle_select(struct conn *conn)
+{
+    char shown[SHOWN_BYTES];
+    size_t len;
+    const char *text = caller_word(conn, 1, &len);
+
+    if (!caller_word_is(conn, 1, "0")) {
+        return reply_error(conn, 400, "bad_request", "there is no database %s: there is one, 0",
+                           text_show(text, len, shown, sizeof shown));
+    }
+    return say_ok(conn);
+}
+
+static int handle_quit(struct conn *conn)
+{
+    conn->ending = CONN_CLOSES;
+    return say_ok(conn);
+}
+
+/* --- CLIENT --- */
+
+static int handle_client(struct conn *conn)
+{
+    const struct resp_caller *caller = resp_caller(conn);
+    uint32_t count = caller->words.count;
+
+    if (count == 2 && caller_word_is(conn, 1, "ID")) {
+        reply_integer(reply_begin(conn), caller->id);
+        return 200;
+    }
+    if (count == 2 && caller_word_is(conn, 1, "GETNAME")) {
+        if (caller->name_len > 0) {
+            reply_bulk(reply_begin(conn), caller->name, caller->name_len);
+        } else {
+            reply_nil(reply_begin(conn), caller->version);
+        }
+        return 200;
+    }
+    if (count == 3 && caller_word_is(conn, 1, "SETNAME")) {
+        return caller_name(conn, 2) ? say_ok(conn) : ANSWERED;
+    }
+    /* What a client tells of itself, and what it would have a cache do. */
+    if ((count == 4 && caller_word_is(conn, 1, "SETINFO")) ||
+        (count == 3 &&
+         (caller_word_is(conn, 1, "NO-EVICT") || caller_word_is(conn, 1, "NO-TOUCH")))) {
+        return say_ok(conn);
+    }
+    return caller_wrong_words(conn);
+}
+
+static int handle_config(struct conn *conn)
+{
+    if (!caller_word_is(conn, 1, "GET") || resp_caller(conn)->words.count < 3) {
+        return caller_wrong_words(conn);
+    }
+    reply_map(reply_begin(conn), resp_caller(conn)->version, 0);
+    return 200;
+}
+
+/* --- who asks: AUTH and HELLO --- */
+
+#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
+
+static bool fail_token(struct conn *conn, const char *reason, const char *message)
+{
+    audited_refuse_as(conn, 401, reason);
+    return reply_error(conn, 401, RESP_WRONG_TOKEN, "%s", message);
+}
+
+/* The token in one word, with the user in another; 0: none is named. False: it is not taken;
+ * answered. */
+static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct resp_caller *caller = resp_caller(conn);
+    const struct identity *identity = NULL;
+    struct token_hash hash;
+    size_t len;
+    const char *text = caller_word(conn, token, &len);
+
+    if (loop->api->auth == NULL || !tokens_are_used(loop->tokens)) {
+        return reply_error(conn, 400, "no_tokens",
+                           "this node has no tokens (auth.tokens-file): AUTH is not needed");
+    }
+    if (len > 0 && len <= TOKEN_BYTES_MAX && token_hash(text, len, &hash)) {
+        identity = tokens_find(loop->tokens, &hash);
+    }
+    if (identity == NULL) {
+        return fail_token(conn, "unknown token", "this token is not known here");
+    }
+    if (user != 0) {
+        text = caller_word(conn, user, &len);
+        if (!word_is(text, len, "DEFAULT") &&
+            (len != strlen(identity->name) || memcmp(text, identity->name, len) != 0)) {
+            return fail_token(conn, "another's token",
+                              "this token is not this user's: say its name, or default");
+        }
+    }
+    caller->api.has_token = true;
+    caller->api.token = hash;
+    conn->identity = NULL;
+    conn->last_len = 0; /* what comes is judged anew */
+    (void)gate_identity(conn);
+    return true;
+}
+
+static int handle_auth(struct conn *conn)
+{
+    uint32_t count = resp_caller(conn)->words.count;
+
+    if (!take_word_token(conn, count == 3 ? 1 : 0, count - 1)) {
+        return ANSWERED;
+    }
+    reply_simple(reply_begin(conn), "OK");
+    return 200;
+}
+
+/* --- HELLO --- */
+
+/* The words behind the version. */
+struct hello {
+    uint32_t user; /* indices; 0: not given */
+    uint32_t name;
+};
+
+static bool read_hello(struct conn *conn, struct hello *hello)
+{
+    uint32_t count = resp_caller(conn)->words.count;
+    uint32_t i = 2;
+
+    while (i < count) {
+        if (i + 2 < count && caller_word_is(conn, i, "AUTH")) {
+            hello->user = i + 1;
+            i += 3;
+        } else if (i + 1 < count && caller_word_is(conn, i, "SETNAME")) {
+            hello->name = i + 1;
+            i += 2;
+        } else {
+            return caller_wrong_words(conn);
+        }
+    }
+    return true;
+}
+
+static void put_hello(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+    const struct resp_caller *caller = resp_caller(conn);
+    struct buf *out = reply_begin(conn);
+
+    reply_map(out, caller->version, 7);
+    reply_pair(out, "server", "leafd");
+    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
+    reply_number(out, "proto", caller->version);
+    reply_number(out, "id", caller->id);
+    reply_pair(out, "mode", "standalone");
+    reply_pair(out, "role", "master");
+    reply_text(out, "modules");
+    reply_array(out, 0);
+}
+
+static int handle_hello(struct conn *conn)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    unsigned version = caller->version;
+    struct hello hello = {0};
+
+    if (caller->words.count > 1) {
+        version = caller_word_is(conn, 1, "2") ? 2 : caller_word_is(conn, 1, "3") ? 3 : 0;
+    }
+    if (version == 0) {
+        return reply_error(conn, 400, RESP_NO_PROTOCOL,
+                           "unsupported protocol version; there are 2 and 3");
+    }
+    if (!read_hello(conn, &hello) ||
+        (hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
+        (hello.name != 0 && !caller_name(conn, hello.name))) {
+        return ANSWERED;
+    }
+    caller->version = version;
+    put_hello(conn);
+    return 200;
+}
+
+/* --- what is looked at: GET, LEAFD.DECODE, INFO --- */
+
+static int got_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    char digits[TEXT_DECIMAL_BYTES];
+    TAG_ROWS_LOCAL(rows);
+    int status = call->request.status;
+
+    if (status != 0 && status != ERR_UNKNOWN_TAG) {
+        return status;
+    }
+    if (status == 0 && (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1)) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (status == 0) {
+        reply_bulk(reply_begin(conn), digits, text_decimal(rows.rows[0].max_id, digits));
+    } else {
+        reply_nil(reply_begin(conn), resp_caller(conn)->version);
+    }
+    return 200;
+}
+
+static int handle_get(struct conn *conn)
+{
+    size_t len;
+    const char *name = caller_word(conn, 1, &len);
+    const char *why = "";
+    struct call *call;
+
+    if (tag_name_check(name, len, &why) != 0) {
+        return reply_bad_tag(conn, name, len, why);
+    }
+    call = call_new(ID_REQUEST_QUERY, got_cb);
+    call->sees_errors = true;
+    query_get_encode(&call->request.payload, name, len);
+    return call_submit(conn, call);
+}
+
+/* The id's parts by the cluster's own layout. False: answered. */
+static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
+{
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+
+    if (snowflake == NULL) {
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return reply_error(conn, 503, "no_leader",
+                           "the cluster's layout is not known on this node yet");
+    }
+    *ret_parts = snowflake_decode(&snowflake->layout, id);
+    return true;
+}
+
+/* By the layout that LAYOUT names. False: answered. */
+static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
+{
+    const struct layout_words *named;
+    const char *name;
+    size_t len;
+
+    if (resp_caller(conn)->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
+        return caller_wrong_words(conn);
+    }
+    name = caller_word(conn, 3, &len);
+    named = layout_named(conn, name, len);
+    if (named == NULL) {
+        return false;
+    }
+    return named_layout_decode(&named->row.layout, id, ret_parts) ||
+           reply_error(conn, 400, "bad_request",
+                       "id %llu is of no time that can be shown in layout %s", ull(id),
+                       named->row.name);
+}
+
+static int handle_decode(struct conn *conn)
+{
+    unsigned version = resp_caller(conn)->version;
+    char time[TEXT_TIME_BYTES];
+    char shown[SHOWN_BYTES];
+    struct snowflake_parts parts = {0};
+    struct buf *out;
+    size_t len;
+    const char *text = caller_word(conn, 1, &len);
+    uint64_t id;
+
+    if (text_parse_decimal(text, len, 0, INT64_MAX, &id) != 0) {
+        return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
+                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX));
+    }
+    if (resp_caller(conn)->words.count > 2 ? !decode_named(conn, id, &parts)
+                                           : !decode_own(conn, id, &parts)) {
+        return ANSWERED;
+    }
+    out = reply_begin(conn);
+    reply_map(out, version, 5);
+    reply_number(out, "id", id);
+    reply_number(out, "timestamp_ms", parts.unix_ms);
+    reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
+    reply_number(out, "worker_id", parts.worker);
+    reply_number(out, "sequence", parts.sequence);
+    return 200;
+}
+
+/* What `redis-cli --stat` shows. */
+static void put_activity(struct buf *text, const struct api *api)
+{
+    uint64_t conns = 0;
+    uint64_t begun = 0;
+    uint64_t replies = 0;
+    struct process_figures process;
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct conn_counts *counts = &api->loops[i]->conns->counts;
+
+        conns += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
+        begun += atomic_load_explicit(&counts->resp_begun, memory_order_relaxed);
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            replies += id_count_of(&counts->resp_replies[k]);
+        }
+    }
+    process_look(&process);
+    buf_printf(text,
+               "\r\n# Clients\r\nconnected_clients:%llu\r\nblocked_clients:0\r\n"
+               "\r\n# Memory\r\nused_memory:%llu\r\n"
+               "\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
+               "total_commands_processed:%llu\r\n",
+               ull(conns), ull(process.resident_bytes), ull(begun), ull(replies));
+}
+
+static int handle_info(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+    const struct id_health *health = loop->backend->health;
+    BUF_LOCAL(text);
+
+    buf_printf(&text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
+                      "redis_mode:standalone\r\n");
+    if (gate_may(conn, ROLE_HEALTH)) {
+        buf_printf(&text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
+                   atomic_load(&health->leader_known) ? 1 : 0);
+        put_activity(&text, loop->api);
+    }
+    buf_printf(&text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
+                      "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
+    reply_lines(reply_begin(conn), resp_caller(conn)->version, text.data, text.len);
+    return 200;
+}
+
+/* --- ids: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE --- */
+
+#define IDS_PER_PART (LIMIT_HTTP_PART_BYTES / REPLY_ID_BYTES_MAX)
+#define HEAD_BYTES 32
+
+/* --- answers --- */
+
+/* So many ids in a row, of a tag with a shape as texts. */
+static void put_resp_ids(struct conn *conn, const struct id_text *text, uint64_t first,
+                         uint32_t count, struct buf *out)
+{
+    char id[ID_TEXT_BYTES_MAX];
+
+    if (id_text_is_number(text)) {
+        reply_ids(out, first, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count && text->layout != NULL; i++) {
+        reply_integer(out, named_layout_id(text->layout, first + i));
+    }
+    for (uint32_t i = 0; i < count && text->layout == NULL; i++) {
+        reply_bulk(out, id, id_text_put(api_loop(conn), text, first + i, id));
+    }
+}
+
+/* So many are made at once. */
+static uint32_t ids_per_part(const struct id_text *text)
+{
+    return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
+}
+
+static int answer_made(struct conn *conn, const struct buf *out)
+{
+    conn_answer(conn, 200, NULL, NULL, out->data, out->len);
+    return ANSWERED;
+}
+
+/* One id, or the last of some. */
+HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
+{
+    const struct segment_range *last = &claim->ranges[claim->range_count - 1];
+    uint64_t id = last->first + last->count - 1;
+    struct buf *out = reply_begin(conn);
+
+    ASSERT(claim->range_count == 1);
+    if (id_text_is_number(&claim->text)) {
+        reply_integer(out, id);
+    } else {
+        put_resp_ids(conn, &claim->text, id, 1, out);
+    }
+    return answer_made(conn, out);
+}
+
+/* An array that is made part by part. */
+struct array {
+    struct answer_parts parts;
+    struct id_text text;
+    uint32_t count; /* 0: it was said */
+    uint32_t range_count;
+    uint32_t at; /* the range that goes on */
+    struct segment_range ranges[];
+};
+
+static void array_free(struct answer_parts *parts)
+{
+    free(CONTAINER(parts, struct array, parts));
+}
+
+static bool array_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
+{
+    struct array *array = CONTAINER(parts, struct array, parts);
+    uint32_t room = ids_per_part(&array->text);
+
+    if (array->count > 0) {
+        reply_array(out, array->count);
+        array->count = 0;
+    }
+    while (room > 0 && array->at < array->range_count) {
+        struct segment_range *range = &array->ranges[array->at];
+        uint32_t count = range->count < room ? range->count : room;
+
+        put_resp_ids(conn, &array->text, range->first, count, out);
+        room -= count;
+        range->first += count;
+        range->count -= count;
+        array->at += range->count == 0;
+    }
+    return array->at == array->range_count;
+}
+
+static int answer_long_array(struct conn *conn, const struct id_claim *claim)
+{
+    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
+    struct array *array = MUST_HAVE(malloc(sizeof *array + ranges_bytes));
+
+    *array = (struct array){.parts = {.put = array_put, .free = array_free},
+                            .text = claim->text,
+                            .count = claim->count,
+                            .range_count = claim->range_count};
+    memcpy(array->ranges, claim->ranges, ranges_bytes);
+    conn_answer_parts(conn, NULL, NULL, claim->count, &array->parts);
+    return ANSWERED;
+}
+
+static int answer_array(struct conn *conn, const struct id_claim *claim)
+{
+    struct buf *out;
+
+    if (claim->count > ids_per_part(&claim->text)) {
+        return answer_long_array(conn, claim);
+    }
+    out = reply_begin(conn);
+    reply_array(out, claim->count);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        put_resp_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count, out);
+    }
+    return answer_made(conn, out);
+}
+
+/* --- claims --- */
+
+/* Nothing is claimed yet; the client is charged. False: it has used up its quota; answered. */
+HOT static bool claim_begin(struct conn *conn, struct id_claim *claim, uint32_t count)
+{
+    id_claim_init(conn, claim, count);
+    claim->counted = true;
+    claim->format = ID_FORMAT_OTHER;
+    return conn_charge(conn, &conn->client->ids, count);
+}
+
+/* Take ids of the tag that the second word names. */
+HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
+{
+    const struct request *request = &conn->request;
+    const char *name = conn_at(conn, request->name_at);
+    struct id_tag *tag = request->known;
+    const char *why = "";
+
+    if (tag == NULL && tag_name_check(name, request->name_len, &why) != 0) {
+        return reply_bad_tag(conn, name, request->name_len, why);
+    }
+    claim->name_len = (uint16_t)request->name_len;
+    memcpy(claim->name, name, request->name_len);
+    if (tag == NULL) {
+        tag = segment_find(api_loop(conn), claim);
+        /* An entry of the table stays where it is: good for the same bytes, should they repeat. */
+        conn->request.known = tag;
+    }
+    return segment_begin(conn, claim, tag);
+}
+
+/* A word that says how many. */
+HOT static bool read_count(struct conn *conn, uint32_t index, uint32_t *ret_count)
+{
+    char shown[SHOWN_BYTES];
+    size_t len;
+    const char *text = caller_word(conn, index, &len);
+    uint64_t count;
+
+    if (text_parse_decimal(text, len, 1, LIMIT_COUNT, &count) != 0) {
+        return reply_error(conn, 400, "bad_count",
+                           "the count %s is not a whole number from 1 to %d",
+                           text_show(text, len, shown, sizeof shown), LIMIT_COUNT);
+    }
+    *ret_count = (uint32_t)count;
+    return true;
+}
+
+/* --- methods --- */
+
+HOT static int handle_incr(struct conn *conn)
+{
+    struct id_claim claim;
+
+    if (!claim_begin(conn, &claim, 1)) {
+        return ANSWERED;
+    }
+    claim.answer = answer_last;
+    return take_of_tag(conn, &claim);
+}
+
+HOT static int handle_incrby(struct conn *conn)
+{
+    struct id_claim claim;
+    uint32_t count = 0;
+
+    if (!read_count(conn, 2, &count) || !claim_begin(conn, &claim, count)) {
+        return ANSWERED;
+    }
+    claim.answer = answer_last;
+    claim.contiguous = count > 1;
+    claim.number = count > 1; /* those below the last one cannot be told from a text */
+    return take_of_tag(conn, &claim);
+}
+
+/* What stands behind the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
+struct options {
+    bool has_count;
+    uint32_t count;
+    uint32_t other; /* index of the word behind KEY or LAYOUT; 0: none */
+};
+
+static bool read_next_options(struct conn *conn, uint32_t from, const char *other,
+                              struct options *options)
+{
+    uint32_t count = resp_caller(conn)->words.count;
+
+    *options = (struct options){.count = 1};
+    for (uint32_t i = from; i < count; i += 2) {
+        if (i + 1 < count && caller_word_is(conn, i, "COUNT") && !options->has_count) {
+            options->has_count = true;
+            if (!read_count(conn, i + 1, &options->count)) {
+                return false;
+            }
+        } else if (i + 1 < count && caller_word_is(conn, i, other) && options->other == 0) {
+            options->other = i + 1;
+        } else {
+            return caller_wrong_words(conn);
+        }
+    }
+    return true;
+}
+
+static int handle_next(struct conn *conn)
+{
+    struct parser_head *head = &conn->parser.head;
+    const struct words *words = &resp_caller(conn)->words;
+    struct id_claim claim;
+    struct options options;
+
+    if (!read_next_options(conn, 2, "KEY", &options) || !claim_begin(conn, &claim, options.count)) {
+        return ANSWERED;
+    }
+    if (options.other != 0) {
+        claim.keyed = true;
+        head->key_count = 1;
+        head->key_at = words->word[options.other].at;
+        head->key_len = words->word[options.other].len;
+    }
+    claim.answer = options.has_count ? answer_array : answer_last;
+    return take_of_tag(conn, &claim);
+}
+
+static int handle_snowflake(struct conn *conn)
+{
+    struct id_claim claim;
+    struct options options;
+    const char *layout;
+    size_t len;
+
+    if (!read_next_options(conn, 1, "LAYOUT", &options) ||
+        !claim_begin(conn, &claim, options.count)) {
+        return ANSWERED;
+    }
+    claim.snowflake = true;
+    claim.answer = options.has_count ? answer_array : answer_last;
+    if (options.other != 0) {
+        layout = caller_word(conn, options.other, &len);
+        if (!id_claim_layout(conn, &claim, layout, len)) {
+            return ANSWERED;
+        }
+    }
+    return snowflake_begin(conn, &claim);
+}
+
+/* --- the methods --- */
+
+#define WORDS(min, max) .words_min = (min), .words_max = (max)
+#define ANY_WORDS(min) WORDS(min, LIMIT_RESP_WORDS)
+#define METHOD(name_, role_, handle_, ...)                                                         \
+    .route = {.path = (name_),                                                                     \
+              .role = (role_),                                                                     \
+              .listeners = LISTENER_IDS,                                                           \
+              .handle = (handle_),                                                                 \
+              __VA_ARGS__}
+#define TAG .names_tag = true
+
+static int handle_command(struct conn *conn);
+
+static const struct resp_method methods[] = {
+    {METHOD("INCR", ROLE_IDS, handle_incr, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 2),
+     .usage = "INCR tag", .summary = "Take one id of a tag."},
+    {METHOD("INCRBY", ROLE_IDS, handle_incrby, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(3, 3),
+     .usage = "INCRBY tag count",
+     .summary = "Take so many ids of a tag that follow each other; the last one is the answer."},
+    {METHOD("LEAFD.NEXT", ROLE_IDS, handle_next, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 6),
+     .usage = "LEAFD.NEXT tag [COUNT count] [KEY key]",
+     .summary = "Take an id of a tag, or so many as an array; with an idempotency key."},
+    {METHOD("LEAFD.SNOWFLAKE", ROLE_IDS, handle_snowflake), .traffic = TRAFFIC_SNOWFLAKE,
+     WORDS(1, 5), .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
+     .summary = "Take a snowflake id, or so many as an array."},
+    {METHOD("LEAFD.DECODE", ROLE_IDS, handle_decode), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+     .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
+    {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
+     .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
+    {METHOD("PING", ROLE_NONE, handle_ping), .traffic = TRAFFIC_RESP, WORDS(1, 2),
+     .usage = "PING [message]", .summary = "PONG, or the message."},
+    {METHOD("ECHO", ROLE_NONE, handle_echo), .traffic = TRAFFIC_RESP, WORDS(2, 2),
+     .usage = "ECHO message", .summary = "The message."},
+    {METHOD("HELLO", ROLE_NONE, handle_hello), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+     .usage = "HELLO [2|3 [AUTH user token] [SETNAME name]]",
+     .summary = "Choose the version of RESP, and say who asks."},
+    {METHOD("AUTH", ROLE_NONE, handle_auth), .traffic = TRAFFIC_RESP, WORDS(2, 3),
+     .usage = "AUTH [user] token", .summary = "Say who asks."},
+    {METHOD("CLIENT", ROLE_NONE, handle_client), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+     .usage = "CLIENT SETNAME name|GETNAME|SETINFO attribute value|ID|NO-EVICT on|NO-TOUCH on",
+     .summary = "The connection's name and number."},
+    {METHOD("COMMAND", ROLE_NONE, handle_command), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+     .usage = "COMMAND [COUNT|INFO [name ...]|DOCS [name ...]]",
+     .summary = "What may be asked here."},
+    {METHOD("CONFIG", ROLE_NONE, handle_config), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+     .usage = "CONFIG GET name ...", .summary = "Empty: Redis's settings are not leafd's."},
+    {METHOD("INFO", ROLE_NONE, handle_info), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+     .usage = "INFO [section ...]", .summary = "What this node is."},
+    {METHOD("SELECT", ROLE_NONE, handle_select), .traffic = TRAFFIC_RESP, WORDS(2, 2),
+     .usage = "SELECT 0", .summary = "There is one database, number 0."},
+    {METHOD("QUIT", ROLE_NONE, handle_quit), .traffic = TRAFFIC_RESP, WORDS(1, 1), .usage = "QUIT",
+     .summary = "End the connection."},
+};
+
+/* The method, in whatever case; NULL: there is none. */
+HOT static const struct resp_method *resp_method_find(const char *text, size_t len)
+{
+    for (size_t i = 0; i < COUNT_OF(methods); i++) {
+        if (word_is(text, len, methods[i].route.path)) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- COMMAND --- */
+
+/* The method in small letters. */
+static void put_method_name(struct buf *out, const struct resp_method *method)
+{
+    char name[32];
+    size_t len = strlen(method->route.path);
+
+    for (size_t i = 0; i < len; i++) {
+        char c = method->route.path[i];
+
+        name[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+    reply_bulk(out, name, len);
+}
+
+/* Name, arity, flags, and where its keys are, as Redis tells it. */
+static void put_info(struct buf *out, const struct resp_method *method)
+{
+    bool has_tag = method->route.names_tag;
+
+    reply_array(out, 6);
+    put_method_name(out, method);
+    if (method->words_min == method->words_max) {
+        reply_integer(out, method->words_min);
+    } else {
+        buf_printf(out, ":-%u\r\n", method->words_min);
+    }
+    reply_array(out, 1);
+    reply_simple(out, method->route.role == ROLE_IDS ? "write" : "readonly");
+    for (unsigned i = 0; i < 3; i++) { /* the first, the last, and how far apart */
+        reply_integer(out, has_tag ? 1 : 0);
+    }
+}
+
+static void put_docs(struct buf *out, unsigned version, const struct resp_method *method)
+{
+    put_method_name(out, method);
+    reply_map(out, version, 2);
+    reply_pair(out, "summary", method->summary);
+    reply_pair(out, "group", "leafd");
+}
+
+/* Tell of all, or of those named from the third word on. */
+static int put_methods(struct conn *conn, bool docs)
+{
+    const struct resp_caller *caller = resp_caller(conn);
+    BUF_LOCAL(list);
+    struct buf *out;
+    uint64_t told = 0;
+    bool all = caller->words.count <= 2;
+
+    for (size_t i = 0; i < (all ? COUNT_OF(methods) : caller->words.count - 2); i++) {
+        size_t len = 0;
+        const char *name = all ? NULL : caller_word(conn, (uint32_t)i + 2, &len);
+        const struct resp_method *method = all ? &methods[i] : resp_method_find(name, len);
+
+        if (docs && method != NULL) {
+            put_docs(&list, caller->version, method);
+        } else if (method != NULL) {
+            put_info(&list, method);
+        } else if (!docs) {
+            reply_nil(&list, caller->version);
+        }
+        told += !docs || method != NULL;
+    }
+    out = reply_begin(conn);
+    if (docs) {
+        reply_map(out, caller->version, told);
+    } else {
+        reply_array(out, told);
+    }
+    buf_put(out, list.data, list.len);
+    return 200;
+}
+
+static int handle_command(struct conn *conn)
+{
+    const struct resp_caller *caller = resp_caller(conn);
+
+    if (caller->words.count == 1 || caller_word_is(conn, 1, "INFO")) {
+        return put_methods(conn, false);
+    }
+    if (caller_word_is(conn, 1, "DOCS")) {
+        return put_methods(conn, true);
+    }
+    if (caller->words.count == 2 && caller_word_is(conn, 1, "COUNT")) {
+        reply_integer(reply_begin(conn), COUNT_OF(methods));
+        return 200;
+    }
+    return caller_wrong_words(conn);
+}
+
+/* --- the talker --- */
+
+#define NAMES_BYTES 320 /* of all methods */
+
+static void resp_begin(struct conn *conn)
+{
+    struct conn_counts *counts = &conn->conns->counts;
+    struct resp_caller *caller = MUST_HAVE(calloc(1, sizeof *caller));
+    uint64_t number; /* of this loop's */
+
+    conns_count(&counts->resp_begun, 1);
+    number = counts->resp_begun;
+    counts->resp_conns++;
+    conn->parser.head.keep_alive = true;
+    caller->version = 2;
+    caller->id = number * LIMIT_HTTP_LOOPS + api_loop(conn)->index;
+    conn->caller = caller;
+}
+
+static void resp_end(struct conn *conn)
+{
+    conn->conns->counts.resp_conns--;
+    free(conn->caller);
+    conn->caller = NULL;
+}
+
+/* What Redis's clients know such errors by. */
+static const char *kind_of(int status, const char *code)
+{
+    switch (status) {
+    case 401:
+        return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
+    case 403:
+        return "NOPERM";
+    case 429:
+        return "BUSY";
+    case 503:
+        return strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
+    default:
+        return strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
+    }
+}
+
+/* What an answer's body is, is all of it. */
+HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
+{
+    conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
+    if (answer->way == ANSWER_WHOLE) {
+        buf_put(out, answer->body, answer->len);
+    }
+}
+
+static void resp_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
+{
+    (void)conn;
+    reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
+}
+
+/* The request is there: what is asked, and whether it may be. */
+HOT static void resp_admit(struct conn *conn)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    struct request *request = &conn->request;
+    const struct words *words = &caller->words;
+    const struct resp_method *method =
+        resp_method_find(conn_at(conn, words->word[0].at), words->word[0].len);
+
+    caller->method = method;
+    request->route = NULL;
+    request->traffic = TRAFFIC_RESP;
+    if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
+        return;
+    }
+    request->route = &method->route;
+    request->traffic = method->traffic;
+    if (method->route.names_tag) {
+        request->name_at = words->word[1].at;
+        request->name_len = words->word[1].len;
+    }
+    gate_admit(conn, &method->route);
+}
+
+HOT static bool resp_step(struct conn *conn)
+{
+    struct resp_caller *caller = resp_caller(conn);
+    struct parser_head *head = &conn->parser.head;
+    struct wire *wire = &conn->wire;
+    struct parser_reject reject;
+    enum words_result result =
+        words_read(conn_at(conn, 0), wire_len(wire), &caller->words, &reject);
+
+    if (result == WORDS_MORE) {
+        if (conn->state == CONN_IDLE) {
+            conn_move(conn, CONN_HEAD);
+        }
+        return false;
+    }
+    if (result == WORDS_REJECT) {
+        if (conn_at(conn, 0)[0] == '\0') { /* behind empty lines: a proxy's binary header */
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &reject);
+        }
+        return true;
+    }
+    head->len = caller->words.len;
+    wire->next = wire->start + head->len;
+    if (result == WORDS_NOTHING) {
+        conn_move(conn, CONN_IDLE);
+        wire_used(wire);
+        return true;
+    }
+    ASSERT(result == WORDS_DONE);
+    head->key_count = 0;
+    head->key_len = 0;
+    resp_admit(conn);
+    conn_keep_head(conn);
+    conn_serve(conn);
+    return true;
+}
+
+/* What programs that took ids from Redis ask for as well, and what there is in its place. */
+static const struct advice {
+    const char *methods[10];
+    const char *text;
+} advices[] = {
+    {{"SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "MSETNX", "APPEND"},
+     "a tag is made, and its max_id raised, over HTTP, by PUT /api/tags/{tag}"},
+    {{"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"},
+     "there are no transactions, send the requests as a pipeline without one"},
+    {{"EVAL", "EVALSHA", "SCRIPT", "FCALL"}, "there are no scripts, INCRBY takes many ids at once"},
+    {{"DECR", "DECRBY", "INCRBYFLOAT"}, "ids are whole numbers, and never go back"},
+    {{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST", "TTL", "PTTL", "DEL", "UNLINK"},
+     "no tag expires; one with a date in its shape counts from 1 again each year, month or day"},
+    {{"HINCRBY", "HINCRBYFLOAT", "ZINCRBY"}, "each counter is a tag of its own, take INCRBY"},
+    {{"EXISTS", "KEYS", "SCAN", "TYPE", "DBSIZE", "MGET"},
+     "the tags are listed over HTTP, by GET /api/tags"},
+    {{"CLUSTER", "SENTINEL", "READONLY"}, "any node serves any tag, name one or several"},
+};
+
+static const char *advice_for(struct conn *conn)
+{
+    for (size_t i = 0; i < COUNT_OF(advices); i++) {
+        const struct advice *advice = &advices[i];
+
+        for (size_t k = 0; k < COUNT_OF(advice->methods) && advice->methods[k] != NULL; k++) {
+            if (caller_word_is(conn, 0, advice->methods[k])) {
+                return advice->text;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* There is no such method, or it takes other words. */
+COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
+{
+    const struct resp_method *method = resp_caller(conn)->method;
+    char shown[SHOWN_BYTES];
+    char names[NAMES_BYTES];
+    size_t len;
+    const char *word = caller_word(conn, 0, &len);
+    const char *advice = advice_for(conn);
+    size_t at = 0;
+
+    if (method != NULL) {
+        return reply_error(conn, 400, "bad_request", "wrong number of words: %s", method->usage);
+    }
+    if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
+        conn_is_proxied(conn);
+        return ANSWERED;
+    }
+    if (conn_at(conn, 0)[0] != '*' && advice == NULL) {
+        /* A line of somebody else: were it answered, each later answer would be taken for that to
+         * the request before. */
+        conn->ending = CONN_LINGERS;
+        return reply_error(conn, 404, "unknown_command",
+                           "%s begins no request of RESP, so the connection ends",
+                           text_show(word, len, shown, sizeof shown));
+    }
+    for (size_t i = 0; i < COUNT_OF(methods) && at < sizeof names; i++) {
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
+                               methods[i].route.path);
+    }
+    return reply_error(conn, 404, "unknown_command", "unknown command %s%s%s; here are: %s",
+                       text_show(word, len, shown, sizeof shown), advice != NULL ? ": " : "",
+                       advice != NULL ? advice : "", names);
+}
+
+HOT static void resp_handle(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    int result;
+
+    if (!conn_charge(conn, &conn->client->requests, 1)) {
+        return;
+    }
+    if (route == NULL) {
+        result = resp_refuse(conn);
+    } else if (!gate_is_open(conn)) {
+        result = deny(conn);
+    } else {
+        result = route->handle(conn);
+    }
+    if (result != ANSWERED) {
+        reply_finish(conn, result);
+    }
+}
+
+const struct talker *resp_talker(void)
+{
+    static const struct talker talker = {
+        .begin = resp_begin,
+        .end = resp_end,
+        .step = resp_step,
+        .handle = resp_handle,
+        .put = resp_put,
+        .put_error = resp_put_error,
+        .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
+        .tls_required = "this address is for TLS: begin its URL with rediss://",
+    };
+
+    return &talker;
 }

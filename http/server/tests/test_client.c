@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "http/server/client.h"
+#include "http/server/meter.h"
 #include "src/tests/unit/collide.h"
 
 static const struct client_quotas none = {0};

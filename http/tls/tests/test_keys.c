@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "http/tls/keys.h"
+#include "http/tls/tls.h"
 
 static uint64_t now_ms;
 

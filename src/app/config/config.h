@@ -28,8 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/server/server.h"
-#include "http/tls/context.h"
+#include "http/server/loop.h"
+#include "http/tls/tls.h"
 #include "raft/node/node.h"
 #include "raft/transport/net_keys.h"
 #include "src/base/buf.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/auth/identity.h"
+#include "http/auth/tokens.h"
 #include "http/auth/web.h"
 #include "http/server/proxy.h"
 #include "src/base/address.h"

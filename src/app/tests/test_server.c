@@ -2,7 +2,7 @@
  * test_server.c - the order of starting and stopping, and the exit codes, with a node, an HTTP
  * server and a store that only note what is asked of them.
  *
- * The functions of raft/node/node.h, http/server/server.h and storage/lmdb/store.h are defined
+ * The functions of raft/node/node.h, http/server/loop.h and storage/lmdb/store.h are defined
  * here, so that the linker does not take the real ones. Threads: main; one that tells that HTTP is
  * drained.
  */
@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "http/api/api.h"
-#include "http/server/server.h"
+#include "http/server/loop.h"
 #include "raft/node/node.h"
 #include "src/app/config/load.h"
 #include "src/app/server.h"

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "http/api/context.h"
-#include "http/resp/api/resp_talker.h"
+#include "http/resp/api/resp.h"
 #include "http/resp/api/tests/resp_ask.h"
 #include "http/tests/fixture.h"
 #include "src/base/assert.h"

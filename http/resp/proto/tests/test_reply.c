@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "http/resp/proto/reply.h"
+#include "http/resp/proto/bytes.h"
 
 /* What was appended, and from then on nothing. */
 static void expect(struct buf *out, const char *wanted)

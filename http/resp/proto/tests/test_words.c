@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "http/resp/proto/words.h"
+#include "http/resp/proto/bytes.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 

@@ -1,21 +1,28 @@
 /*
- * target.h - the request target: path and query, percent decoding, and strict query options.
+ * head.h - what a head says beside its framing (parser.h): the target's path and query, percent
+ * decoding, strict query options; and headers that few requests are asked for.
  *
  * The happy path: target_split() finds path and query in place; target_decode() undoes percent
- * encoding of one piece; options_parse() fills the table of options a route knows.
+ * encoding of one piece; options_parse() fills the table of options a route knows. header_find()
+ * finds a header in a head that was read already: the scanner keeps what framing and the rights
+ * need, and whatever else a handler wants to know it looks for here, so that it costs the others
+ * nothing.
  *
  * Failure modes: ERR_INVALID with a text naming what was wrong; ERR_TOO_LARGE when a decoded piece
- * does not fit its space. Nothing allocates.
+ * does not fit its space; a header's value that does not follow its rules is as none. Nothing
+ * allocates.
  *
  * Thread: pure functions, any.
  */
-#ifndef LEAFD_HTTP_PROTO_TARGET_H
-#define LEAFD_HTTP_PROTO_TARGET_H
+#ifndef LEAFD_HTTP_PROTO_HEAD_H
+#define LEAFD_HTTP_PROTO_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "src/base/err.h"
+
+/* --- the target --- */
 
 struct target {
     const char *path;  /* in the raw target, from its first '/' to the '?' */
@@ -56,5 +63,25 @@ enum options_others { OPTIONS_OTHERS_REFUSED, OPTIONS_OTHERS_IGNORED };
  */
 int options_parse(const char *query, size_t query_len, enum options_others others,
                   struct option *options, size_t count, char *space, char *ret_why) MUST_CHECK;
+
+/* --- headers --- */
+
+/* The value of the first header of this name, in lower case, without spaces around it; NULL: there
+ * is none. head: len bytes of a complete head that the scanner took. Borrowed from it. *ret_count:
+ * how many there are. */
+const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
+                        size_t *ret_count);
+
+/* Does an Accept header name application/json, and neither text/plain nor all types? */
+bool header_wants_json(const char *accept, size_t len);
+
+/* Does an Accept header rather have OpenMetrics 1.0.0 than the text format of Prometheus? */
+bool header_wants_openmetrics(const char *accept, size_t len);
+
+#define HEADER_TRACE_BYTES 33 /* an id of a trace as text, with its NUL */
+
+/* The trace id of a traceparent (W3C Trace Context, level 1): 32 hexadecimal digits in lower case.
+ * False: it breaks a rule. */
+bool header_trace(const char *traceparent, size_t len, char ret_trace[HEADER_TRACE_BYTES]);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * words.h - one request of RESP: a list of words, of which the first one says what is wanted.
+ * bytes.h - the bytes of RESP, in its versions 2 and 3: a request is a list of words, of which the
+ * first one says what is wanted; a reply is appended to a buffer.
  *
  * A request is an array of bulk strings ("*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"), or inline, as a
  * person types it: words with blanks between them on a line ("INCR a\r\n"). Where one ends, it says
@@ -7,7 +8,9 @@
  *
  * The happy path: words_read() with all bytes of the request so far, again and again as they grow,
  * until WORDS_DONE. It keeps nothing in between: a length says how many bytes to step over, so that
- * looking again costs little.
+ * looking again costs little. Then reply_...() for what is answered. Version 2 has no maps and one
+ * nil: where the versions differ, the caller says which one is spoken. What stands in a line of its
+ * own (errors) has its control characters replaced by blanks.
  *
  * Failure modes: WORDS_REJECT: the stream is out of step and the connection must close. A length
  * beyond its bound is refused where it is read, before what it announces has come. A line that ends
@@ -16,15 +19,18 @@
  *
  * Thread: pure functions, any.
  */
-#ifndef LEAFD_HTTP_RESP_PROTO_WORDS_H
-#define LEAFD_HTTP_RESP_PROTO_WORDS_H
+#ifndef LEAFD_HTTP_RESP_PROTO_BYTES_H
+#define LEAFD_HTTP_RESP_PROTO_BYTES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "http/proto/parser.h"
+#include "src/base/buf.h"
 #include "src/base/limits.h"
+
+/* --- requests --- */
 
 enum words_result {
     WORDS_MORE,    /* the request is not whole yet */
@@ -53,5 +59,38 @@ enum words_result words_read(const char *data, size_t len, struct words *words,
 
 /* Is the text the given word, which is in capitals, in whatever case? */
 bool word_is(const char *text, size_t len, const char *word);
+
+/* --- replies --- */
+
+/* value <= INT64_MAX: clients read it as a signed number. */
+void reply_integer(struct buf *out, uint64_t value);
+
+/* "+OK"; the text has no control characters. */
+void reply_simple(struct buf *out, const char *text);
+
+/* "-ERR code: message". kind: "ERR", "NOAUTH" ... */
+void reply_failure(struct buf *out, const char *kind, const char *code, const char *message);
+
+void reply_bulk(struct buf *out, const void *data, size_t len);
+void reply_text(struct buf *out, const char *text);
+
+/* A name and its value, of a map. */
+void reply_pair(struct buf *out, const char *name, const char *text);
+void reply_number(struct buf *out, const char *name, uint64_t value);
+
+/* Lines for people: a verbatim string where there are some. */
+void reply_lines(struct buf *out, unsigned version, const void *data, size_t len);
+
+/* So many elements, or pairs, follow. */
+void reply_array(struct buf *out, uint64_t count);
+void reply_map(struct buf *out, unsigned version, uint64_t pairs);
+
+void reply_nil(struct buf *out, unsigned version);
+
+/* So many ids from the first one on, each an integer. */
+void reply_ids(struct buf *out, uint64_t first, uint32_t count);
+
+/* The most bytes that an id takes. */
+#define REPLY_ID_BYTES_MAX 22
 
 #endif

@@ -1,0 +1,404 @@
+/*
+ * head.c - see head.h. Thread: pure functions, any.
+ */
+#include "http/proto/head.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/proto/text.h"
+#include "src/base/hot.h"
+
+/* --- the target --- */
+
+/* Length of "scheme://authority" in an absolute-form target, 0 if it is none. */
+static size_t authority_end(const char *raw, size_t len)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t at = strlen(schemes[i]);
+
+        if (len > at && strncasecmp(raw, schemes[i], at) == 0) {
+            while (at < len && raw[at] != '/' && raw[at] != '?') {
+                at++;
+            }
+            return at;
+        }
+    }
+    return 0;
+}
+
+HOT int target_split(const char *raw, size_t len, struct target *ret_target)
+{
+    size_t start = len > 0 && raw[0] == '/' ? 0 : authority_end(raw, len);
+    const char *mark;
+
+    if (len == 0 || (start == 0 && raw[0] != '/') || memchr(raw, '#', len) != NULL) {
+        return ERR_INVALID;
+    }
+    raw += start;
+    len -= start;
+    mark = memchr(raw, '?', len);
+    *ret_target = (struct target){.path = raw, .path_len = len};
+    if (mark != NULL) {
+        ret_target->path_len = (size_t)(mark - raw);
+        ret_target->query = mark + 1;
+        ret_target->query_len = len - ret_target->path_len - 1;
+    }
+    return 0;
+}
+
+/* How many bytes in front stand for themselves. */
+HOT static size_t literal_len(const char *text, size_t len, enum target_plus plus)
+{
+    size_t i = 0;
+
+    while (i < len && text[i] != '%' && (text[i] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
+        i++;
+    }
+    return i;
+}
+
+HOT int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
+                      size_t *ret_len)
+{
+    /* As a rule that is all of it. */
+    size_t at = literal_len(text, len, plus);
+
+    if (at > size) {
+        return ERR_TOO_LARGE;
+    }
+    memcpy(out, text, at);
+    for (size_t i = at; i < len; i++) {
+        char c = text[i];
+
+        if (c == '%') {
+            int high = i + 2 < len ? text_hex_digit(text[i + 1]) : -1;
+            int low = i + 2 < len ? text_hex_digit(text[i + 2]) : -1;
+
+            if (high < 0 || low < 0) {
+                return ERR_INVALID;
+            }
+            c = (char)(high << 4 | low);
+            i += 2;
+        } else if (c == '+' && plus == TARGET_PLUS_IS_SPACE) {
+            c = ' ';
+        }
+        if (at == size) {
+            return ERR_TOO_LARGE;
+        }
+        out[at++] = c;
+    }
+    *ret_len = at;
+    return 0;
+}
+
+static struct option *option_find(struct option *options, size_t count, const char *name,
+                                  size_t len)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+/* What options_parse() reads. */
+struct query {
+    struct option *options;
+    size_t count;
+    enum options_others others;
+    bool plain;  /* nothing in it is encoded: pieces are taken where they stand */
+    char *space; /* for what is decoded; moves on behind values */
+    char *why;
+};
+
+/* A name or a value, decoded. */
+HOT static int piece_read(const struct query *query, const char *text, size_t len,
+                          const char **ret_piece, size_t *ret_len)
+{
+    if (query->plain) {
+        *ret_piece = text;
+        *ret_len = len;
+        return 0;
+    }
+    *ret_piece = query->space;
+    return target_decode(text, len, TARGET_PLUS_IS_SPACE, query->space, len, ret_len);
+}
+
+/* Take one "name=value". */
+static int option_take(struct query *query, const char *pair, size_t len)
+{
+    const char *equals = memchr(pair, '=', len);
+    size_t name_len = equals != NULL ? (size_t)(equals - pair) : len;
+    const char *value = equals != NULL ? equals + 1 : pair + len;
+    size_t value_len = (size_t)(pair + len - value);
+    struct option *option;
+    const char *name;
+    char shown[80];
+
+    if (piece_read(query, pair, name_len, &name, &name_len) != 0) {
+        if (query->others == OPTIONS_OTHERS_IGNORED) {
+            return 0;
+        }
+        snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the query option %s",
+                 text_show(pair, len, shown, sizeof(shown)));
+        return ERR_INVALID;
+    }
+    option = option_find(query->options, query->count, name, name_len);
+    if (option == NULL && query->others == OPTIONS_OTHERS_IGNORED) {
+        return 0;
+    }
+    if (option == NULL || option->present) {
+        snprintf(query->why, OPTION_WHY_BYTES, "%s query option %s",
+                 option == NULL ? "unknown" : "repeated",
+                 text_show(name, name_len, shown, sizeof(shown)));
+        return ERR_INVALID;
+    }
+    if (piece_read(query, value, value_len, &option->value, &option->len) != 0) {
+        snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the value of %s: %s",
+                 option->name, text_show(value, value_len, shown, sizeof(shown)));
+        return ERR_INVALID;
+    }
+    option->present = true;
+    query->space += option->len;
+    return 0;
+}
+
+int options_parse(const char *query, size_t query_len, enum options_others others,
+                  struct option *options, size_t count, char *space, char *ret_why)
+{
+    const char *end = query + query_len;
+    struct query reading = {options, count, others, false, space, ret_why};
+
+    for (size_t i = 0; i < count; i++) {
+        options[i].present = false;
+        options[i].value = "";
+        options[i].len = 0;
+    }
+    if (query_len == 0) {
+        return 0;
+    }
+    reading.plain = memchr(query, '%', query_len) == NULL && memchr(query, '+', query_len) == NULL;
+    for (const char *at = query; at <= end;) {
+        const char *next = at < end ? memchr(at, '&', (size_t)(end - at)) : NULL;
+        size_t len = (size_t)((next != NULL ? next : end) - at);
+        int rv = option_take(&reading, at, len);
+
+        if (rv != 0) {
+            return rv;
+        }
+        if (next == NULL) {
+            break;
+        }
+        at = next + 1;
+    }
+    return 0;
+}
+
+/* --- headers --- */
+
+#define QUALITY_ALL 1000 /* a weight of 1, in thousandths */
+
+static bool is_header_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Take blanks off both ends. */
+static const char *trim_value(const char *text, size_t *len)
+{
+    while (*len > 0 && is_header_blank(text[0])) {
+        text++;
+        (*len)--;
+    }
+    while (*len > 0 && is_header_blank(text[*len - 1])) {
+        (*len)--;
+    }
+    return text;
+}
+
+const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
+                        size_t *ret_count)
+{
+    size_t name_len = strlen(name);
+    const char *end = head + len;
+    const char *line = memchr(head, '\n', len); /* the request line is none */
+    const char *found = NULL;
+
+    *ret_count = 0;
+    while (line != NULL && ++line < end) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        size_t line_len = (size_t)((next != NULL ? next : end) - line);
+
+        if (line_len > name_len && line[name_len] == ':' &&
+            strncasecmp(line, name, name_len) == 0) {
+            size_t value_len = line_len - name_len - 1;
+            const char *value = line + name_len + 1;
+
+            value_len -= value_len > 0 && value[value_len - 1] == '\r';
+            value = trim_value(value, &value_len);
+            if ((*ret_count)++ == 0) {
+                found = value;
+                *ret_len = value_len;
+            }
+        }
+        line = next;
+    }
+    return found;
+}
+
+/* The next part of a list, up to the separator, trimmed; false at the end. Quoted strings, in which
+ * separators would not count, have no place in what is asked for here. */
+static bool next_part(const char **at, const char *end, char separator, const char **ret_part,
+                      size_t *ret_len)
+{
+    const char *stop;
+
+    if (*at >= end) {
+        return false;
+    }
+    stop = memchr(*at, separator, (size_t)(end - *at));
+    stop = stop != NULL ? stop : end;
+    *ret_len = (size_t)(stop - *at);
+    *ret_part = trim_value(*at, ret_len);
+    *at = stop + 1;
+    return true;
+}
+
+static bool is_text(const char *text, size_t len, const char *wanted)
+{
+    return len == strlen(wanted) && strncasecmp(text, wanted, len) == 0;
+}
+
+/* "0.75" in thousandths; -1: it is no weight. */
+static int quality_of(const char *text, size_t len)
+{
+    int value;
+
+    if (len == 0 || len > 5 || (text[0] != '0' && text[0] != '1') || (len > 1 && text[1] != '.')) {
+        return -1;
+    }
+    value = text[0] - '0';
+    for (size_t i = 2; i < 5; i++) {
+        if (i < len && (text[i] < '0' || text[i] > '9')) {
+            return -1;
+        }
+        value = value * 10 + (i < len ? text[i] - '0' : 0);
+    }
+    return value <= QUALITY_ALL ? value : -1;
+}
+
+/* One of the ranges of an Accept header. */
+struct range {
+    const char *type;
+    size_t type_len;
+    int quality;
+    bool other_version; /* than 1.0.0 */
+};
+
+static bool read_range(const char *text, size_t len, struct range *ret_range)
+{
+    const char *end = text + len;
+    const char *part;
+    size_t part_len;
+
+    *ret_range = (struct range){.quality = QUALITY_ALL};
+    if (!next_part(&text, end, ';', &ret_range->type, &ret_range->type_len)) {
+        return false;
+    }
+    while (next_part(&text, end, ';', &part, &part_len)) {
+        if (part_len >= 2 && strncasecmp(part, "q=", 2) == 0) {
+            ret_range->quality = quality_of(part + 2, part_len - 2);
+        } else if (part_len >= 8 && strncasecmp(part, "version=", 8) == 0) {
+            ret_range->other_version = !is_text(part + 8, part_len - 8, "1.0.0");
+        }
+    }
+    return ret_range->quality >= 0;
+}
+
+bool header_wants_json(const char *accept, size_t len)
+{
+    const char *end = accept + len;
+    const char *part;
+    size_t part_len;
+    bool names_json = false;
+    struct range range;
+
+    while (next_part(&accept, end, ',', &part, &part_len)) {
+        if (!read_range(part, part_len, &range) || range.quality == 0) {
+            continue;
+        }
+        if (is_text(range.type, range.type_len, "text/plain") ||
+            is_text(range.type, range.type_len, "text/*") ||
+            is_text(range.type, range.type_len, "*/*")) {
+            return false;
+        }
+        names_json |= is_text(range.type, range.type_len, "application/json");
+    }
+    return names_json;
+}
+
+bool header_wants_openmetrics(const char *accept, size_t len)
+{
+    const char *end = accept + len;
+    const char *part;
+    size_t part_len;
+    int open = 0;
+    int plain = 0;
+
+    while (next_part(&accept, end, ',', &part, &part_len)) {
+        struct range range;
+
+        if (!read_range(part, part_len, &range)) {
+            continue;
+        }
+        if (is_text(range.type, range.type_len, "application/openmetrics-text")) {
+            open = !range.other_version && range.quality > open ? range.quality : open;
+        } else if (is_text(range.type, range.type_len, "text/plain")) {
+            plain = range.quality > plain ? range.quality : plain;
+        }
+    }
+    return open > 0 && open >= plain;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* So many digits; without `zeros` they may not all be 0. */
+static bool are_hex(const char *text, size_t count, bool zeros)
+{
+    bool is_zero = true;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_hex(text[i])) {
+            return false;
+        }
+        is_zero = is_zero && text[i] == '0';
+    }
+    return zeros || !is_zero;
+}
+
+/* version "-" trace-id "-" parent-id "-" flags; later versions may add "-" and more. */
+bool header_trace(const char *traceparent, size_t len, char ret_trace[HEADER_TRACE_BYTES])
+{
+    enum { VERSION = 0, TRACE = 3, PARENT = 36, FLAGS = 53, END = 55 };
+    const char *text = traceparent;
+    bool is_first = len >= END && memcmp(text, "00", 2) == 0;
+
+    if (len < END || text[TRACE - 1] != '-' || text[PARENT - 1] != '-' || text[FLAGS - 1] != '-' ||
+        !are_hex(text + VERSION, 2, true) || memcmp(text, "ff", 2) == 0 ||
+        !are_hex(text + TRACE, 32, false) || !are_hex(text + PARENT, 16, false) ||
+        !are_hex(text + FLAGS, 2, true) ||
+        (is_first ? len != END : len > END && text[END] != '-')) {
+        return false;
+    }
+    memcpy(ret_trace, text + TRACE, HEADER_TRACE_BYTES - 1);
+    ret_trace[HEADER_TRACE_BYTES - 1] = '\0';
+    return true;
+}

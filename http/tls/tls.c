@@ -1,0 +1,1111 @@
+/*
+ * tls.c - see tls.h. Threads: as said there.
+ */
+#include "http/tls/tls.h"
+
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hot.h"
+#include "src/base/log.h"
+#include "src/base/crypto.h"
+
+/* --- what a certificate is called --- */
+
+/* Printable ASCII without blanks, quotes and backslashes. A NUL, too, ends a name in some programs
+ * and not in others. */
+static bool is_plain(const unsigned char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && text[i] > ' ' && text[i] < 0x7f && text[i] != '"' && text[i] != '\\') {
+        i++;
+    }
+    return i == len && len > 0 && len <= CERTIFICATE_NAME_MAX;
+}
+
+/* The only one among the names of a kind that we know. NULL: there is none, or several. */
+static const GENERAL_NAME *only_name(const GENERAL_NAMES *names)
+{
+    const GENERAL_NAME *only = NULL;
+    unsigned count = 0;
+
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+
+        if (name->type == GEN_URI || name->type == GEN_DNS) {
+            only = name;
+            count++;
+        }
+    }
+    return count == 1 ? only : NULL;
+}
+
+static bool put_only_name(const GENERAL_NAMES *names, struct buf *out)
+{
+    const GENERAL_NAME *name = only_name(names);
+    const unsigned char *text;
+    size_t len;
+
+    if (name == NULL) {
+        return false;
+    }
+    text = ASN1_STRING_get0_data(name->d.ia5); /* of both kinds */
+    len = (size_t)ASN1_STRING_length(name->d.ia5);
+    if (!is_plain(text, len)) {
+        return false;
+    }
+    buf_printf(out, "%s:%.*s", name->type == GEN_URI ? "uri" : "dns", (int)len, text);
+    return true;
+}
+
+static void put_key_hash(X509 *certificate, struct buf *out)
+{
+    unsigned char *der = NULL;
+    int len = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+
+    ASSERT(len > 0);
+    ASSERT(SHA256(der, (size_t)len, hash) != NULL);
+    OPENSSL_free(der);
+    buf_printf(out, "sha256:");
+    for (size_t i = 0; i < sizeof hash; i++) {
+        buf_printf(out, "%02x", hash[i]);
+    }
+}
+
+/* Append the name, without a NUL. */
+static void certificate_name(X509 *certificate, struct buf *out)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+
+    if (names == NULL || !put_only_name(names, out)) {
+        put_key_hash(certificate, out);
+    }
+    GENERAL_NAMES_free(names);
+}
+
+/* Append the subject, or "no subject", in one line of printable text. */
+static void certificate_subject(X509 *certificate, struct buf *out)
+{
+    BIO *text = BIO_new(BIO_s_mem());
+    char *data;
+    long len;
+
+    ASSERT(text != NULL);
+    (void)X509_NAME_print_ex(text, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+    len = BIO_get_mem_data(text, &data);
+    if (len <= 0 || len > CERTIFICATE_NAME_MAX) {
+        buf_printf(out, "no subject");
+    } else {
+        buf_put(out, data, (size_t)len);
+    }
+    BIO_free(text);
+}
+
+/* Seconds of Unix time. */
+static int64_t certificate_until_s(X509 *certificate)
+{
+    struct tm when = {0};
+
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) != 1) {
+        return 0;
+    }
+    return (int64_t)timegm(&when);
+}
+
+bool certificate_is_current(X509 *certificate)
+{
+    return X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
+           X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+}
+
+/* --- the keys of session tickets --- */
+
+void tls_keys_init(struct tls_keys *keys, const struct clock *clock)
+{
+    *keys = (struct tls_keys){.clock = clock};
+    ASSERT(pthread_mutex_init(&keys->mutex, NULL) == 0);
+}
+
+void tls_keys_release(struct tls_keys *keys)
+{
+    ASSERT(pthread_mutex_destroy(&keys->mutex) == 0);
+    OPENSSL_cleanse(keys->ring, sizeof keys->ring);
+}
+
+/* Put a new key before the others; the oldest one goes. With the mutex. */
+static bool rotate(struct tls_keys *keys, uint64_t now_ms)
+{
+    struct tls_key key;
+
+    if (RAND_bytes(key.name, sizeof key.name) != 1 ||
+        RAND_priv_bytes(key.cipher, sizeof key.cipher) != 1 ||
+        RAND_priv_bytes(key.mac, sizeof key.mac) != 1) {
+        ERR_clear_error();
+        return false;
+    }
+    memmove(keys->ring + 1, keys->ring, sizeof *keys->ring * (TLS_KEYS - 1));
+    keys->ring[0] = key;
+    keys->count += keys->count < TLS_KEYS;
+    keys->made_ms = now_ms;
+    OPENSSL_cleanse(&key, sizeof key);
+    return true;
+}
+
+/* As many as were due since: after a quiet day no key of yesterday opens anything. With the
+ * mutex. */
+static bool bring_up_to_date(struct tls_keys *keys)
+{
+    uint64_t now_ms = clock_now_ms(keys->clock);
+    uint64_t due = keys->count == 0 ? 1 : (now_ms - keys->made_ms) / TLS_KEY_MS;
+    bool done = true;
+
+    for (uint64_t i = 0; done && i < due && i < TLS_KEYS; i++) {
+        done = rotate(keys, now_ms);
+    }
+    return done;
+}
+
+bool tls_keys_newest(struct tls_keys *keys, struct tls_key *ret_key)
+{
+    bool found;
+
+    ASSERT(pthread_mutex_lock(&keys->mutex) == 0);
+    found = bring_up_to_date(keys);
+    if (found) {
+        *ret_key = keys->ring[0];
+    }
+    ASSERT(pthread_mutex_unlock(&keys->mutex) == 0);
+    return found;
+}
+
+bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES],
+                   struct tls_key *ret_key, bool *ret_newest)
+{
+    unsigned i = 0;
+    bool found;
+
+    ASSERT(pthread_mutex_lock(&keys->mutex) == 0);
+    found = bring_up_to_date(keys);
+    while (i < keys->count && memcmp(keys->ring[i].name, name, TLS_KEY_NAME_BYTES) != 0) {
+        i++;
+    }
+    found = found && i < keys->count;
+    if (found) {
+        *ret_key = keys->ring[i];
+        *ret_newest = i == 0;
+    }
+    ASSERT(pthread_mutex_unlock(&keys->mutex) == 0);
+    return found;
+}
+
+/* --- what all connections share --- */
+
+/* AES first, for processors that have it; AEAD with ephemeral keys alone. */
+#define SUITES_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+#define SUITES_1_2                                                                                 \
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                   \
+    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"                                   \
+    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+#define GROUPS "X25519:P-256"
+#define SECURITY_LEVEL 2 /* OpenSSL's: no RSA key below 2048 bits, no SHA-1 */
+#define CHAIN_MAX 8      /* certificates between a client's and its CA's */
+#define CHAIN_BYTES_MAX (32 << 10)
+#define RECORD_SENT_BYTES 4096 /* holds the replies of a turn to 16 requests of ids */
+
+struct tls {
+    struct tls_keys keys;
+    EVP_CIPHER *ticket_cipher; /* fetched once: a fetch takes locks */
+    pthread_mutex_t mutex;
+    struct tls_context *context; /* in force; guarded by mutex; NULL: none yet */
+};
+
+struct tls_context {
+    SSL_CTX *ssl;
+    enum tls_client client;
+    int64_t until_s;
+    struct buf subject;
+};
+
+struct tls *tls_new(const struct clock *clock)
+{
+    struct tls *tls = MUST_HAVE(calloc(1, sizeof *tls));
+
+    tls_library_init();
+    tls_keys_init(&tls->keys, clock);
+    tls->ticket_cipher = MUST_HAVE(EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL));
+    ASSERT(pthread_mutex_init(&tls->mutex, NULL) == 0);
+    return tls;
+}
+
+void tls_free(struct tls *tls)
+{
+    if (tls != NULL) {
+        tls_context_free(tls->context);
+        ASSERT(pthread_mutex_destroy(&tls->mutex) == 0);
+        EVP_CIPHER_free(tls->ticket_cipher);
+        tls_keys_release(&tls->keys);
+        free(tls);
+    }
+}
+
+void tls_context_free(struct tls_context *context)
+{
+    if (context != NULL) {
+        SSL_CTX_free(context->ssl);
+        buf_free(&context->subject);
+        free(context);
+    }
+}
+
+int64_t tls_context_until_s(const struct tls_context *context)
+{
+    return context->until_s;
+}
+
+void tls_context_describe(const struct tls_context *context, struct buf *out)
+{
+    time_t until = (time_t)context->until_s;
+    struct tm parts;
+    char date[16];
+
+    ASSERT(gmtime_r(&until, &parts) != NULL);
+    ASSERT(strftime(date, sizeof date, "%Y-%m-%d", &parts) > 0);
+    buf_printf(out, "%.*s until %s", (int)context->subject.len, (const char *)context->subject.data,
+               date);
+}
+
+void tls_commit(struct tls *tls, struct tls_context *context)
+{
+    struct tls_context *before;
+
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    before = tls->context;
+    tls->context = context;
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    tls_context_free(before);
+}
+
+int64_t tls_until_s(struct tls *tls)
+{
+    int64_t until_s;
+
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    until_s = tls->context != NULL ? tls->context->until_s : 0;
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    return until_s;
+}
+
+/* A connection of what is in force: one of OpenSSL's, for the caller to free. There must have been
+ * a tls_commit(). */
+static SSL *tls_connection(struct tls *tls)
+{
+    SSL *ssl;
+
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    ASSERT(tls->context != NULL);
+    ssl = SSL_new(tls->context->ssl);
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    ASSERT(ssl != NULL);
+    return ssl;
+}
+
+/* Must its client show a certificate? */
+static enum tls_client tls_connection_client(SSL *ssl)
+{
+    int mode = SSL_get_verify_mode(ssl);
+
+    return (mode & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0 ? TLS_CLIENT_REQUIRED
+           : (mode & SSL_VERIFY_PEER) != 0               ? TLS_CLIENT_OPTIONAL
+                                                         : TLS_CLIENT_NONE;
+}
+
+/* --- what OpenSSL asks --- */
+
+/* Choose http/1.1. Who speaks only other protocols is refused, and not answered in one that it does
+ * not expect. */
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                           const unsigned char *offered, unsigned offered_len, void *data)
+{
+    static const unsigned char ours[] = "\x08http/1.1";
+    unsigned char *chosen;
+
+    (void)ssl;
+    (void)data;
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof ours - 1, offered, offered_len) !=
+        OPENSSL_NPN_NEGOTIATED) {
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static bool ticket_init(const struct tls *tls, const struct tls_key *key, unsigned char *iv,
+                        EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, bool seal)
+{
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
+        OSSL_PARAM_construct_end(),
+    };
+
+    return EVP_MAC_init(mac, key->mac, sizeof key->mac, params) == 1 &&
+           EVP_CipherInit_ex(cipher, tls->ticket_cipher, NULL, key->cipher, iv, seal) == 1;
+}
+
+/* OpenSSL's contract: 1 goes on, 2 goes on and a new ticket is sent, 0 means no ticket, negative
+ * ends the handshake. */
+static int seal_ticket(struct tls *tls, unsigned char *name, unsigned char *iv,
+                       EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    struct tls_key key;
+    bool done;
+
+    if (!tls_keys_newest(&tls->keys, &key)) {
+        return 0;
+    }
+    memcpy(name, key.name, sizeof key.name);
+    done = RAND_bytes(iv, EVP_CIPHER_get_iv_length(tls->ticket_cipher)) == 1 &&
+           ticket_init(tls, &key, iv, cipher, mac, true);
+    OPENSSL_cleanse(&key, sizeof key);
+    return done ? 1 : -1;
+}
+
+static int open_ticket(struct tls *tls, const unsigned char *name, unsigned char *iv,
+                       EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    struct tls_key key;
+    bool is_newest;
+    bool done;
+
+    if (!tls_keys_find(&tls->keys, name, &key, &is_newest)) {
+        return 0;
+    }
+    done = ticket_init(tls, &key, iv, cipher, mac, false);
+    OPENSSL_cleanse(&key, sizeof key);
+    return !done ? -1 : is_newest ? 1 : 2;
+}
+
+static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                      EVP_MAC_CTX *mac, int seal)
+{
+    struct tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+    return seal ? seal_ticket(tls, name, iv, cipher, mac) : open_ticket(tls, name, iv, cipher, mac);
+}
+
+/* Nobody is there to type one. */
+static int no_pass_phrase(char *out, int size, int writing, void *data)
+{
+    bool *was_asked = data;
+
+    (void)out;
+    (void)size;
+    (void)writing;
+    *was_asked = true;
+    return -1;
+}
+
+/* --- making one --- */
+
+static int fail_context(struct tls_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int fail_context(struct tls_error *error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    ERR_clear_error();
+    return ERR_INVALID;
+}
+
+/* What OpenSSL said last. */
+static const char *openssl_reason(void)
+{
+    const char *text = ERR_reason_error_string(ERR_peek_last_error());
+
+    return text != NULL ? text : "it cannot be read";
+}
+
+static BIO *open_file(const struct tls_file *file)
+{
+    ASSERT(file->len <= INT_MAX);
+    return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
+}
+
+/* The next certificate of a PEM file. 0 and NULL: there is no more. */
+static int next_certificate(BIO *bio, const struct tls_file *file, X509 **ret_certificate,
+                            struct tls_error *error)
+{
+    bool was_asked = false;
+
+    *ret_certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked);
+    if (*ret_certificate == NULL && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+        return fail_context(error, "%s: a certificate cannot be read: %s", file->name,
+                            openssl_reason());
+    }
+    ERR_clear_error();
+    return 0;
+}
+
+/* The first certificate is ours; the others lead to the root. */
+static int load_own_certificate(struct tls_context *context, const struct tls_file *file,
+                                struct tls_error *error)
+{
+    BIO *bio = open_file(file);
+    X509 *certificate;
+    unsigned count = 0;
+    int rv;
+
+    while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
+        bool ok = count++ == 0 ? SSL_CTX_use_certificate(context->ssl, certificate) == 1
+                               : SSL_CTX_add1_chain_cert(context->ssl, certificate) == 1;
+
+        if (count == 1) {
+            context->until_s = certificate_until_s(certificate);
+            certificate_subject(certificate, &context->subject);
+        }
+        X509_free(certificate);
+        if (!ok) {
+            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
+                              count, openssl_reason());
+            break;
+        }
+    }
+    BIO_free(bio);
+    return rv != 0 || count > 0 ? rv
+                                : fail_context(error, "%s: has no certificate (PEM)", file->name);
+}
+
+static int load_key(struct tls_context *context, const struct tls_file *file,
+                    const struct tls_file *certificate, struct tls_error *error)
+{
+    BIO *bio = open_file(file);
+    bool was_asked = false;
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, &was_asked);
+    int rv = 0;
+
+    BIO_free(bio);
+    if (key == NULL) {
+        return fail_context(error, "%s: %s", file->name,
+                            was_asked
+                                ? "the key has a pass phrase, which nobody would be there to type"
+                                : "has no private key that can be read (PEM)");
+    }
+    if (SSL_CTX_use_PrivateKey(context->ssl, key) != 1 ||
+        SSL_CTX_check_private_key(context->ssl) != 1) {
+        rv = fail_context(error, "%s: is not the key of the certificate in %s: %s", file->name,
+                          certificate->name, openssl_reason());
+    }
+    EVP_PKEY_free(key);
+    return rv;
+}
+
+/* The only CAs that clients' certificates are held against: any of the system's could name our
+ * users. */
+static int load_client_ca(SSL_CTX *ssl, const struct tls_file *file, struct tls_error *error)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(ssl);
+    BIO *bio = open_file(file);
+    X509 *certificate;
+    unsigned count = 0;
+    int rv;
+
+    while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
+        count++;
+        if (X509_check_ca(certificate) == 0) {
+            rv = fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
+                              count);
+        } else if (X509_STORE_add_cert(store, certificate) != 1 ||
+                   SSL_CTX_add_client_CA(ssl, certificate) != 1) {
+            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
+                              count, openssl_reason());
+        }
+        X509_free(certificate);
+        if (rv != 0) {
+            break;
+        }
+    }
+    BIO_free(bio);
+    return rv != 0 || count > 0 ? rv
+                                : fail_context(error, "%s: has no certificate (PEM)", file->name);
+}
+
+/* A session of other rules for client certificates is not resumed: its client may not be one any
+ * more. */
+static void set_session_id_context(SSL_CTX *ssl, const struct tls_files *files)
+{
+    unsigned char id[SHA256_DIGEST_LENGTH] = {0};
+
+    if (files->client != TLS_CLIENT_NONE) {
+        ASSERT(SHA256(files->client_ca.data, files->client_ca.len, id) != NULL);
+    }
+    id[0] = (unsigned char)files->client;
+    _Static_assert(sizeof id <= SSL_MAX_SID_CTX_LENGTH, "too long");
+    ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof id) == 1);
+}
+
+static int load_client(SSL_CTX *ssl, const struct tls_files *files, struct tls_error *error)
+{
+    static const int modes[] = {
+        [TLS_CLIENT_NONE] = SSL_VERIFY_NONE,
+        [TLS_CLIENT_OPTIONAL] = SSL_VERIFY_PEER,
+        [TLS_CLIENT_REQUIRED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+    };
+
+    set_session_id_context(ssl, files);
+    SSL_CTX_set_verify(ssl, modes[files->client], NULL);
+    SSL_CTX_set_verify_depth(ssl, CHAIN_MAX);
+    SSL_CTX_set_max_cert_list(ssl, CHAIN_BYTES_MAX);
+    if (files->client == TLS_CLIENT_NONE) {
+        return 0;
+    }
+    /* What the file has is trusted, be it a root or one below. */
+    ASSERT(X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_PARTIAL_CHAIN) == 1);
+    return load_client_ca(ssl, &files->client_ca, error);
+}
+
+/* What is the same for every certificate. */
+static void set_protocol(SSL_CTX *ssl, struct tls *tls)
+{
+    SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
+    ASSERT(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);
+    ASSERT(SSL_CTX_set_ciphersuites(ssl, SUITES_1_3) == 1);
+    ASSERT(SSL_CTX_set_cipher_list(ssl, SUITES_1_2) == 1);
+    ASSERT(SSL_CTX_set1_groups_list(ssl, GROUPS) == 1);
+    (void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                       SSL_OP_NO_COMPRESSION);
+    /* What is sent is what the file has. OpenSSL would look for more CAs in each handshake. */
+    (void)SSL_CTX_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
+    /* A record of ours is shorter than the longest allowed, and so is the buffer that each
+     * connection with something to say has for it. */
+    ASSERT(SSL_CTX_set_max_send_fragment(ssl, RECORD_SENT_BYTES) == 1);
+    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    (void)SSL_CTX_set_timeout(ssl, TLS_TICKET_S);
+    ASSERT(SSL_CTX_set_num_tickets(ssl, 1) == 1);
+    ASSERT(SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, ticket_key) == 1);
+    ASSERT(SSL_CTX_set_app_data(ssl, tls) == 1);
+    SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
+}
+
+int tls_context_make(struct tls *tls, const struct tls_files *files,
+                     struct tls_context **ret_context, struct tls_error *ret_error)
+{
+    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
+    int rv;
+
+    context->client = files->client;
+    context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
+    set_protocol(context->ssl, tls);
+    rv = load_own_certificate(context, &files->certificate, ret_error);
+    if (rv == 0) {
+        rv = load_key(context, &files->key, &files->certificate, ret_error);
+    }
+    if (rv == 0) {
+        rv = load_client(context->ssl, files, ret_error);
+    }
+    if (rv != 0) {
+        tls_context_free(context);
+        return rv;
+    }
+    *ret_context = context;
+    return 0;
+}
+
+/* --- one connection --- */
+
+#define RECORD_HEAD_BYTES 5
+#define RECORD_HANDSHAKE 0x16
+#define RECORD_BYTES_MAX 16384
+#define SEALED_KEPT_BYTES (128 << 10) /* memory grown beyond this is freed once it is sent */
+
+/* --- the way of bytes: a BIO of our own --- */
+
+HOT static int session_bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
+{
+    struct tls_session *session = BIO_get_data(bio);
+    size_t len = session->in_len < room ? session->in_len : room;
+
+    BIO_clear_retry_flags(bio);
+    if (len == 0) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
+    memcpy(out, session->in, len);
+    session->in += len;
+    session->in_len -= len;
+    *ret_len = len;
+    return 1;
+}
+
+HOT static int session_bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
+{
+    struct tls_session *session = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    buf_put(&session->loop->sealed, data, len);
+    *ret_len = len;
+    return 1;
+}
+
+static long session_bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH || command == BIO_CTRL_DUP;
+}
+
+static int session_bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *bio_method;
+
+/* Once in the process; it stays. */
+static void make_bio_method(void)
+{
+    bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "turn");
+    ASSERT(bio_method != NULL);
+    ASSERT(BIO_meth_set_read_ex(bio_method, session_bio_read) == 1);
+    ASSERT(BIO_meth_set_write_ex(bio_method, session_bio_write) == 1);
+    ASSERT(BIO_meth_set_ctrl(bio_method, session_bio_ctrl) == 1);
+    ASSERT(BIO_meth_set_create(bio_method, session_bio_create) == 1);
+}
+
+/* A look costs a fifth of emptying it. */
+static void session_clear_errors(void)
+{
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+}
+
+/* --- of a loop --- */
+
+static void list_leave(struct tls_session *session)
+{
+    struct tls_loop *loop = session->loop;
+
+    if (session->list != NULL) {
+        TAILQ_REMOVE(session->list, session, link);
+        loop->handshake_count -= session->list == &loop->handshakes;
+        loop->warm_count -= session->list == &loop->warm;
+        session->list = NULL;
+    }
+}
+
+static void list_enter(struct tls_session *session, struct tls_sessions *list)
+{
+    struct tls_loop *loop = session->loop;
+
+    ASSERT(session->list == NULL);
+    TAILQ_INSERT_TAIL(list, session, link);
+    loop->handshake_count += list == &loop->handshakes;
+    loop->warm_count += list == &loop->warm;
+    session->list = list;
+}
+
+/* OpenSSL keeps them where something is under way; then the next turn warms it again. */
+static void session_cool(struct tls_session *session)
+{
+    list_leave(session);
+    (void)SSL_free_buffers(session->ssl);
+}
+
+static void cooling_arm(struct tls_loop *loop)
+{
+    const struct tls_session *first = TAILQ_FIRST(&loop->warm);
+
+    if (first == NULL) {
+        timer_cancel(loop->timers, &loop->cooling);
+    } else if (!timer_is_armed(&loop->cooling)) {
+        timer_arm(loop->timers, &loop->cooling, first->quiet_ms + LIMIT_TLS_WARM_MS);
+    }
+}
+
+static void cooling_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct tls_loop *loop = CONTAINER(timer, struct tls_loop, cooling);
+    struct tls_session *first;
+
+    while ((first = TAILQ_FIRST(&loop->warm)) != NULL &&
+           first->quiet_ms + LIMIT_TLS_WARM_MS <= now_ms) {
+        session_cool(first);
+    }
+    cooling_arm(loop);
+}
+
+/* It was busy just now, so it has buffers. */
+HOT static void session_warm(struct tls_session *session, uint64_t now_ms)
+{
+    struct tls_loop *loop = session->loop;
+
+    session->quiet_ms = now_ms;
+    if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
+        list_leave(session);
+        list_enter(session, &loop->warm);
+    }
+    if (loop->warm_count > LIMIT_TLS_WARM) {
+        session_cool(TAILQ_FIRST(&loop->warm));
+    }
+    cooling_arm(loop);
+}
+
+struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct tls_loop *loop = MUST_HAVE(calloc(1, sizeof *loop));
+
+    ASSERT(pthread_once(&once, make_bio_method) == 0);
+    loop->tls = tls;
+    loop->timers = timers;
+    TAILQ_INIT(&loop->handshakes);
+    TAILQ_INIT(&loop->warm);
+    timer_init(&loop->cooling, cooling_fire);
+    return loop;
+}
+
+void tls_loop_free(struct tls_loop *loop)
+{
+    if (loop != NULL) {
+        ASSERT(TAILQ_EMPTY(&loop->handshakes) && TAILQ_EMPTY(&loop->warm));
+        buf_free(&loop->sealed);
+        free(loop);
+    }
+}
+
+struct tls_session *tls_loop_surplus(struct tls_loop *loop)
+{
+    return loop->handshake_count > LIMIT_TLS_HANDSHAKES ? TAILQ_FIRST(&loop->handshakes) : NULL;
+}
+
+/* The loop alone writes: no need to lock the bus. */
+static void session_count(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* --- begin and end --- */
+
+struct tls_session *session_new(struct tls_loop *loop, void *owner)
+{
+    struct tls_session *session = MUST_HAVE(calloc(1, sizeof *session));
+
+    session->loop = loop;
+    session->owner = owner;
+    return session;
+}
+
+void session_stop(struct tls_session *session)
+{
+    if (session->list == &session->loop->handshakes) {
+        session_count(&session->loop->counts.failed);
+        session->phase = TLS_DEAD;
+    }
+    list_leave(session);
+    cooling_arm(session->loop);
+}
+
+void session_free(struct tls_session *session)
+{
+    ASSERT(session->list == NULL);
+    SSL_free(session->ssl);
+    free(session->kept);
+    free(session->certificate);
+    buf_free(&session->held);
+    free(session);
+}
+
+/* What a call has sealed by the way waits for the connection's turn to send. */
+HOT static void session_hold(struct tls_session *session)
+{
+    struct buf *sealed = &session->loop->sealed;
+
+    if (sealed->len > 0) {
+        buf_put(&session->held, sealed->data, sealed->len);
+        sealed->len = 0;
+    }
+}
+
+/* Nothing more is to be done with it. */
+COLD static void session_die(struct tls_session *session, const char *what)
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+
+    log_debug("tls", what, "reason=\"%s\"", reason != NULL ? reason : "none");
+    ERR_clear_error();
+    session_count(&session->loop->counts.failed);
+    session->phase = TLS_DEAD;
+    session->has_more = false;
+    session_drop(session);
+    list_leave(session);
+}
+
+/* --- bytes in --- */
+
+uint8_t *session_room(struct tls_session *session, size_t *ret_room)
+{
+    uint8_t *lent = session->loop->received;
+
+    ASSERT(session_wants(session));
+    if (session->in_len > 0) {
+        memcpy(lent, session->in, session->in_len);
+    }
+    free(session->kept);
+    session->kept = NULL;
+    session->in = lent;
+    *ret_room = TLS_INPUT_BYTES - session->in_len;
+    return lent + session->in_len;
+}
+
+void session_received(struct tls_session *session, size_t len)
+{
+    ASSERT(len <= TLS_INPUT_BYTES - session->in_len);
+    session->in_len += len;
+}
+
+void session_drop(struct tls_session *session)
+{
+    free(session->kept);
+    session->kept = NULL;
+    session->in = NULL;
+    session->in_len = 0;
+}
+
+HOT void session_keep(struct tls_session *session, uint64_t now_ms)
+{
+    const uint8_t *lent = session->loop->received;
+
+    if (session->in_len == 0) {
+        session_drop(session);
+    } else if (session->kept == NULL) {
+        ASSERT(session->in >= lent && session->in + session->in_len <= lent + TLS_INPUT_BYTES);
+        session->kept = MUST_HAVE(malloc(session->in_len));
+        memcpy(session->kept, session->in, session->in_len);
+        session->in = session->kept;
+    }
+    if (session->phase == TLS_READY) {
+        session_warm(session, now_ms);
+    }
+}
+
+/* --- the handshake --- */
+
+/* Handshake messages and alerts, of both sides. */
+static void session_count_control(int is_ours, int version, int type, const void *data, size_t len,
+                                  SSL *ssl, void *context)
+{
+    struct tls_session *session = context;
+    const uint8_t *alert = data; /* its level, and what it says */
+
+    (void)version;
+    (void)ssl;
+    session->controls += type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT;
+    if (type == SSL3_RT_ALERT && !is_ours && len == 2 && alert[1] == SSL3_AD_CLOSE_NOTIFY) {
+        session->said_end = true;
+    }
+}
+
+static void session_start(struct tls_session *session)
+{
+    struct tls_loop *loop = session->loop;
+    BIO *bio = BIO_new(bio_method);
+
+    ASSERT(bio != NULL);
+    BIO_set_data(bio, session);
+    session->ssl = tls_connection(loop->tls);
+    SSL_set_bio(session->ssl, bio, bio);
+    SSL_set_accept_state(session->ssl);
+    SSL_set_msg_callback(session->ssl, session_count_control);
+    SSL_set_msg_callback_arg(session->ssl, session);
+    session->phase = TLS_SHAKING;
+    loop->starts++;
+}
+
+/* Is the first record there? A client's hello is one record as a rule; what OpenSSL makes of others
+ * is its own. */
+static enum tls_step look_at_hello(const struct tls_session *session)
+{
+    const uint8_t *in = session->in;
+    size_t len;
+
+    if (session->in_len == 0) {
+        return TLS_MORE;
+    }
+    if (in[0] != RECORD_HANDSHAKE) {
+        /* Of HTTP, of RESP, or a proxy's header. */
+        bool is_plain = (in[0] >= 'A' && in[0] <= 'Z') || in[0] == '*' || in[0] == '\r';
+
+        return is_plain ? TLS_PLAIN : TLS_FAILED;
+    }
+    if (session->in_len < RECORD_HEAD_BYTES) {
+        return TLS_MORE;
+    }
+    len = (size_t)in[3] << 8 | in[4];
+    if (len == 0 || len > RECORD_BYTES_MAX) {
+        return TLS_FAILED;
+    }
+    return session->in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
+}
+
+/* Take the name of a client that has shown a certificate. False: it must not be let in. A session
+ * that is resumed has the certificate of its first handshake, which may have ended since. */
+static bool take_certificate(struct tls_session *session)
+{
+    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
+    struct buf name = BUF_INIT;
+
+    if (certificate == NULL) {
+        return tls_connection_client(session->ssl) != TLS_CLIENT_REQUIRED;
+    }
+    if (SSL_get_verify_result(session->ssl) != X509_V_OK || !certificate_is_current(certificate)) {
+        return false;
+    }
+    certificate_name(certificate, &name);
+    buf_put_u8(&name, '\0');
+    session->certificate = (char *)name.data;
+    return true;
+}
+
+static enum tls_step handshake_done(struct tls_session *session)
+{
+    struct tls_counts *counts = &session->loop->counts;
+
+    if (!take_certificate(session)) {
+        session_die(session, "a client's certificate is not good any more");
+        return TLS_FAILED;
+    }
+    session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
+    list_leave(session);
+    session->phase = TLS_READY;
+    session->controls = 0;
+    return TLS_OPEN;
+}
+
+enum tls_step session_handshake(struct tls_session *session)
+{
+    bool wants_more;
+    int done;
+
+    if (session->phase == TLS_HELLO) {
+        enum tls_step step = look_at_hello(session);
+
+        if (step == TLS_FAILED) {
+            session_die(session, "no handshake");
+        } else if (step != TLS_PLAIN && session->list == NULL && session->in_len > 0) {
+            list_enter(session, &session->loop->handshakes); /* a part of the hello is enough */
+        }
+        if (step != TLS_OPEN) {
+            return step;
+        }
+        session_start(session);
+    }
+    ASSERT(session->phase == TLS_SHAKING);
+    session_clear_errors();
+    done = SSL_do_handshake(session->ssl);
+    if (done == 1) {
+        /* Under TLS 1.3 this is a ticket alone, for which no client waits. But it acknowledges what
+         * came: a client that gathers what is small keeps its request back until then, and the
+         * kernel alone would take 40 ms. */
+        session_hold(session);
+        return handshake_done(session);
+    }
+    wants_more = SSL_get_error(session->ssl, done) == SSL_ERROR_WANT_READ;
+    session_hold(session);
+    if (wants_more) {
+        return TLS_MORE;
+    }
+    session_die(session, "the handshake failed");
+    return TLS_FAILED;
+}
+
+/* --- reading and writing --- */
+
+/* SSL_read() had nothing to give. Why, the session itself knows: SSL_get_error() would look at the
+ * thread's queue of errors, and that would have to be emptied before each call. */
+COLD static ssize_t read_nothing(struct tls_session *session)
+{
+    if (SSL_want_read(session->ssl)) {
+        return 0;
+    }
+    if (session->said_end) {
+        session->ended = true;
+        session_drop(session);
+        return TLS_ENDED;
+    }
+    session_die(session, "a record cannot be read");
+    return TLS_BROKEN;
+}
+
+HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
+{
+    ssize_t result;
+    int got;
+
+    ASSERT(room > 0 && room <= INT_MAX);
+    if (session->phase != TLS_READY || (session->in_len == 0 && !session->has_more)) {
+        return 0;
+    }
+    got = SSL_read(session->ssl, out, (int)room);
+    session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;
+    result = got > 0 ? got : read_nothing(session);
+    session_hold(session);
+    if (session->controls > LIMIT_TLS_CONTROL && result >= 0) {
+        session_die(session, "handshake messages without a request");
+        return TLS_BROKEN;
+    }
+    return result;
+}
+
+HOT struct buf *session_write(struct tls_session *session, const void *data, size_t len,
+                              bool is_last)
+{
+    struct buf *sealed = &session->loop->sealed;
+
+    ASSERT(len <= INT_MAX && sealed->len == 0);
+    if (sealed->capacity > SEALED_KEPT_BYTES) {
+        buf_free(sealed);
+    }
+    if (session->held.len > 0) {
+        buf_put(sealed, session->held.data, session->held.len);
+        buf_free(&session->held);
+    }
+    if (session->phase != TLS_READY) {
+        return sealed;
+    }
+    if (len > 0 && SSL_write(session->ssl, data, (int)len) != (int)len) {
+        sealed->len = 0;
+        session_die(session, "a record cannot be written");
+        return NULL;
+    }
+    session->controls = len > 0 ? 0 : session->controls;
+    if (is_last && !session->closed) {
+        session->closed = true;
+        (void)SSL_shutdown(session->ssl); /* once: the client's is not waited for */
+        session_clear_errors();
+    }
+    return sealed;
+}
