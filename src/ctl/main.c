@@ -1,10 +1,10 @@
 /*
  * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
  *
- * The happy path: the command line says which command (describe.c); the settings say which servers
- * (net/settings.h); the command runs, and what it has to show is printed.
+ * The happy path: the command line says which command (cmd/commands.c); the settings say which
+ * servers (net/settings.h); the command runs, and what it has to show is printed.
  *
- * Failure modes: out/exit.h. Thread: one.
+ * Failure modes: out/out.h. Thread: one.
  */
 #include <locale.h>
 #include <signal.h>
@@ -14,9 +14,7 @@
 #include "src/base/assert.h"
 #include "src/base/commit.h"
 #include "src/base/process.h"
-#include "src/ctl/cmd/args.h"
-#include "src/ctl/cmd/offline.h"
-#include "src/ctl/describe.h"
+#include "src/ctl/cmd/command.h"
 
 static enum ctl_exit leafctl_run(struct ctl *ctl)
 {
@@ -36,7 +34,7 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
     return code;
 }
 
-static enum ctl_exit act(struct ctl *ctl, enum args_action action)
+static enum ctl_exit leafctl_act(struct ctl *ctl, enum args_action action)
 {
     switch (action) {
     case ARGS_VERSION:
@@ -78,7 +76,7 @@ int main(int argc, char **argv)
 
     process_hold_descriptors();
     if (offline_is_command(argv)) {
-        return (int)offline_run(argv);
+        return (int)offline_become(argv);
     }
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters */
     (void)signal(SIGPIPE, SIG_IGN);
@@ -89,7 +87,7 @@ int main(int argc, char **argv)
     }
     code = args_parse(&ctl, COMMANDS, argc, argv, &action);
     if (code == CTL_DONE) {
-        code = act(&ctl, action);
+        code = leafctl_act(&ctl, action);
     }
     written = ctl_flush(&ctl);
     settings_free(&ctl.settings);

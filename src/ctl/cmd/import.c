@@ -28,11 +28,8 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/limits.h"
-#include "src/ctl/cmd/all.h"
 #include "src/ctl/cmd/command.h"
-#include "src/ctl/import/database.h"
-#include "src/ctl/import/file.h"
-#include "src/ctl/import/tags.h"
+#include "src/ctl/import/import.h"
 
 /* --- tags of a file into the cluster --- */
 
@@ -83,48 +80,24 @@ static void takeover_free(struct takeover *takeover)
 
 typedef void (*each_t)(struct takeover *takeover, size_t which, const json_t *tag);
 
-static void each_of_page(struct takeover *takeover, const json_t *page, each_t each)
+/* Calls each() with all tags of the cluster that are in the file too. */
+static enum ctl_exit takeover_read_cluster(struct takeover *takeover, each_t each)
 {
-    for (size_t i = 0; i < field_count(page, "tags"); i++) {
-        const json_t *tag = field_item(page, "tags", i);
-        const char *name = field_text(tag, "tag");
-        const struct import_tag *found =
-            name != NULL ? tags_find(takeover->tags, name, strlen(name)) : NULL;
+    struct pages pages = {.ctl = takeover->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE};
 
-        if (found != NULL) {
-            each(takeover, (size_t)(found - takeover->tags->list), tag);
+    while (pages_next(&pages)) {
+        for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
+            const json_t *tag = field_item(pages.answer.json, "tags", i);
+            const char *name = field_text(tag, "tag");
+            const struct import_tag *found =
+                name != NULL ? tags_find(takeover->tags, name, strlen(name)) : NULL;
+
+            if (found != NULL) {
+                each(takeover, (size_t)(found - takeover->tags->list), tag);
+            }
         }
     }
-}
-
-/* All tags of the cluster that are in the file too, from the first to the last name of the file. */
-static enum ctl_exit read_cluster(struct takeover *takeover, each_t each)
-{
-    char *after = NULL;
-    enum ctl_exit code = CTL_DONE;
-
-    do {
-        TARGET_LOCAL(target);
-        ANSWER_LOCAL(answer);
-        const char *next;
-
-        target_init(&target, "/api/tags", NULL);
-        target_add_number(&target, "limit", LIMIT_TAGS_PER_PAGE);
-        target_add(&target, "after", after);
-        code = ctl_get(takeover->ctl, target_text(&target), &answer);
-        if (code != CTL_DONE) {
-            break;
-        }
-        each_of_page(takeover, answer.json, each);
-        next = field_text(answer.json, "next");
-        if (next != NULL && after != NULL && strcmp(next, after) <= 0) {
-            code = ctl_fail(CTL_INTERNAL, "the next page of tags begins before this one");
-        }
-        free(after);
-        after = code == CTL_DONE && next != NULL ? strdup(next) : NULL;
-    } while (after != NULL);
-    free(after);
-    return code;
+    return pages_end(&pages);
 }
 
 /* --- compare --- */
@@ -188,7 +161,7 @@ static enum ctl_exit takeover_compare(struct takeover *takeover)
     enum ctl_exit code;
 
     memset(takeover->states, TAKEOVER_NEW, takeover->tags->count);
-    code = read_cluster(takeover, compare_tag);
+    code = takeover_read_cluster(takeover, compare_tag);
     if (code != CTL_DONE) {
         return code;
     }
@@ -325,7 +298,7 @@ static void read_back(struct takeover *takeover, size_t which, const json_t *the
 static enum ctl_exit takeover_verify(struct takeover *takeover)
 {
     size_t missing = 0;
-    enum ctl_exit code = read_cluster(takeover, read_back);
+    enum ctl_exit code = takeover_read_cluster(takeover, read_back);
 
     if (code != CTL_DONE) {
         ctl_progress("all was sent, but could not be read back");
@@ -336,7 +309,7 @@ static enum ctl_exit takeover_verify(struct takeover *takeover)
 
         if (takeover->after[i] < tag->max_id + 1 && missing++ < TOLD) {
             ctl_progress("not as it was sent: tag '%.*s'%s", (int)tag->name_len, tag->name,
-                         takeover->after[i] == 0 ? " is not there" : " is behind it");
+                         takeover->after[i] == 0 ? " is not there" : " has a lower max_id");
         }
     }
     return missing == 0 ? CTL_DONE
@@ -363,7 +336,7 @@ struct importing {
 
 static bool is_database(const struct ctl *ctl)
 {
-    return ctl_option(ctl, "mysql") != NULL || ctl_option(ctl, "mysql-socket") != NULL;
+    return ctl_has(ctl, "mysql") || ctl_has(ctl, "mysql-socket");
 }
 
 /* --- files --- */
@@ -406,7 +379,7 @@ static enum ctl_exit import_read_file(struct importing *importing)
     }
     code = import_read_whole(importing->from, &importing->data);
     if (code == CTL_DONE &&
-        file_read(importing->source, importing->table, (char *)importing->data.data,
+        file_read(importing->source, importing->table, buf_text(&importing->data),
                   importing->data.len, &importing->form, &importing->rows, &why) != 0) {
         code = ctl_fail(CTL_DATA, "%s: %s", importing->from, buf_text(&why));
     }
@@ -501,8 +474,7 @@ static enum ctl_exit check_still(struct importing *importing, const char *conseq
     }
     code = read_database(importing, &rows);
     if (code == CTL_DONE) {
-        tags_check(importing->source, &rows, ctl_option(importing->ctl, "every-number") != NULL,
-                   &tags);
+        tags_check(importing->source, &rows, ctl_has(importing->ctl, "every-number"), &tags);
         moved = count_moved(importing, &tags);
         tags_free(&tags);
     }
@@ -540,8 +512,7 @@ static enum ctl_exit import_prepare(struct importing *importing)
     if (code != CTL_DONE) {
         return code;
     }
-    tags_check(importing->source, &importing->rows, ctl_option(ctl, "every-number") != NULL,
-               &importing->tags);
+    tags_check(importing->source, &importing->rows, ctl_has(ctl, "every-number"), &importing->tags);
     if (importing->data.len > 0 &&
         file_may_be_cut_off((char *)importing->data.data, importing->data.len)) {
         messages_add(&importing->tags.warnings,
@@ -607,13 +578,13 @@ static void put_result(struct importing *importing, const struct takeover *takeo
 static enum ctl_exit take_over(struct importing *importing)
 {
     struct ctl *ctl = importing->ctl;
-    bool dry = ctl_option(ctl, "dry-run") != NULL;
+    bool dry = ctl_has(ctl, "dry-run");
     struct takeover takeover;
     enum ctl_exit code;
 
     takeover_init(&takeover, ctl, &importing->tags);
-    takeover.skip_ahead = ctl_option(ctl, "skip-ahead") != NULL;
-    takeover.force = ctl_option(ctl, "force") != NULL;
+    takeover.skip_ahead = ctl_has(ctl, "skip-ahead");
+    takeover.force = ctl_has(ctl, "force");
     code = takeover_compare(&takeover);
     if (code == CTL_UNREACHABLE && dry) {
         ctl_progress("the rows are good; no cluster was there to compare them with");
@@ -702,7 +673,7 @@ static enum ctl_exit import_run(struct ctl *ctl, const struct source *known)
                ? import_prepare(&importing)
                : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
     if (code == CTL_DONE) {
-        code = ctl_option(ctl, "print") != NULL ? import_print(&importing) : take_over(&importing);
+        code = ctl_has(ctl, "print") ? import_print(&importing) : take_over(&importing);
     }
     tags_free(&importing.tags);
     rows_free(&importing.rows);
@@ -711,55 +682,12 @@ static enum ctl_exit import_run(struct ctl *ctl, const struct source *known)
     return code;
 }
 
-static enum ctl_exit run_leaf(struct ctl *ctl)
+enum ctl_exit run_import_leaf(struct ctl *ctl)
 {
     return import_run(ctl, &SOURCE_LEAF);
 }
 
-static enum ctl_exit run_tinyid(struct ctl *ctl)
+enum ctl_exit run_import_tinyid(struct ctl *ctl)
 {
     return import_run(ctl, &SOURCE_TINYID);
 }
-
-static const struct option_about OPTIONS[] = {
-    {"dry-run", 0, NULL, "check everything, send nothing"},
-    {"print", 0, NULL, "print the tags as lines of JSON, as POST /api/tags takes them; ask nobody"},
-    {"skip-ahead", 0, NULL, "leave tags alone that are further in the cluster than in the rows"},
-    {"force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"},
-    {"format", 0, "FORM",
-     "sql, tsv, outfile, csv, csv-doubled, csv-backslash or json (default: found out)"},
-    {"columns", 0, "NAMES", "the order of columns that the file does not name, between commas"},
-    {"table", 0, "NAME", "the table's name"},
-    {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
-    {"mysql", 0, "HOST:PORT", "read the table from MariaDB or MySQL, instead of a file"},
-    {"mysql-socket", 0, "PATH", "the same over a local socket"},
-    {"mysql-database", 0, "NAME", "the database"},
-    {"mysql-user", 0, "NAME", "as whom (default: as the library decides)"},
-    {"mysql-password-file", 0, "FILE", "file with the password (or LEAFCTL_MYSQL_PASSWORD)"},
-    {NULL, 0, NULL, NULL},
-};
-
-const struct command COMMAND_IMPORT_LEAF = {
-    .family = "import",
-    .name = "leaf",
-    .operands = "[FILE]",
-    .summary = "take over Leaf's table leaf_alloc: each tag goes on at its row's max_id",
-    .text =
-        "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
-        "between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. All is checked before anything is "
-        "sent, and a run that was broken off is run again.",
-    .options = OPTIONS,
-    .run = run_leaf,
-};
-
-const struct command COMMAND_IMPORT_TINYID = {
-    .family = "import",
-    .name = "tinyid",
-    .operands = "[FILE]",
-    .summary = "take over TinyID's table tiny_id_info: each tag goes on above its row's max_id",
-    .text =
-        "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "
-        "with a delta other than 1 is refused: leafd hands out every number.",
-    .options = OPTIONS,
-    .run = run_tinyid,
-};
