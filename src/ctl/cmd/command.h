@@ -251,8 +251,7 @@ enum ctl_exit run_leader(struct ctl *ctl);
 enum ctl_exit run_level_show(struct ctl *ctl);
 enum ctl_exit run_level_raise(struct ctl *ctl);
 enum ctl_exit run_backup(struct ctl *ctl);
-enum ctl_exit run_import_leaf(struct ctl *ctl);
-enum ctl_exit run_import_tinyid(struct ctl *ctl);
+enum ctl_exit run_import(struct ctl *ctl);
 enum ctl_exit run_token_new(struct ctl *ctl);
 
 /* `restore` and `recover` work on the disk of a stopped node, and are leafd's: leafctl becomes the

@@ -256,12 +256,12 @@ const struct command COMMANDS[] = {
      "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
      "between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. All is checked before anything is "
      "sent, and a run that was broken off is run again.",
-     IMPORT_OPTIONS, run_import_leaf, false, false},
+     IMPORT_OPTIONS, run_import, false, false},
     {"import", "tinyid", "[FILE]",
      "take over TinyID's table tiny_id_info: each tag goes on above its row's max_id",
      "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "
      "with a delta other than 1 is refused: leafd hands out every number.",
-     IMPORT_OPTIONS, run_import_tinyid, false, false},
+     IMPORT_OPTIONS, run_import, false, false},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
      TOKEN_NEW_OPTIONS, run_token_new, false, true},

@@ -190,6 +190,15 @@ int database_read(const struct database *database, const struct source *source, 
 
 #define TAG_MAX_ID INT64_MAX
 
+/* Beside the tag of this name in the cluster. */
+enum import_state {
+    IMPORT_NEW,    /* to be made */
+    IMPORT_CHANGE, /* to be changed */
+    IMPORT_THERE,  /* it is as it should be */
+    IMPORT_AHEAD,  /* further in the cluster than in the file: left alone */
+    IMPORT_STATES
+};
+
 struct import_tag {
     const char *name; /* not ended by a NUL; lies in the rows, as the description does */
     size_t name_len;
@@ -200,6 +209,9 @@ struct import_tag {
     uint64_t max_id;      /* the next id */
     uint64_t step;
     const struct row *row;
+    enum import_state state;
+    uint64_t before; /* max_id in the cluster; 0: not there */
+    uint64_t after;  /* 1 + the same, when it was read back; 0: not there */
 };
 
 struct import_tags {
