@@ -54,11 +54,19 @@ static enum ctl_exit leafctl_act(struct ctl *ctl, enum args_action action)
     UNREACHABLE("action of the command line");
 }
 
-/* What the build asks for: `--print-completion SHELL`, `--print-manual`. */
+/* What the build and the shells ask for: `--print-completion SHELL`, `--print-manual`, `--complete
+ * WORD...`. */
 static bool print_table(int argc, char **argv, struct buf *out)
 {
     if (argc == 3 && strcmp(argv[1], "--print-completion") == 0) {
-        return complete_script(argv[2], out);
+        const char *script = complete_script(argv[2]);
+
+        buf_printf(out, "%s", script != NULL ? script : "");
+        return script != NULL;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--complete") == 0) {
+        complete_words((const char *const *)argv + 2, (size_t)argc - 2, out);
+        return true;
     }
     if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) {
         complete_manual(out);

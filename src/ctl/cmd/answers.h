@@ -2,7 +2,7 @@
  * answers.h - what leafctl makes of the answers of several nodes: what `check` finds, and how fast
  * tags are used, which `top` shows. Pure functions, tested by themselves.
  *
- * Ownership: findings and rates are freed by their owner; answers are borrowed for the call.
+ * Ownership: findings are freed by their owner; answers are borrowed for the call.
  * Thread: one.
  */
 #ifndef LEAFD_CTL_CMD_ANSWERS_H
@@ -63,29 +63,11 @@ void find_in_level(struct findings *findings, const json_t *level);
  * rates of all nodes are summed; the time for which a tag's buffers last is that of the node where
  * it is shortest. */
 
-struct rate {
-    const char *tag; /* owned by the rates */
-    uint64_t per_s;
-    uint64_t left;  /* ids in buffers, of all nodes */
-    uint64_t step;  /* the largest segment of a node */
-    double lasts_s; /* at the present rate; below 0: for ever */
-    unsigned nodes; /* that use it */
-};
+/* What one node's page says, into an object by tag of {tag, rate_per_s, left (ids in buffers), step
+ * (the largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
+void rates_add(json_t *rates, const json_t *page);
 
-struct rates {
-    json_t *by_tag; /* object: an integer, the place in the list */
-    struct rate *list;
-    size_t count;
-    size_t capacity;
-};
-
-void rates_init(struct rates *rates);
-void rates_free(struct rates *rates);
-
-/* What one node's page says. */
-void rates_add(struct rates *rates, const json_t *page);
-
-/* Busiest first; equal ones by name. Nothing may be added any more. */
-void rates_sort(struct rates *rates);
+/* The busiest first, equal ones by name, so many at most. The list is the caller's. */
+json_t *rates_busiest(json_t *rates, size_t most);
 
 #endif

@@ -215,8 +215,12 @@ void describe_all(struct buf *out);
 /* One command, with its options. */
 void describe_command(const struct command *command, struct buf *out);
 
-/* Append a script that completes command lines. False: shell is none of bash, zsh and fish. */
-bool complete_script(const char *shell, struct buf *out);
+/* A script that completes command lines. NULL: shell is none of bash, zsh and fish. */
+const char *complete_script(const char *shell);
+
+/* Append what the last of these words may be, a line each with a tab and what it is, or ":file";
+ * nothing for other values. */
+void complete_words(const char *const *words, size_t count, struct buf *out);
 
 /* Append the commands and settings as scdoc, for docs/man. */
 void complete_manual(struct buf *out);

@@ -1,10 +1,9 @@
 /*
  * describe.c - the table of commands as text: help, completions, the manual page.
  *
- * The scripts of all three shells do the same: they look for the words before the cursor that are
- * no options and no values of options; the first is the family, the second, where the family has
- * names, the name. What is offered then are words, or options, or files where a value or an operand
- * is one. Thread: any.
+ * A completion script of a shell asks leafctl itself (--complete) what may stand at the cursor. It
+ * looks for the words before the cursor that are no options and no values of options; the first is
+ * the family, the second, where the family has names, the name. Thread: any.
  */
 #include <string.h>
 
@@ -97,7 +96,7 @@ void describe_command(const struct command *command, struct buf *out)
     describe_put_settings(out);
 }
 
-/* --- completions: what all shells ask --- */
+/* --- completions --- */
 
 static bool is_first_of_family(const struct command *at)
 {
@@ -110,20 +109,9 @@ static bool is_file(const char *text)
     return text != NULL && strstr(text, "FILE") != NULL;
 }
 
-/* The families; or, of one of them, the names. */
-static void complete_put_words(const char *family, struct buf *out)
+static void complete_put(const char *dashes, const char *word, const char *text, struct buf *out)
 {
-    const char *between = "";
-
-    for
-        EACH_COMMAND(at)
-        {
-            if (family == NULL ? is_first_of_family(at)
-                               : at->name != NULL && strcmp(at->family, family) == 0) {
-                buf_printf(out, "%s%s", between, family == NULL ? at->family : at->name);
-                between = " ";
-            }
-        }
+    buf_printf(out, "%s%s\t%s\n", dashes, word, text != NULL ? text : "");
 }
 
 static void complete_put_options(const struct option_about *list, struct buf *out)
@@ -131,238 +119,137 @@ static void complete_put_options(const struct option_about *list, struct buf *ou
     for
         EACH_OPTION(option, list)
         {
-            buf_printf(out, "--%s%s", option->name, option[1].name != NULL ? " " : "");
+            complete_put("--", option->name, option->text, out);
         }
 }
 
-/* --- completions: bash and zsh, one table of functions --- */
-
-static void complete_put_words_cases(struct buf *out)
-{
-    buf_printf(out, "_leafctl_words() {\n    case $1 in\n    '') echo '");
-    complete_put_words(NULL, out);
-    buf_printf(out, "' ;;\n");
-    for
-        EACH_COMMAND(at)
-        {
-            if (is_first_of_family(at) && at->name != NULL) {
-                buf_printf(out, "    '%s') echo '", at->family);
-                complete_put_words(at->family, out);
-                buf_printf(out, "' ;;\n");
-            }
-        }
-    buf_printf(out, "    esac\n}\n");
-}
-
-static void complete_put_options_cases(struct buf *out)
-{
-    buf_printf(out, "_leafctl_options() {\n    case $1 in\n");
-    for
-        EACH_COMMAND(at)
-        {
-            if (at->options != NULL) {
-                buf_printf(out, "    '%s%s%s'", COMMAND_WORDS(at));
-                if (at->is_default) {
-                    buf_printf(out, " | '%s'", at->family);
-                }
-                buf_printf(out, ") echo '");
-                complete_put_options(at->options, out);
-                buf_printf(out, "' ;;\n");
-            }
-        }
-    buf_printf(out, "    esac\n    echo '");
-    complete_put_options(SETTINGS_ABOUT, out);
-    buf_printf(out, " --help'\n}\n");
-}
-
-/* "file" or "value" after an option that has one. */
-static void complete_put_values(const struct option_about *list, struct buf *out)
+/* What the value of this option is, if it is one of the list: "FILE"; NULL: nothing. */
+static const char *complete_value_of(const struct option_about *list, const char *word)
 {
     for
         EACH_OPTION(option, list)
         {
-            if (option->value != NULL) {
-                buf_printf(out, "    --%s", option->name);
-                if (option->letter != 0) {
-                    buf_printf(out, " | -%c", option->letter);
+            if (word[1] == '-' ? strcmp(word + 2, option->name) == 0
+                               : word[1] != '\0' && word[1] == option->letter && word[2] == '\0') {
+                return option->value;
+            }
+        }
+    return NULL;
+}
+
+/* The words before the cursor: the family, the name where the family has names, and what the value
+ * is that the last one needs. */
+static void complete_read(const char *const *words, size_t count, const char **ret_family,
+                          const char **ret_name, const char **ret_value)
+{
+    *ret_family = *ret_name = *ret_value = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *word = words[i];
+        bool has_names = false;
+
+        if (*ret_value != NULL) {
+            *ret_value = NULL;
+        } else if (*word == '-') {
+            *ret_value = complete_value_of(SETTINGS_ABOUT, word);
+            for
+                EACH_COMMAND(at)
+                {
+                    *ret_value =
+                        *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
                 }
-                buf_printf(out, ") echo %s ;;\n", is_file(option->value) ? "file" : "value");
-            }
+        } else if (*ret_family == NULL) {
+            *ret_family = word;
+        } else if (*ret_name == NULL) {
+            for
+                EACH_COMMAND(at)
+                {
+                    has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
+                }
+            *ret_name = has_names ? word : NULL;
         }
+    }
 }
 
-static void complete_put_functions(struct buf *out)
+void complete_words(const char *const *words, size_t count, struct buf *out)
 {
-    complete_put_words_cases(out);
-    complete_put_options_cases(out);
-    buf_printf(out, "_leafctl_value() {\n    case $1 in\n");
-    complete_put_values(SETTINGS_ABOUT, out);
+    const char *last = count > 0 ? words[count - 1] : "";
+    const char *family;
+    const char *name;
+    const char *value;
+    bool file = false;
+
+    complete_read(words, count > 0 ? count - 1 : 0, &family, &name, &value);
     for
         EACH_COMMAND(at)
         {
-            complete_put_values(at->options, out);
-        }
-    buf_printf(out, "    esac\n}\n_leafctl_operand() {\n    case $1 in\n");
-    for
-        EACH_COMMAND(at)
-        {
-            if (is_file(at->operands)) {
-                buf_printf(out, "    '%s%s%s') echo file ;;\n", COMMAND_WORDS(at));
+            bool own = family != NULL && strcmp(at->family, family) == 0;
+            bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
+                                : at->name != NULL ? at->is_default
+                                                   : true);
+
+            if (value != NULL) {
+                continue;
             }
-        }
-    buf_printf(out, "    esac\n}\n");
-}
-
-/* What the words before the cursor say: sets family, name (both as far as they are there), kind. */
-static const char FIND[] =
-    "    local family= name= kind= word skip=\n"
-    "    for word in \"${before[@]}\"; do\n"
-    "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
-    "        case $word in\n"
-    "            --*=*) ;;\n"
-    "            -*) skip=$(_leafctl_value \"$word\") ;;\n"
-    "            *) if [ -z \"$family\" ]; then family=$word\n"
-    "               elif [ -z \"$name\" ] && [ -n \"$(_leafctl_words \"$family\")\" ]; then "
-    "name=$word\n"
-    "               fi ;;\n"
-    "        esac\n"
-    "    done\n"
-    "    kind=$skip\n"
-    "    local offered=\n"
-    "    if [ \"$kind\" = value ]; then return\n"
-    "    elif [ -z \"$kind\" ]; then\n"
-    "        case $cur in\n"
-    "            -*) offered=$(_leafctl_options \"$family${name:+ $name}\") ;;\n"
-    "            *) if [ -z \"$family\" ]; then offered=$(_leafctl_words '')\n"
-    "               elif [ -z \"$name\" ]; then offered=$(_leafctl_words \"$family\")\n"
-    "               fi\n"
-    "               [ -n \"$offered\" ] || kind=$(_leafctl_operand \"$family${name:+ $name}\") ;;\n"
-    "        esac\n"
-    "    fi\n";
-
-static void complete_bash(struct buf *out)
-{
-    buf_printf(out, "# leafctl completion for bash; made by leafctl --print-completion bash\n");
-    complete_put_functions(out);
-    buf_printf(out,
-               "_leafctl() {\n"
-               "    local cur=${COMP_WORDS[COMP_CWORD]}\n"
-               "    local before=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
-               "%s"
-               "    if [ \"$kind\" = file ]; then\n"
-               "        compopt -o filenames 2>/dev/null\n"
-               "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-               "    else\n"
-               "        mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$cur\")\n"
-               "    fi\n"
-               "}\n"
-               "complete -F _leafctl leafctl\n",
-               FIND);
-}
-
-static void complete_zsh(struct buf *out)
-{
-    buf_printf(out, "#compdef leafctl\n# made by leafctl --print-completion zsh\n");
-    complete_put_functions(out);
-    buf_printf(out,
-               "_leafctl() {\n"
-               "    local cur=${words[CURRENT]}\n"
-               "    local -a before\n"
-               "    before=(${words[2,CURRENT-1]})\n"
-               "%s"
-               "    if [ \"$kind\" = file ]; then _files\n"
-               "    else compadd -- ${=offered}\n"
-               "    fi\n"
-               "}\n"
-               "_leafctl \"$@\"\n",
-               FIND);
-}
-
-/* --- completions: fish --- */
-
-/* Single quotes within single quotes; the end of a line. */
-static void fish_put_text(const char *text, struct buf *out)
-{
-    buf_put(out, "'", 1);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'' || *text == '\\') {
-            buf_put(out, "\\", 1);
-        }
-        buf_put(out, text, 1);
-    }
-    buf_put(out, "'\n", 2);
-}
-
-static void fish_put_options(const char *when, const struct option_about *list, struct buf *out)
-{
-    for
-        EACH_OPTION(option, list)
-        {
-            buf_printf(out, "complete -c leafctl%s -l %s", when, option->name);
-            if (option->letter != 0) {
-                buf_printf(out, " -s %c", option->letter);
+            if (*last == '-') {
+                complete_put_options(this ? at->options : NULL, out);
+            } else if (family == NULL && is_first_of_family(at)) {
+                complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
+            } else if (own && name == NULL && at->name != NULL) {
+                complete_put("", at->name, at->summary, out);
             }
-            if (option->value != NULL) {
-                buf_printf(out, " -r%s", is_file(option->value) ? " -F" : "");
-            }
-            buf_printf(out, " -d ");
-            fish_put_text(option->text, out);
+            file |= this && out->len == 0 && is_file(at->operands);
         }
-}
-
-static void fish_put_command(const struct command *command, struct buf *out)
-{
-    BUF_LOCAL(when);
-
-    if (is_first_of_family(command)) {
-        buf_printf(out, "complete -c leafctl -n __fish_use_subcommand -a %s -d ", command->family);
-        fish_put_text(command->name != NULL ? "" : command->summary, out);
-    }
-    if (command->name != NULL) {
-        BUF_LOCAL(names);
-
-        complete_put_words(command->family, &names);
-        buf_printf(out,
-                   "complete -c leafctl -n '__fish_seen_subcommand_from %s; and not "
-                   "__fish_seen_subcommand_from %s' -a %s -d ",
-                   command->family, buf_text(&names), command->name);
-        fish_put_text(command->summary, out);
-    }
-    buf_printf(&when, " -n '__fish_seen_subcommand_from %s", command->family);
-    if (command->name != NULL) {
-        buf_printf(&when, "; and __fish_seen_subcommand_from %s", command->name);
-    }
-    buf_put(&when, "'", 1);
-    fish_put_options(buf_text(&when), command->options, out);
-    if (is_file(command->operands)) {
-        buf_printf(out, "complete -c leafctl%s -F\n", buf_text(&when));
+    if (value == NULL && *last == '-') {
+        complete_put_options(SETTINGS_ABOUT, out);
+        complete_put("--", "help", NULL, out);
+    } else if (file || is_file(value)) {
+        buf_printf(out, ":file\n");
     }
 }
 
-static void complete_fish(struct buf *out)
+const char *complete_script(const char *shell)
 {
-    buf_printf(out, "# leafctl completion for fish; made by leafctl --print-completion fish\n"
-                    "complete -c leafctl -f\n");
-    fish_put_options("", SETTINGS_ABOUT, out);
-    for
-        EACH_COMMAND(at)
-        {
-            fish_put_command(at, out);
+    static const char *const scripts[][2] = {
+        {"bash", "# leafctl completion for bash; made by leafctl --print-completion bash\n"
+                 "_leafctl() {\n"
+                 "    local cur=${COMP_WORDS[COMP_CWORD]} offered\n"
+                 "    offered=$(leafctl --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" | cut -f 1)\n"
+                 "    if [ \"$offered\" = :file ]; then\n"
+                 "        compopt -o filenames 2>/dev/null\n"
+                 "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+                 "    else\n"
+                 "        mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$cur\")\n"
+                 "    fi\n"
+                 "}\n"
+                 "complete -F _leafctl leafctl\n"},
+        {"zsh", "#compdef leafctl\n# made by leafctl --print-completion zsh\n"
+                "_leafctl() {\n"
+                "    local offered\n"
+                "    offered=$(leafctl --complete \"${(@)words[2,CURRENT]}\" | cut -f 1)\n"
+                "    if [ \"$offered\" = :file ]; then _files\n"
+                "    else compadd -- ${=offered}\n"
+                "    fi\n"
+                "}\n"
+                "_leafctl \"$@\"\n"},
+        {"fish", "# leafctl completion for fish; made by leafctl --print-completion fish\n"
+                 "function __leafctl\n"
+                 "    set -l words (commandline -opc) (commandline -ct)\n"
+                 "    set -l offered (leafctl --complete $words[2..-1])\n"
+                 "    if test \"$offered\" = :file\n"
+                 "        __fish_complete_path (commandline -ct)\n"
+                 "    else\n"
+                 "        string join \\n -- $offered\n"
+                 "    end\n"
+                 "end\n"
+                 "complete -c leafctl -f -a '(__leafctl)'\n"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
+        if (strcmp(scripts[i][0], shell) == 0) {
+            return scripts[i][1];
         }
-}
-
-bool complete_script(const char *shell, struct buf *out)
-{
-    if (strcmp(shell, "bash") == 0) {
-        complete_bash(out);
-    } else if (strcmp(shell, "zsh") == 0) {
-        complete_zsh(out);
-    } else if (strcmp(shell, "fish") == 0) {
-        complete_fish(out);
-    } else {
-        return false;
     }
-    return true;
+    return NULL;
 }
 
 /* --- the manual page --- */

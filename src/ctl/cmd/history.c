@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/ctl/cmd/answers.h"
 #include "src/ctl/cmd/command.h"
@@ -214,41 +213,8 @@ enum ctl_exit run_events(struct ctl *ctl)
 
 /* --- rates --- */
 
-void rates_init(struct rates *rates)
-{
-    *rates = (struct rates){.by_tag = json_object()};
-    ASSERT(rates->by_tag != NULL);
-}
-
-void rates_free(struct rates *rates)
-{
-    for (size_t i = 0; i < rates->count; i++) {
-        free((char *)rates->list[i].tag);
-    }
-    free(rates->list);
-    json_decref(rates->by_tag);
-    *rates = (struct rates){0};
-}
-
-static struct rate *rate_of(struct rates *rates, const char *tag)
-{
-    const json_t *place = json_object_get(rates->by_tag, tag);
-    struct rate *rate;
-
-    if (place != NULL) {
-        return &rates->list[json_integer_value(place)];
-    }
-    rates->list = array_room(rates->list, rates->count, &rates->capacity, sizeof *rates->list);
-    rate = &rates->list[rates->count];
-    *rate = (struct rate){.tag = strdup(tag), .lasts_s = -1};
-    ASSERT(rate->tag != NULL &&
-           json_object_set_new(rates->by_tag, tag, json_integer((json_int_t)rates->count)) == 0);
-    rates->count++;
-    return rate;
-}
-
 /* Ids that a node has of a tag. */
-static uint64_t rates_left_of(const json_t *segment)
+static int64_t rates_left_of(const json_t *segment)
 {
     uint64_t left = 0;
 
@@ -259,36 +225,54 @@ static uint64_t rates_left_of(const json_t *segment)
 
         left += next >= 0 && end > next ? (uint64_t)(end - next) : 0;
     }
-    return left;
+    return left < INT64_MAX / SERVERS_MAX ? (int64_t)left : INT64_MAX / SERVERS_MAX;
 }
 
-static void rates_add_segment(struct rates *rates, const json_t *segment)
+/* Add a number to that of a row, or keep the larger one. */
+static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
+{
+    int64_t there = field_number(row, name, 0);
+
+    number = number < 0 ? 0 : number;
+    number = add              ? (there < INT64_MAX - number ? there + number : INT64_MAX)
+             : there > number ? there
+                              : number;
+    ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
+}
+
+static void rates_add_segment(json_t *rates, const json_t *segment)
 {
     const char *tag = field_text(segment, "tag");
-    const char *state = field_text(segment, "state");
     int64_t per_s = field_number(segment, "rate_per_s", 0);
-    int64_t step = field_number(segment, "step", 0);
-    uint64_t left = rates_left_of(segment);
-    struct rate *rate;
+    int64_t left = rates_left_of(segment);
+    json_t *row;
 
     if (tag == NULL) {
         return;
     }
-    rate = rate_of(rates, tag);
-    rate->nodes++;
-    rate->left += left;
-    rate->step = step > 0 && (uint64_t)step > rate->step ? (uint64_t)step : rate->step;
-    rate->per_s += per_s > 0 ? (uint64_t)per_s : 0;
+    row = json_object_get(rates, tag);
+    if (row == NULL) {
+        row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
+                                  "left", 0, "step", 0, "lasts_s", "nodes", 0));
+        ASSERT(json_object_set_new(rates, tag, row) == 0);
+    }
+    rate_merge(row, "rate_per_s", per_s, true);
+    rate_merge(row, "left", left, true);
+    rate_merge(row, "step", field_number(segment, "step", 0), false);
+    rate_merge(row, "nodes", 1, true);
     /* Nodes hold no ids of tags in the modes without segments. */
-    if (per_s > 0 &&
-        (state == NULL || (strcmp(state, "strict") != 0 && strcmp(state, "monotonic") != 0))) {
+    if (per_s > 0 && !field_is(segment, "state", "strict") &&
+        !field_is(segment, "state", "monotonic")) {
+        const json_t *shortest = json_object_get(row, "lasts_s");
         double lasts_s = (double)left / (double)per_s;
 
-        rate->lasts_s = rate->lasts_s < 0 || lasts_s < rate->lasts_s ? lasts_s : rate->lasts_s;
+        if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
+            ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
+        }
     }
 }
 
-void rates_add(struct rates *rates, const json_t *page)
+void rates_add(json_t *rates, const json_t *page)
 {
     for (size_t i = 0; i < field_count(page, "segments"); i++) {
         rates_add_segment(rates, field_item(page, "segments", i));
@@ -297,28 +281,39 @@ void rates_add(struct rates *rates, const json_t *page)
 
 static int rate_by_speed(const void *a, const void *b)
 {
-    const struct rate *one = a;
-    const struct rate *two = b;
+    const json_t *one = *(json_t *const *)a;
+    const json_t *two = *(json_t *const *)b;
+    int64_t speeds[] = {field_number(one, "rate_per_s", 0), field_number(two, "rate_per_s", 0)};
 
-    if (one->per_s != two->per_s) {
-        return one->per_s > two->per_s ? -1 : 1;
-    }
-    return strcmp(one->tag, two->tag);
+    return speeds[0] != speeds[1] ? (speeds[0] > speeds[1] ? -1 : 1)
+                                  : strcmp(field_text(one, "tag"), field_text(two, "tag"));
 }
 
-void rates_sort(struct rates *rates)
+json_t *rates_busiest(json_t *rates, size_t most)
 {
-    if (rates->count > 0) {
-        qsort(rates->list, rates->count, sizeof *rates->list, rate_by_speed);
+    json_t **sorted = MUST_HAVE(calloc(json_object_size(rates) + 1, sizeof *sorted));
+    json_t *busiest = MUST_HAVE(json_array());
+    size_t count = 0;
+    const char *tag;
+    json_t *row;
+
+    json_object_foreach(rates, tag, row)
+    {
+        sorted[count++] = row;
     }
-    ASSERT(json_object_clear(rates->by_tag) == 0);
+    qsort(sorted, count, sizeof *sorted, rate_by_speed);
+    for (size_t i = 0; i < count && i < most; i++) {
+        ASSERT(json_array_append(busiest, sorted[i]) == 0);
+    }
+    free(sorted);
+    return busiest;
 }
 
 /* --- top --- */
 
 /* One look at all nodes. */
 struct look {
-    struct rates rates;
+    json_t *rates;
     size_t asked;
     bool cut; /* some node has more tags in use than are looked at */
     enum ctl_exit failed;
@@ -339,7 +334,7 @@ static void top_ask(struct ctl *ctl, struct look *look, size_t which)
             look->asked--;
             break;
         }
-        rates_add(&look->rates, pages.answer.json);
+        rates_add(look->rates, pages.answer.json);
     }
     look->cut |= pages.after != NULL && tags >= TOP_TAGS_MAX;
     if (pages_end(&pages) != CTL_DONE) {
@@ -347,79 +342,69 @@ static void top_ask(struct ctl *ctl, struct look *look, size_t which)
     }
 }
 
-static void top_put_json(struct ctl *ctl, const struct look *look, size_t shown)
+static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 {
-    json_t *list = json_array();
-    json_t *json;
-
-    for (size_t i = 0; i < look->rates.count && i < shown; i++) {
-        const struct rate *rate = &look->rates.list[i];
-        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:o, s:i}", "tag", rate->tag, "rate_per_s",
-                                (json_int_t)rate->per_s, "left", (json_int_t)rate->left, "step",
-                                (json_int_t)rate->step, "lasts_s",
-                                rate->lasts_s < 0 ? json_null() : json_real(rate->lasts_s), "nodes",
-                                (int)rate->nodes);
-
-        ASSERT(row != NULL && json_array_append_new(list, row) == 0);
-    }
-    json = MUST_HAVE(json_pack("{s:i, s:i, s:o}", "nodes_asked", (int)look->asked, "nodes_answered",
-                               (int)look->nodes.count, "tags", list));
-    ctl_put_json(ctl, json);
-    json_decref(json);
-}
-
-static void top_put_table(struct ctl *ctl, const struct look *look, size_t shown)
-{
-    static const struct grid_column titles[] = {
-        {"tag", NULL},   {">ids/s", NULL}, {">held", NULL}, {">lasts", NULL},
-        {">step", NULL}, {">nodes", NULL}, {NULL, NULL}};
+    static const struct grid_column titles[] = {{"tag", "{tag}"},      {">ids/s", "{rate_per_s:n}"},
+                                                {">held", "{left:n}"}, {">lasts", "{lasts}"},
+                                                {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
+                                                {NULL, NULL}};
     GRID_LOCAL(grid);
-    uint64_t sum = 0;
+    int64_t sum = 0;
     char text[UNITS_BYTES];
+    const char *tag;
+    json_t *row;
+    size_t i;
 
-    for (size_t i = 0; i < look->rates.count; i++) {
-        sum += look->rates.list[i].per_s;
+    json_object_foreach(look->rates, tag, row)
+    {
+        int64_t per_s = field_number(row, "rate_per_s", 0);
+
+        sum = sum < INT64_MAX - per_s ? sum + per_s : INT64_MAX;
     }
-    buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRIu64 " ids a second\n\n",
-               look->nodes.count, look->asked, look->rates.count, look->cut ? " and more" : "",
-               sum);
+    buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
+               look->nodes.count, look->asked, json_object_size(look->rates),
+               look->cut ? " and more" : "", sum);
+    json_array_foreach(busiest, i, row)
+    {
+        const json_t *lasts_s = json_object_get(row, "lasts_s");
+
+        if (json_is_real(lasts_s) && json_real_value(lasts_s) <= 1e12) {
+            ASSERT(json_object_set_new(
+                       row, "lasts",
+                       json_string(units_ms((uint64_t)(json_real_value(lasts_s) * 1000), text))) ==
+                   0);
+        }
+    }
     grid_init(&grid, titles);
-    for (size_t i = 0; i < look->rates.count && i < shown; i++) {
-        const struct rate *rate = &look->rates.list[i];
-
-        grid_cell(&grid, rate->tag);
-        grid_cellf(&grid, "%" PRIu64, rate->per_s);
-        grid_cellf(&grid, "%" PRIu64, rate->left);
-        grid_cell(&grid, rate->lasts_s < 0 || rate->lasts_s > 1e12
-                             ? NULL
-                             : units_ms((uint64_t)(rate->lasts_s * 1000), text));
-        grid_cellf(&grid, "%" PRIu64, rate->step);
-        grid_cellf(&grid, "%u", rate->nodes);
-    }
-    grid_print(&grid, 0, &ctl->out);
+    ctl_put_rows(&ctl->out, &grid, busiest, 0);
 }
 
 static enum ctl_exit top_show(struct ctl *ctl, size_t shown, const char *before)
 {
-    struct look look = {.asked = cluster_servers(ctl->cluster)->count};
-    size_t servers = look.asked;
+    size_t servers = cluster_servers(ctl->cluster)->count;
+    struct look look = {.asked = servers, .rates = MUST_HAVE(json_object())};
+    json_t *busiest;
+    json_t *json;
     enum ctl_exit code = CTL_DONE;
 
-    rates_init(&look.rates);
     for (size_t i = 0; i < servers; i++) {
         top_ask(ctl, &look, i);
     }
-    rates_sort(&look.rates);
+    busiest = rates_busiest(look.rates, shown);
     buf_printf(&ctl->out, "%s", before);
     if (look.nodes.count == 0) {
         code = look.failed;
     } else if (ctl->json) {
-        top_put_json(ctl, &look, shown);
+        json = MUST_HAVE(json_pack("{s:i, s:i, s:O}", "nodes_asked", (int)look.asked,
+                                   "nodes_answered", (int)look.nodes.count, "tags", busiest));
+        ctl_put_json(ctl, json);
+        json_decref(json);
     } else {
-        top_put_table(ctl, &look, shown);
+        top_put(ctl, &look, busiest);
     }
     nodes_free(&look.nodes);
-    rates_free(&look.rates);
+    json_decref(busiest);
+    json_decref(look.rates);
     return code == CTL_DONE ? ctl_flush(ctl) : code;
 }
 

@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -265,25 +266,35 @@ static void test_rates(void **state)
         "\"end\":\"51\"},{\"next_id\":null,\"end\":null}]},{\"tag\":\"b\",\"rate_per_s\":30,"
         "\"slots\":[]},{\"tag\":\"idle\",\"slots\":[{\"next_id\":\"1\",\"end\":\"9\"}]},{},7,"
         "{\"tag\":\"strict\",\"state\":\"strict\",\"rate_per_s\":1,\"slots\":[]}]}";
+    static const char expected[] =
+        "[{\"tag\":\"b\",\"rate_per_s\":60,\"left\":0,\"step\":0,\"lasts_s\":0.0,\"nodes\":2},"
+        "{\"tag\":\"a\",\"rate_per_s\":20,\"left\":100,\"step\":5,\"lasts_s\":5.0,\"nodes\":2},"
+        "{\"tag\":\"strict\",\"rate_per_s\":2,\"left\":0,\"step\":0,\"lasts_s\":null,\"nodes\":2},"
+        "{\"tag\":\"idle\",\"rate_per_s\":0,\"left\":16,\"step\":0,\"lasts_s\":null,\"nodes\":2}]";
     json_t *json = load(page);
-    struct rates rates;
+    json_t *rates = json_object();
+    json_t *busiest;
+    char *text;
 
     (void)state;
-    rates_init(&rates);
-    rates_add(&rates, json);
-    rates_add(&rates, json);
-    rates_sort(&rates);
-    assert_int_equal(rates.count, 4);
-    assert_string_equal(rates.list[0].tag, "b");
-    assert_int_equal(rates.list[0].per_s, 60);
-    assert_true(rates.list[0].lasts_s == 0);
-    assert_int_equal(rates.list[1].left, 100);
-    assert_true(rates.list[1].lasts_s == 5); /* on each node */
-    assert_string_equal(rates.list[2].tag, "strict");
-    assert_true(rates.list[2].lasts_s < 0 && rates.list[2].per_s == 2);
-    assert_string_equal(rates.list[3].tag, "idle");
-    assert_true(rates.list[3].lasts_s < 0 && rates.list[3].nodes == 2);
-    rates_free(&rates);
+    rates_add(rates, json);
+    rates_add(rates, json);
+    busiest = rates_busiest(rates, 9);
+    text = json_dumps(busiest, JSON_COMPACT);
+    assert_string_equal(text, expected); /* a lasts 5 s on each node */
+    json_decref(busiest);
+    busiest = rates_busiest(rates, 1);
+    assert_int_equal(json_array_size(busiest), 1);
+    free(text);
+    json_decref(busiest);
+    json_decref(rates);
+    json_decref(json);
+    json = load("{\"segments\":[{\"tag\":\"x\",\"rate_per_s\":9223372036854775807,\"slots\":[{"
+                "\"next_id\":\"0\",\"end\":\"9223372036854775807\"}]}]}");
+    rates = json_object();
+    rates_add(rates, json);
+    rates_add(rates, json); /* what no node says does not overflow */
+    json_decref(rates);
     json_decref(json);
 }
 
