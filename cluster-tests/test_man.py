@@ -64,11 +64,12 @@ def test_the_pages_have_everything(pages):
 def complete(line):
     """What bash offers for the last word of a command line."""
     words = line.split(" ")
+    env = {**os.environ, "PATH": os.path.dirname(leafctl_path()) + ":" + os.environ["PATH"]}
     script = f"""source <({leafctl_path()} --print-completion bash)
         COMP_WORDS=({' '.join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
         _leafctl; printf '%s\\n' "${{COMPREPLY[@]}}" """
     done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, cwd=ROOT,
-                          timeout=30, check=False)
+                          env=env, timeout=30, check=False)
     assert done.returncode == 0 and done.stderr == "", done
     return done.stdout.split()
 
@@ -86,6 +87,18 @@ def test_completion_in_bash():
     assert complete("leafctl backup README.m") == ["README.md"]
     assert complete("leafctl token new --out README.m") == ["README.md"]
     assert complete("leafctl nothing ") == []
+    assert complete("leafctl - ") and complete("leafctl -") and complete("leafctl next -- ") == []
+    assert "--ranges" in complete("leafctl next -") and "--ranges" not in complete("leafctl top -")
+
+
+def test_completion_with_descriptions():
+    """As fish shows them: each command and option with its line of the help."""
+    lines = subprocess.run([leafctl_path(), "--complete", "tags", "put", "x", "-"], text=True,
+                           capture_output=True, check=True).stdout.splitlines()
+    offered = dict(line.split("\t") for line in lines)
+    assert offered["--max-step"] == "the largest segment" and "PEM" in offered["--ca"]
+    assert subprocess.run([leafctl_path(), "--complete"], capture_output=True, text=True,
+                          check=True).stdout.startswith("status\t")
 
 
 def test_completion_by_the_tab_key(tmp_path):
@@ -114,7 +127,7 @@ def test_completions_are_scripts(shell, check, tmp_path):
                           check=True).stdout
     path = tmp_path / "script"
     path.write_bytes(made)
-    assert b"--token-file" in made or b"token-file" in made
+    assert b"leafctl --complete " in made
     try:
         done = subprocess.run([*check, str(path)], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -874,7 +874,7 @@ SHOWN = [["status"], ["top"], ["events"], ["audit"], ["layouts"], ["members"], [
            weight=5, covers=[
                *(f"GET {path.split('?')[0]}" for path in READS if path != "/api/cluster"),
                *(words[0] for words in ASKED), "STATUS", "TOP", "EVENTS",
-               "AUDIT", "LAYOUTS_LIST", "MEMBERS_LIST", "LEVEL", "DECODE"])
+               "AUDIT", "LAYOUTS_LIST", "MEMBERS_LIST", "LEVEL_SHOW", "DECODE"])
 def read(run, what, node=0):
     """Something that changes nothing, and is answered at any time."""
     if what < len(READS):

@@ -1,10 +1,10 @@
 /*
  * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
  *
- * The happy path: the command line says which command (describe.c); the settings say which servers
- * (net/settings.h); the command runs, and what it has to show is printed.
+ * The happy path: the command line says which command (cmd/commands.c); the settings say which
+ * servers (net/settings.h); the command runs, and what it has to show is printed.
  *
- * Failure modes: out/exit.h. Thread: one.
+ * Failure modes: out/out.h. Thread: one.
  */
 #include <locale.h>
 #include <signal.h>
@@ -13,9 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/process.h"
-#include "src/ctl/cmd/args.h"
-#include "src/ctl/cmd/offline.h"
-#include "src/ctl/describe.h"
+#include "src/ctl/cmd/command.h"
 
 static enum ctl_exit leafctl_run(struct ctl *ctl)
 {
@@ -35,7 +33,7 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
     return code;
 }
 
-static enum ctl_exit act(struct ctl *ctl, enum args_action action)
+static enum ctl_exit leafctl_act(struct ctl *ctl, enum args_action action)
 {
     switch (action) {
     case ARGS_VERSION:
@@ -55,11 +53,19 @@ static enum ctl_exit act(struct ctl *ctl, enum args_action action)
     UNREACHABLE("action of the command line");
 }
 
-/* What the build asks for: `--print-completion SHELL`, `--print-manual`. */
+/* What the build and the shells ask for: `--print-completion SHELL`, `--print-manual`, `--complete
+ * WORD...`. */
 static bool print_table(int argc, char **argv, struct buf *out)
 {
     if (argc == 3 && strcmp(argv[1], "--print-completion") == 0) {
-        return complete_script(argv[2], out);
+        const char *script = complete_script(argv[2]);
+
+        buf_printf(out, "%s", script != NULL ? script : "");
+        return script != NULL;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--complete") == 0) {
+        complete_words((const char *const *)argv + 2, (size_t)argc - 2, out);
+        return true;
     }
     if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) {
         complete_manual(out);
@@ -77,7 +83,7 @@ int main(int argc, char **argv)
 
     process_hold_descriptors();
     if (offline_is_command(argv)) {
-        return (int)offline_run(argv);
+        return (int)offline_become(argv);
     }
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters */
     (void)signal(SIGPIPE, SIG_IGN);
@@ -88,7 +94,7 @@ int main(int argc, char **argv)
     }
     code = args_parse(&ctl, COMMANDS, argc, argv, &action);
     if (code == CTL_DONE) {
-        code = act(&ctl, action);
+        code = leafctl_act(&ctl, action);
     }
     written = ctl_flush(&ctl);
     settings_free(&ctl.settings);

@@ -1,26 +1,437 @@
 /*
- * check.c - `check`: is this cluster healthy, and well set up? An opinion, with reasons and what to
- * do; the exit code is that of the worst of them.
+ * check.c - `check`: is this cluster healthy, and well set up? What its nodes say, and what no node
+ * can see by itself; the exit code is that of the worst finding. See answers.h.
  *
- * It asks each server that was named, and forms an opinion of what each of them says; a thing that
- * all say is told once. Thread: one.
+ * It asks each server that was named; a thing that all say is printed once. Thread: one.
  */
-#include "src/ctl/cmd/all.h"
-
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/address.h"
 #include "src/base/assert.h"
-#include "src/base/clock.h"
+#include "src/ctl/cmd/answers.h"
 #include "src/ctl/cmd/command.h"
-#include "src/ctl/cmd/opinion.h"
-#include "src/ctl/cmd/status.h"
 
 #define TAG_PAGES 20 /* of 1000, that are looked through for tags that are nearly used up */
+#define DISK_FREE_PERCENT 10
+
+/* --- findings --- */
+
+void findings_init(struct findings *findings)
+{
+    *findings = (struct findings){.list = json_array(), .alarms = json_array()};
+    ASSERT(findings->list != NULL && findings->alarms != NULL);
+}
+
+void findings_free(struct findings *findings)
+{
+    json_decref(findings->list);
+    json_decref(findings->alarms);
+    *findings = (struct findings){0};
+}
+
+const char *severity_name(enum severity severity)
+{
+    static const char *const names[] = {"good", "warning", "critical"};
+
+    return names[severity];
+}
+
+/* Text of a server may be anything, so it may be no UTF-8 after a cut. */
+static json_t *finding_text(const char *text)
+{
+    BUF_LOCAL(clean);
+
+    clean_text(&clean, text);
+    return MUST_HAVE(json_stringn(buf_text(&clean), clean.len));
+}
+
+/* The finding of an alarm whose name begins with this; NULL: there is none. */
+static json_t *finding_of_alarm(const struct findings *findings, const char *name)
+{
+    size_t i;
+    json_t *finding;
+
+    json_array_foreach(findings->list, i, finding)
+    {
+        if (field_is(finding, "about", "alarm") &&
+            strncmp(field_text(finding, "text"), name, strlen(name)) == 0) {
+            return finding;
+        }
+    }
+    return NULL;
+}
+
+/* Add it unless an equal one is there. */
+static void finding_put(struct findings *findings, enum severity severity, const char *about,
+                        const char *alarm, const char *todo, const char *text)
+{
+    json_t *finding = MUST_HAVE(json_pack("{s:s, s:s, s:o}", "severity", severity_name(severity),
+                                          "about", about, "text", finding_text(text)));
+    size_t i;
+    json_t *other;
+
+    if (todo != NULL) {
+        ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
+    }
+    findings->worst = severity > findings->worst ? severity : findings->worst;
+    json_array_foreach(findings->list, i, other)
+    {
+        if (json_equal(other, finding)) {
+            json_decref(finding);
+            return;
+        }
+    }
+    ASSERT(json_array_append_new(findings->list, finding) == 0);
+    ASSERT(json_array_append_new(findings->alarms, json_string(alarm != NULL ? alarm : "")) == 0);
+}
+
+void finding_add(struct findings *findings, enum severity severity, const char *about,
+                 const char *alarm, const char *todo, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+
+    va_start(args, format);
+    ASSERT(vasprintf(&text, format, args) >= 0);
+    va_end(args);
+    finding_put(findings, severity, about, alarm, todo, text);
+    free(text);
+}
+
+void findings_settle(struct findings *findings)
+{
+    for (size_t i = json_array_size(findings->list); i-- > 0;) {
+        const char *alarm = json_string_value(json_array_get(findings->alarms, i));
+
+        if (*alarm != '\0' && finding_of_alarm(findings, alarm) != NULL) {
+            ASSERT(json_array_remove(findings->list, i) == 0);
+            ASSERT(json_array_remove(findings->alarms, i) == 0);
+        }
+    }
+}
+
+static void finding_print_more(const json_t *more, struct buf *out)
+{
+    size_t i;
+    json_t *text;
+
+    json_array_foreach(more, i, text)
+    {
+        buf_printf(out, "          also: %s\n", json_string_value(text));
+    }
+}
+
+void findings_print(const struct findings *findings, bool with_good, struct buf *out)
+{
+    size_t i;
+    json_t *finding;
+
+    for (int severity = SEVERITY_CRITICAL; severity >= (with_good ? 0 : SEVERITY_WARNING);
+         severity--) {
+        const char *name = severity_name((enum severity)severity);
+
+        json_array_foreach(findings->list, i, finding)
+        {
+            if (strcmp(field_text(finding, "severity"), name) != 0) {
+                continue;
+            }
+            buf_printf(out, "%-8s  %s: %s\n", name, field_text(finding, "about"),
+                       field_text(finding, "text"));
+            finding_print_more(json_object_get(finding, "more"), out);
+            if (field_text(finding, "do") != NULL) {
+                buf_printf(out, "          do: %s\n", field_text(finding, "do"));
+            }
+        }
+    }
+}
+
+/* --- alarms of a node --- */
+
+/* What another node says of an alarm that is among the findings. */
+static void alarm_add_more(json_t *finding, const char *known_text, const char *text)
+{
+    json_t *said = finding_text(text);
+    json_t *more = json_object_get(finding, "more");
+    bool known = strcmp(known_text, json_string_value(said)) == 0;
+    json_t *other;
+    size_t i;
+
+    json_array_foreach(more, i, other)
+    {
+        known = known || json_equal(other, said);
+    }
+    if (!known && more == NULL) {
+        more = json_array();
+        ASSERT(json_object_set_new(finding, "more", more) == 0);
+    }
+    if (!known) {
+        ASSERT(json_array_append(more, said) == 0);
+    }
+    json_decref(said);
+}
+
+/* Where another node has the same alarm in other words, these are printed with it. */
+static void find_alarms(struct findings *findings, const json_t *status)
+{
+    for (size_t i = 0; i < field_count(status, "alarms"); i++) {
+        const json_t *alarm = field_item(status, "alarms", i);
+        const char *name = field_text(alarm, "name");
+        const char *text = field_text(alarm, "text");
+        enum severity severity =
+            field_is(alarm, "severity", "critical") ? SEVERITY_CRITICAL : SEVERITY_WARNING;
+        json_t *same;
+        BUF_LOCAL(begins);
+
+        clean_text(&begins, name != NULL ? name : "?");
+        buf_printf(&begins, ": ");
+        same = name != NULL ? finding_of_alarm(findings, buf_text(&begins)) : NULL;
+        text = text != NULL ? text : "?";
+        if (same != NULL) {
+            alarm_add_more(same, field_text(same, "text") + begins.len, text);
+            findings->worst = severity > findings->worst ? severity : findings->worst;
+        } else {
+            finding_add(findings, severity, "alarm", NULL, field_text(alarm, "do"), "%s%s",
+                        buf_text(&begins), text);
+        }
+    }
+}
+
+/* --- what a status says --- */
+
+static int64_t count_voters(const json_t *status)
+{
+    int64_t voters = 0;
+
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        voters += field_is(field_item(status, "members", i), "role", "voter");
+    }
+    return voters;
+}
+
+static void find_quorum(struct findings *findings, const json_t *status)
+{
+    const json_t *quorum = json_object_get(status, "quorum");
+    const char *text = field_text(quorum, "text") != NULL ? field_text(quorum, "text") : "?";
+    int64_t voters = count_voters(status);
+
+    if (field_number(quorum, "reachable", 0) < field_number(quorum, "needed", 0)) {
+        finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
+                    "start the nodes that are down; if a majority of disks is lost for good, see "
+                    "\"The majority is lost\" in operations.md",
+                    "%s", text);
+    } else if (voters == 1) {
+        finding_add(findings, SEVERITY_WARNING, "quorum", NULL,
+                    "let two more nodes join: members add",
+                    "one voter: nothing is served while its machine is down, and all is lost with "
+                    "its disk");
+    } else if (!field_true(quorum, "survives_next_failure")) {
+        finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
+                    voters == 2 ? "let a third node join: members add"
+                                : "bring the missing node back, or replace it: members replace",
+                    "%s", text);
+    } else {
+        finding_add(findings, SEVERITY_GOOD, "quorum", NULL, NULL, "%s", text);
+    }
+    if (voters > 2 && voters % 2 == 0) {
+        finding_add(
+            findings, SEVERITY_WARNING, "quorum", NULL, "let one more node join, or remove one",
+            "%" PRId64 " voters survive no more failures than %" PRId64, voters, voters - 1);
+    }
+}
+
+static void find_leader(struct findings *findings, const json_t *status)
+{
+    int64_t leader = field_number(status, "leader_id", 0);
+
+    if (leader > 0) {
+        finding_add(findings, SEVERITY_GOOD, "leader", NULL, NULL, "node %" PRId64 " leads",
+                    leader);
+    } else {
+        int64_t self = field_number(status, "node_id", 0);
+
+        finding_add(findings, SEVERITY_CRITICAL, "leader", "LeafdNoLeader",
+                    "see which nodes are up and reach each other; their logs say \"no leader is "
+                    "known\"",
+                    "node %" PRId64 " knows no leader", self);
+    }
+}
+
+static void find_member(struct findings *findings, const json_t *status, const json_t *member)
+{
+    int64_t id = field_number(member, "id", 0);
+    int64_t self = field_number(status, "node_id", 0);
+
+    if (!member_is_reached(status, member)) {
+        finding_add(findings, SEVERITY_WARNING, "member", "LeafdNodeDown",
+                    "is it up? its log and the link say why; if its disk is lost: members "
+                    "replace",
+                    "node %" PRId64 " is not reached by node %" PRId64, id, self);
+    }
+    if (field_is(member, "role", "standby")) {
+        finding_add(findings, SEVERITY_WARNING, "member", NULL,
+                    "members add again lets it vote, members remove takes it away",
+                    "node %" PRId64 " is a standby and does not vote", id);
+    }
+}
+
+static bool same_host(const json_t *a, const json_t *b)
+{
+    const char *texts[] = {field_text(a, "peer_address"), field_text(b, "peer_address")};
+    struct address addresses[2];
+
+    return texts[0] != NULL && texts[1] != NULL && address_split(texts[0], &addresses[0]) == 0 &&
+           address_split(texts[1], &addresses[1]) == 0 &&
+           strcmp(addresses[0].host, addresses[1].host) == 0;
+}
+
+/* Voters that one machine takes with it. */
+static void find_machines(struct findings *findings, const json_t *status)
+{
+    size_t members = field_count(status, "members");
+    int64_t voters = count_voters(status);
+
+    for (size_t i = 0; i < members && voters > 1; i++) {
+        const json_t *member = field_item(status, "members", i);
+        const char *at = field_text(member, "peer_address");
+        int64_t together = 0;
+
+        for (size_t j = 0; j < members; j++) {
+            together += same_host(member, field_item(status, "members", j));
+        }
+        if (at != NULL && address_is_loopback(at)) {
+            finding_add(findings, SEVERITY_GOOD, "machines", NULL, NULL,
+                        "all nodes are on this machine: good for trying leafd out");
+            return;
+        }
+        if (together > (voters - 1) / 2 && together > 1) {
+            finding_add(findings, SEVERITY_WARNING, "machines", NULL,
+                        "spread the nodes over machines of which one may fail",
+                        "%" PRId64 " of %" PRId64 " members are at one address (%.*s): with that "
+                        "machine the majority is gone",
+                        together, voters, at != NULL ? (int)strcspn(at, ":") : 1,
+                        at != NULL ? at : "?");
+            return;
+        }
+    }
+}
+
+static void find_change(struct findings *findings, const json_t *status)
+{
+    const json_t *change = json_object_get(status, "change");
+    const char *state = field_text(change, "state");
+
+    if (state != NULL) {
+        finding_add(findings, SEVERITY_WARNING, "members", NULL,
+                    strcmp(state, "given_up") == 0
+                        ? "look at the node, then ask again, or remove it: members remove"
+                        : "wait until it is done",
+                    "a change of the members (%s node %" PRId64 ") is %s",
+                    field_text(change, "kind") != NULL ? field_text(change, "kind") : "?",
+                    field_number(change, "id", 0), state);
+    }
+}
+
+static void find_disk(struct findings *findings, const json_t *status)
+{
+    const json_t *disk = json_object_get(status, "disk");
+    char text[UNITS_BYTES];
+
+    if (field_has_number(disk, "free_bytes") &&
+        field_number(disk, "free_bytes", 0) / DISK_FREE_PERCENT <
+            field_number(disk, "data_bytes", 0) / 100) {
+        finding_add(findings, SEVERITY_WARNING, "disk", "LeafdDiskLow",
+                    "make room on that file system", "node %" PRId64 " has %s of disk left",
+                    field_number(status, "node_id", 0),
+                    units_bytes((uint64_t)field_number(disk, "free_bytes", 0), text));
+    }
+}
+
+void find_in_status(struct findings *findings, const json_t *status)
+{
+    find_alarms(findings, status);
+    find_leader(findings, status);
+    find_quorum(findings, status);
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        find_member(findings, status, field_item(status, "members", i));
+    }
+    find_machines(findings, status);
+    find_change(findings, status);
+    find_disk(findings, status);
+}
+
+/* --- readiness and level --- */
+
+/* The alarm that says the same as this check of a node; NULL: there is none. */
+static const char *alarm_of_check(const char *name)
+{
+    return strcmp(name, "disk") == 0        ? "LeafdDiskLow"
+           : strcmp(name, "memory") == 0    ? "LeafdState"
+           : strcmp(name, "snowflake") == 0 ? "LeafdSnowflakeRefused"
+                                            : NULL;
+}
+
+static void find_settings(struct findings *findings, const char *server, const json_t *check)
+{
+    char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
+
+    finding_add(findings, SEVERITY_WARNING, "settings", NULL,
+                "what the log knows holds, whatever they are: correct them for the next restart",
+                "%s: settings differ from the log's: %s", server, differ != NULL ? differ : "?");
+    free(differ);
+}
+
+void find_in_ready(struct findings *findings, const char *server, const json_t *ready)
+{
+    if (field_is(ready, "status", "ready")) {
+        finding_add(findings, SEVERITY_GOOD, "ready", NULL, NULL, "%s is ready", server);
+    }
+    for (size_t i = 0; i < field_count(ready, "checks"); i++) {
+        const json_t *check = field_item(ready, "checks", i);
+        const char *name = field_text(check, "name");
+        const char *reason = field_text(check, "reason");
+
+        if (field_true(check, "ok") || name == NULL) {
+            continue;
+        }
+        if (strcmp(name, "settings") == 0) {
+            find_settings(findings, server, check);
+        } else {
+            finding_add(findings,
+                        field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING, "ready",
+                        alarm_of_check(name),
+                        "its log, and failure-model.md, \"what you see, what you do\"",
+                        "%s: %s: %s", server, name, reason != NULL ? reason : "not ok");
+        }
+    }
+}
+
+void find_in_level(struct findings *findings, const json_t *level)
+{
+    int64_t number = field_number(level, "level", 0);
+
+    if (field_true(level, "can_rise")) {
+        finding_add(findings, SEVERITY_WARNING, "level", "LeafdLevelNotRaised",
+                    "it rises by itself after upgrade.hold-ms, unless that is never; "
+                    "sooner: level raise",
+                    "all nodes speak a newer level than %" PRId64, number);
+    } else if (field_true(level, "newest")) {
+        finding_add(findings, SEVERITY_GOOD, "level", NULL, NULL,
+                    "level %" PRId64 ", the newest that the nodes speak", number);
+    } else {
+        const char *message = field_text(level, "message");
+
+        finding_add(findings, SEVERITY_GOOD, "level", NULL, NULL,
+                    "level %" PRId64 " stays for now: %s", number, message != NULL ? message : "?");
+    }
+}
+
+/* --- the command --- */
 
 /* What is gathered over all servers. */
-struct checking {
+struct check {
     struct ctl *ctl;
     struct findings findings;
     char *uid; /* of the first that answered; NULL: none yet */
@@ -28,14 +439,14 @@ struct checking {
     enum ctl_exit code; /* why nothing can be said */
 };
 
-static void of_uid(struct checking *checking, const char *server, const json_t *status)
+static void check_uid(struct check *checking, const char *server, const json_t *status)
 {
     const char *uid = field_text(status, "uid");
 
     if (checking->uid == NULL) {
         checking->uid = uid != NULL ? strdup(uid) : NULL;
     } else if (uid != NULL && strcmp(uid, checking->uid) != 0) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "cluster",
+        finding_add(&checking->findings, SEVERITY_CRITICAL, "cluster", NULL,
                     "name the nodes of one cluster; or one of them was set up apart: its data "
                     "directory is of another cluster",
                     "%s belongs to another cluster (uid %s, not %s)", server, uid, checking->uid);
@@ -43,7 +454,7 @@ static void of_uid(struct checking *checking, const char *server, const json_t *
 }
 
 /* Words of an answer that is an error, on one line. */
-static const char *reason_of(const struct answer *answer)
+static const char *check_reason(const struct answer *answer)
 {
     char *end = answer->error.len > 0 ? strchr((char *)answer->error.data, '\n') : NULL;
 
@@ -54,67 +465,69 @@ static const char *reason_of(const struct answer *answer)
 }
 
 /* Is it reached without TLS from another machine? Then tokens and names can be read on the way. */
-static void of_transport(struct checking *checking, const struct server *server)
+static void check_transport(struct check *checking, const struct server *server)
 {
     if (!server->tls && !address_is_loopback(server->address)) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "transport",
+        finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
                     "give the nodes certificates: \"TLS\" in operations.md",
                     "%s is asked without TLS: a token on its way can be read", server->address);
     }
 }
 
-static void ask_ready(struct checking *checking, size_t which, const char *name, int64_t node)
+static void check_ready(struct check *checking, size_t which, const char *name)
 {
     const struct ask ask = {.target = "/readyz?verbose"};
     ANSWER_LOCAL(answer);
     enum ctl_exit code = cluster_ask_one(checking->ctl->cluster, which, &ask, &answer);
 
     if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
-        opinion_ready(&checking->findings, name, node, answer.json);
+        find_in_ready(&checking->findings, name, answer.json);
     } else if (code != CTL_DENIED) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "ready", "its log",
-                    "%s does not say whether it is ready: %s", name, reason_of(&answer));
+        finding_add(&checking->findings, SEVERITY_WARNING, "ready", NULL, "its log",
+                    "%s does not say whether it is ready: %s", name, check_reason(&answer));
     }
 }
 
 /* One server. A second address of a node that was asked already says the same again. */
-static void ask_server(struct checking *checking, size_t which)
+static void check_server(struct check *checking, size_t which)
 {
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
     const struct server *server = &servers->list[which];
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = status_get(checking->ctl, &which, &answer);
+    const struct ask ask = {.target = "/api/status"};
+    enum ctl_exit code = cluster_ask_one(checking->ctl->cluster, which, &ask, &answer);
 
+    code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code == CTL_DONE) {
         checking->answered++;
-        of_uid(checking, server->address, answer.json);
-        opinion_status(&checking->findings, answer.json, clock_wall_ms(clock_system()));
-        of_transport(checking, server);
-        ask_ready(checking, which, server->address, field_number(answer.json, "node_id", 0));
+        check_uid(checking, server->address, answer.json);
+        find_in_status(&checking->findings, answer.json);
+        check_transport(checking, server);
+        check_ready(checking, which, server->address);
         return;
     }
     checking->code = code;
     if (code == CTL_DENIED) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "access",
-                    "show a token with the role read", "%s", reason_of(&answer));
+        finding_add(&checking->findings, SEVERITY_WARNING, "access", NULL,
+                    "show a token with the role read", "%s", check_reason(&answer));
     } else if (code != CTL_INTERNAL) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "server",
-                    "is it up, and is this its address?", "%s", reason_of(&answer));
+        finding_add(&checking->findings, SEVERITY_CRITICAL, "server", NULL,
+                    "is it up, and is this its address?", "%s", check_reason(&answer));
     }
 }
 
-static void ask_level(struct checking *checking)
+static void check_level(struct check *checking)
 {
     const struct ask ask = {.target = "/api/cluster/level"};
     ANSWER_LOCAL(answer);
 
     if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        opinion_level(&checking->findings, answer.json);
+        find_in_level(&checking->findings, answer.json);
     }
 }
 
 /* Can everybody do everything? The audit shows it: it is for the role admin. */
-static void ask_anonymous(struct checking *checking)
+static void check_anonymous(struct check *checking)
 {
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
     const struct ask ask = {.target = "/api/audit?limit=1"};
@@ -129,52 +542,39 @@ static void ask_anonymous(struct checking *checking)
         return;
     }
     if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "access",
+        finding_add(&checking->findings, SEVERITY_CRITICAL, "access", NULL,
                     "set auth.tokens-file: \"Tokens\" in operations.md",
                     "anybody who reaches %s may change everything: no token is asked for",
                     answer.server);
     }
 }
 
-static void look_for_used_up(struct checking *checking, const json_t *page)
+static void check_used_up(struct check *checking, const json_t *page)
 {
     for (size_t i = 0; i < field_count(page, "tags"); i++) {
         const json_t *tag = field_item(page, "tags", i);
         const char *warning = field_text(tag, "warning");
 
         if (warning != NULL) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "tag",
+            finding_add(&checking->findings, SEVERITY_WARNING, "tag", NULL,
                         "raise its max, or have its clients go on with another tag", "%s: %s",
                         field_text(tag, "tag") != NULL ? field_text(tag, "tag") : "?", warning);
         }
     }
 }
 
-static void ask_tags(struct checking *checking)
+static void check_tags(struct check *checking)
 {
-    char target[1024] = "/api/tags?limit=1000";
+    struct pages pages = {
+        .ctl = checking->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE, .quiet = true};
 
-    for (int page = 0; page < TAG_PAGES && target[0] != '\0'; page++) {
-        const struct ask ask = {.target = target};
-        ANSWER_LOCAL(answer);
-        BUF_LOCAL(next);
-
-        if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-            look_for_used_up(checking, answer.json);
-            if (field_text(answer.json, "next") != NULL) {
-                buf_printf(&next, "/api/tags?limit=1000&after=");
-                exchange_encode(&next, field_text(answer.json, "next"));
-            }
-        }
-        target[0] = '\0';
-        if (next.len > 0 && next.len < sizeof target) {
-            memcpy(target, next.data, next.len);
-            target[next.len] = '\0';
-        }
+    for (int page = 0; page < TAG_PAGES && pages_next(&pages); page++) {
+        check_used_up(checking, pages.answer.json);
     }
+    (void)pages_end(&pages);
 }
 
-static void check_print(struct checking *checking)
+static void check_print(struct check *checking)
 {
     struct ctl *ctl = checking->ctl;
     struct findings *findings = &checking->findings;
@@ -188,25 +588,26 @@ static void check_print(struct checking *checking)
         json_decref(json);
         return;
     }
-    findings_print(findings, ctl_option(ctl, "all") != NULL, &ctl->out);
+    findings_print(findings, ctl_has(ctl, "all"), &ctl->out);
     buf_printf(&ctl->out, "the cluster is %s%s\n",
                findings->worst == SEVERITY_WARNING ? "up, " : "", words[findings->worst]);
 }
 
-static enum ctl_exit check_run(struct ctl *ctl)
+enum ctl_exit run_check(struct ctl *ctl)
 {
-    struct checking checking = {.ctl = ctl, .code = CTL_UNREACHABLE};
+    struct check checking = {.ctl = ctl, .code = CTL_UNREACHABLE};
     enum ctl_exit code;
 
     findings_init(&checking.findings);
     for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
-        ask_server(&checking, i);
+        check_server(&checking, i);
     }
     if (checking.answered > 0) {
-        ask_level(&checking);
-        ask_anonymous(&checking);
-        ask_tags(&checking);
+        check_level(&checking);
+        check_anonymous(&checking);
+        check_tags(&checking);
     }
+    findings_settle(&checking.findings);
     check_print(&checking);
     code = checking.answered == 0                         ? checking.code
            : checking.findings.worst == SEVERITY_CRITICAL ? CTL_CRITICAL
@@ -216,16 +617,3 @@ static enum ctl_exit check_run(struct ctl *ctl)
     free(checking.uid);
     return code;
 }
-
-static const struct option_about OPTIONS[] = {
-    {"all", 0, NULL, "also say what is as it should be"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_CHECK = {
-    .family = "check",
-    .summary = "is the cluster healthy and well set up? reasons, what to do, and an exit code",
-    .text = "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
-            "say; 1: warnings; 2: something is critical.",
-    .options = OPTIONS,
-    .run = check_run,
-};

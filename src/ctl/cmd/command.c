@@ -11,23 +11,11 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/ctl/net/exchange.h"
-#include "src/ctl/out/text.h"
 
-const char *ctl_option(const struct ctl *ctl, const char *name)
-{
-    const struct option_about *options = ctl->command->options;
-
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        if (strcmp(options[i].name, name) == 0) {
-            return ctl->args.values[i];
-        }
-    }
-    UNREACHABLE("a command asks for an option that it does not have");
-}
+/* --- messages and output --- */
 
 /* Lines of others, each cleaned. */
-static void say_lines(const char *text)
+static void print_lines(const char *text)
 {
     BUF_LOCAL(line);
 
@@ -50,7 +38,7 @@ enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
     (void)fflush(stdout);
     ASSERT(vasprintf(&text, format, args) >= 0);
     va_end(args);
-    say_lines(text);
+    print_lines(text);
     free(text);
     return code;
 }
@@ -58,19 +46,9 @@ enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer)
 {
     (void)fflush(stdout);
-    say_lines(answer->error.len > 0 ? (const char *)answer->error.data : "failed");
+    print_lines(answer->error.len > 0 ? (const char *)answer->error.data : "failed");
     answer_free(answer);
     return code;
-}
-
-enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
-                         uint64_t *value)
-{
-    if (text != NULL && text_parse_decimal(text, strlen(text), min, max, value) != 0) {
-        return ctl_fail(CTL_USAGE, "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64,
-                        what, text, min, max);
-    }
-    return CTL_DONE;
 }
 
 enum ctl_exit ctl_flush(struct ctl *ctl)
@@ -85,7 +63,7 @@ enum ctl_exit ctl_flush(struct ctl *ctl)
 }
 
 /* DEL, which jansson leaves as it is, stands in strings alone. */
-static int put_piece(const char *bytes, size_t len, void *data)
+static int dump_piece(const char *bytes, size_t len, void *data)
 {
     const char *end = bytes + len;
 
@@ -104,87 +82,18 @@ static int put_piece(const char *bytes, size_t len, void *data)
 
 void ctl_put_json(struct ctl *ctl, const json_t *json)
 {
-    ASSERT(json_dump_callback(json, put_piece, &ctl->out,
+    ASSERT(json_dump_callback(json, dump_piece, &ctl->out,
                               JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
     buf_put(&ctl->out, "\n", 1);
 }
 
-enum ctl_exit ctl_must_be_object(struct answer *answer)
-{
-    if (json_is_object(answer->json)) {
-        return CTL_DONE;
-    }
-    (void)ctl_fail(CTL_INTERNAL, "%s: the answer is no JSON object: is it a leafd?",
-                   answer->server);
-    answer_free(answer);
-    return CTL_INTERNAL;
-}
-
-enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
-{
-    const struct ask ask = {.target = target};
-    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
-
-    return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
-}
-
-void ctl_put(struct ctl *ctl, const json_t *json, void (*put)(struct ctl *ctl, const json_t *json))
+void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put)
 {
     if (ctl->json) {
         ctl_put_json(ctl, json);
     } else {
         put(ctl, json);
     }
-}
-
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
-                       void (*put)(struct ctl *ctl, const json_t *json))
-{
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_get(ctl, target, &answer);
-
-    if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, put);
-    }
-    return code;
-}
-
-/* --- targets: a path, and options after it --- */
-
-void target_init(struct target *target, const char *path, const char *name)
-{
-    *target = (struct target){0};
-    buf_printf(&target->text, "%s", path);
-    if (name != NULL) {
-        exchange_encode(&target->text, name);
-    }
-}
-
-void target_add(struct target *target, const char *option, const char *value)
-{
-    if (value != NULL) {
-        buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
-        exchange_encode(&target->text, value);
-        target->has_option = true;
-    }
-}
-
-void target_add_number(struct target *target, const char *option, uint64_t value)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%" PRIu64, value);
-    target_add(target, option, text);
-}
-
-const char *target_text(struct target *target)
-{
-    return buf_text(&target->text);
-}
-
-void target_free(struct target *target)
-{
-    buf_free(&target->text);
 }
 
 /* --- fields --- */
@@ -236,7 +145,526 @@ size_t field_count(const json_t *object, const char *name)
     return json_array_size(json_object_get(object, name));
 }
 
-const json_t *field_item(const json_t *object, const char *name, size_t index)
+json_t *field_item(const json_t *object, const char *name, size_t index)
 {
     return json_array_get(json_object_get(object, name), index);
+}
+
+/* --- forms --- */
+
+#define FORM_NAME_BYTES 64
+
+/* A field of one of the forms that command.h names. */
+static void form_put_number(struct buf *out, const json_t *object, const char *name,
+                            const char *how)
+{
+    int64_t number = field_number(object, name, 0);
+    char text[TEXT_TIME_BYTES + UNITS_BYTES];
+
+    if (strcmp(how, "n") != 0 && !field_has_number(object, name)) {
+        buf_printf(out, "-");
+    } else if (strcmp(how, "bytes") == 0) {
+        buf_printf(out, "%s", units_bytes((uint64_t)number, text));
+    } else if (strcmp(how, "age") == 0) {
+        buf_printf(out, "%s", units_ms((uint64_t)number, text));
+    } else if (strcmp(how, "ms") == 0) {
+        buf_printf(out, "%.1f ms", (double)number / 1000);
+    } else if (strcmp(how, "signed") == 0) {
+        buf_printf(out, "%+" PRId64 " ms", number);
+    } else if (strcmp(how, "time") == 0) {
+        buf_printf(out, "%s", number > 0 ? text_time_rfc3339((uint64_t)number, text) : "-");
+    } else {
+        ASSERT(strcmp(how, "n") == 0 || strcmp(how, "int") == 0);
+        buf_printf(out, "%" PRId64, number);
+    }
+}
+
+void ctl_put_form(struct buf *out, const char *form, const json_t *json)
+{
+    while (*form != '\0') {
+        size_t plain = strcspn(form, "{");
+        size_t before;
+        char name[FORM_NAME_BYTES] = "";
+        char *how;
+        char *part = name;
+        const json_t *object = json;
+
+        buf_put(out, form, plain);
+        form += plain;
+        if (*form == '\0') {
+            break;
+        }
+        plain = strcspn(form, "}");
+        ASSERT(form[plain] == '}' && plain < sizeof name);
+        memcpy(name, form + 1, plain - 1);
+        form += plain + 1;
+        how = strchr(name, ':');
+        if (how != NULL) {
+            *how++ = '\0';
+        }
+        for (char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
+            *dot = '\0';
+            object = json_object_get(object, part);
+        }
+        before = out->len;
+        if (how != NULL && *how > '9') {
+            form_put_number(out, object, part, how);
+            continue;
+        }
+        clean_text(out, field_text(object, part));
+        for (size_t width = how != NULL ? strtoul(how, NULL, 10) : 0; out->len - before < width;) {
+            buf_put(out, " ", 1);
+        }
+    }
+}
+
+void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent)
+{
+    BUF_LOCAL(cell);
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        for (size_t column = 0; column < grid->columns; column++) {
+            cell.len = 0;
+            ctl_put_form(&cell, grid->titles[column].form, json_array_get(rows, i));
+            grid_cell(grid, buf_text(&cell));
+        }
+    }
+    grid_print(grid, indent, out);
+}
+
+/* --- requests --- */
+
+enum ctl_exit ctl_must_be_object(struct answer *answer)
+{
+    if (json_is_object(answer->json)) {
+        return CTL_DONE;
+    }
+    (void)ctl_fail(CTL_INTERNAL, "%s: the answer is no JSON object: is it a leafd?",
+                   answer->server);
+    answer_free(answer);
+    return CTL_INTERNAL;
+}
+
+enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
+{
+    const struct ask ask = {.target = target};
+    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
+
+    return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
+}
+
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put)
+{
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_get(ctl, target, &answer);
+
+    if (code == CTL_DONE) {
+        ctl_put(ctl, answer.json, put);
+    }
+    return code;
+}
+
+static void percent_encode(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+                     (*text >= '0' && *text <= '9') || strchr("-._~", *text) != NULL;
+
+        buf_printf(out, plain ? "%c" : "%%%02X", (unsigned char)*text);
+    }
+}
+
+void target_init(struct target *target, const char *path, const char *name)
+{
+    *target = (struct target){0};
+    buf_printf(&target->text, "%s", path);
+    if (name != NULL) {
+        percent_encode(&target->text, name);
+    }
+}
+
+void target_add(struct target *target, const char *option, const char *value)
+{
+    if (value != NULL) {
+        buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
+        percent_encode(&target->text, value);
+        target->has_option = true;
+    }
+}
+
+void target_add_number(struct target *target, const char *option, uint64_t value)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRIu64, value);
+    target_add(target, option, text);
+}
+
+void target_free(struct target *target)
+{
+    buf_free(&target->text);
+}
+
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct target *target,
+                       const json_t *body, bool once, struct answer *ret)
+{
+    char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
+    const struct ask ask = {
+        .method = method, .target = buf_text(&target->text), .body = text, .once = once};
+    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
+
+    free(text);
+    return code;
+}
+
+/* --- lists in pages --- */
+
+/* Where the page after this one begins. False: before this one. */
+static bool pages_advance(struct pages *pages)
+{
+    const json_t *next = json_object_get(pages->answer.json, "next");
+    char *before = pages->after;
+    bool good = true;
+
+    pages->after = NULL;
+    if (json_is_integer(next)) {
+        ASSERT(asprintf(&pages->after, "%" JSON_INTEGER_FORMAT, json_integer_value(next)) >= 0);
+        good = json_integer_value(next) > (before != NULL ? strtoll(before, NULL, 10) : -1);
+    } else if (json_is_string(next)) {
+        pages->after = MUST_HAVE(strdup(json_string_value(next)));
+        good = before == NULL || strcmp(pages->after, before) > 0;
+    }
+    free(before);
+    return good;
+}
+
+bool pages_next(struct pages *pages)
+{
+    struct ask ask;
+    TARGET_LOCAL(target);
+
+    answer_free(&pages->answer);
+    if (pages->code != CTL_DONE || (pages->begun && pages->after == NULL)) {
+        return false;
+    }
+    pages->begun = true;
+    target_init(&target, pages->path, NULL);
+    target_add(&target, "prefix", pages->prefix);
+    target_add_number(&target, "limit", pages->limit);
+    target_add(&target, "after", pages->after);
+    ask = (struct ask){.target = buf_text(&target.text)};
+    pages->code = pages->server != NULL
+                      ? cluster_ask_one(pages->ctl->cluster, *pages->server, &ask, &pages->answer)
+                      : cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
+    if (pages->code != CTL_DONE && !pages->quiet) {
+        (void)ctl_failed(pages->code, &pages->answer);
+    } else if (pages->code == CTL_DONE && !pages->quiet) {
+        pages->code = ctl_must_be_object(&pages->answer);
+    }
+    if (pages->code == CTL_DONE && !pages_advance(pages)) {
+        pages->code = ctl_fail(CTL_INTERNAL, "%s: the next page begins before this one",
+                               pages->answer.server);
+    }
+    return pages->code == CTL_DONE;
+}
+
+enum ctl_exit pages_end(struct pages *pages)
+{
+    answer_free(&pages->answer);
+    free(pages->after);
+    pages->after = NULL;
+    return pages->code;
+}
+
+/* --- the command line: which command --- */
+
+#define WORDS_MAX (2 + COMMAND_OPERANDS_MAX)
+
+/* While the command line is read. */
+struct parsing {
+    struct ctl *ctl;
+    const struct command *commands;
+    enum args_action *action;
+    int argc;
+    char **argv;
+    int at;
+    const char *words[WORDS_MAX];
+    unsigned count;
+    bool only_words;                  /* after "--" */
+    const struct command *of_options; /* that the options so far are of; NULL: there are none */
+};
+
+/* The command that these words name, and how many of them do; NULL: none yet. */
+static const struct command *args_find(const struct parsing *parsing, unsigned *ret_used)
+{
+    const struct command *by_default = NULL;
+
+    for (const struct command *c = parsing->commands; parsing->count > 0 && c->family != NULL;
+         c++) {
+        if (strcmp(c->family, parsing->words[0]) != 0) {
+            continue;
+        }
+        if (c->name == NULL || (parsing->count > 1 && strcmp(c->name, parsing->words[1]) == 0)) {
+            *ret_used = c->name == NULL ? 1 : 2;
+            return c;
+        }
+        by_default = c->is_default ? c : by_default;
+    }
+    *ret_used = 1;
+    return by_default;
+}
+
+/* A second word has to be a command of the family: the default one takes no operands this way. */
+static enum ctl_exit args_unknown(const struct parsing *parsing)
+{
+    BUF_LOCAL(names);
+
+    if (parsing->count == 0) {
+        return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
+    }
+    for (const struct command *c = parsing->commands; c->family != NULL; c++) {
+        if (strcmp(c->family, parsing->words[0]) == 0) {
+            buf_printf(&names, " %s", c->name);
+        }
+    }
+    if (names.len == 0) {
+        return ctl_fail(CTL_USAGE, "there is no command \"%s\"; see leafctl --help",
+                        parsing->words[0]);
+    }
+    return ctl_fail(CTL_USAGE, "%s: say which:%s", parsing->words[0], buf_text(&names));
+}
+
+/* --- options --- */
+
+/* The value of an option: after its '=', or the next word. */
+static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, const char *given,
+                                   const char **ret_value)
+{
+    *ret_value = given != NULL                     ? given
+                 : parsing->at + 1 < parsing->argc ? parsing->argv[++parsing->at]
+                                                   : NULL;
+    return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
+}
+
+static bool args_is_name(const char *word, size_t len, const char *name)
+{
+    return strlen(name) == len && memcmp(word, name, len) == 0;
+}
+
+/* One of every command. False: it is none of them. */
+static bool args_take_common(struct parsing *parsing, const char *name, size_t len,
+                             const char *given, enum ctl_exit *ret_code)
+{
+    struct ctl *ctl = parsing->ctl;
+    const char *value;
+
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        if (args_is_name(name, len, SETTINGS_ABOUT[setting].name)) {
+            *ret_code = args_value_of(parsing, name - 2, given, &value);
+            if (*ret_code == CTL_DONE) {
+                settings_set(&ctl->settings, setting, value);
+            }
+            return true;
+        }
+    }
+    if (args_is_name(name, len, "json") || args_is_name(name, len, "help") ||
+        args_is_name(name, len, "version")) {
+        ctl->json |= *name == 'j';
+        *parsing->action = *name == 'h'   ? ARGS_HELP
+                           : *name == 'v' ? ARGS_VERSION
+                                          : *parsing->action;
+        *ret_code = given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", name - 2);
+        return true;
+    }
+    if (args_is_name(name, len, "token")) {
+        *ret_code = ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
+                                        "machine: put it into a file, for --token-file");
+        return true;
+    }
+    return false;
+}
+
+static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, const char *name,
+                                   size_t len, const char *given)
+{
+    const struct command *command = parsing->ctl->command;
+    const struct option_about *options = command != NULL ? command->options : NULL;
+
+    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
+        bool by_letter = word[1] != '-' && len == 1 && options[i].letter == *name;
+
+        ASSERT(i < COMMAND_OPTIONS_MAX);
+        if (!by_letter && (word[1] != '-' || !args_is_name(name, len, options[i].name))) {
+            continue;
+        }
+        if (parsing->ctl->args.values[i] != NULL) {
+            return ctl_fail(CTL_USAGE, "%s is given twice", word);
+        }
+        if (options[i].value == NULL) {
+            parsing->ctl->args.values[i] = "";
+            return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
+        }
+        return args_value_of(parsing, word, given, &parsing->ctl->args.values[i]);
+    }
+    return command == NULL
+               ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
+               : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
+}
+
+static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
+{
+    const char *name = word[1] == '-' ? word + 2 : word + 1;
+    const char *equals = word[1] == '-' ? strchr(name, '=') : NULL;
+    size_t len = equals != NULL ? (size_t)(equals - name) : word[1] == '-' ? strlen(name) : 1;
+    const char *given = equals != NULL ? equals + 1 : NULL;
+    enum ctl_exit code = CTL_DONE;
+    unsigned used;
+
+    if (word[1] != '-' && name[1] != '\0') {
+        given = name + 1; /* -n5 */
+    }
+    if (word[1] == '-' && args_take_common(parsing, name, len, given, &code)) {
+        return code;
+    }
+    if (strcmp(word, "-h") == 0) {
+        *parsing->action = ARGS_HELP;
+        return CTL_DONE;
+    }
+    parsing->ctl->command = args_find(parsing, &used);
+    parsing->of_options = parsing->ctl->command;
+    return args_take_own(parsing, word, name, len, given);
+}
+
+/* --- all of it --- */
+
+/* How many operands a command takes, by what its usage says: a word each, in brackets if it may be
+ * left out. */
+static bool args_may_be(const char *operands, unsigned given)
+{
+    unsigned least = 0;
+    unsigned most = 0;
+
+    if (operands != NULL && strcmp(operands, "...") == 0) {
+        return given <= COMMAND_OPERANDS_MAX;
+    }
+    for (const char *word = operands; word != NULL; word = strchr(word, ' ')) {
+        word += *word == ' ';
+        least += *word != '[';
+        most++;
+    }
+    ASSERT(most <= COMMAND_OPERANDS_MAX);
+    return given >= least && given <= most;
+}
+
+static enum ctl_exit args_take_operands(struct parsing *parsing)
+{
+    struct ctl *ctl = parsing->ctl;
+    unsigned used = 0;
+    const struct command *command = args_find(parsing, &used);
+    unsigned given;
+
+    ctl->command = command;
+    if (*parsing->action != ARGS_RUN) {
+        return CTL_DONE;
+    }
+    if (command == NULL || (used == 1 && command->name != NULL && parsing->count > 1)) {
+        return args_unknown(parsing);
+    }
+    if (parsing->of_options != NULL && parsing->of_options != command) {
+        return ctl_fail(CTL_USAGE, "options of a command stand behind its name: leafctl %s %s ...",
+                        command->family, command->name != NULL ? command->name : "");
+    }
+    given = parsing->count - used;
+    if (!args_may_be(command->operands, given)) {
+        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command),
+                        command->operands != NULL ? command->operands : "");
+    }
+    for (unsigned i = 0; i < given; i++) {
+        ctl->args.operands[i] = parsing->words[used + i];
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action)
+{
+    struct parsing parsing = {
+        .ctl = ctl, .commands = commands, .action = ret_action, .argc = argc, .argv = argv};
+    enum ctl_exit code = CTL_DONE;
+
+    *ret_action = ARGS_RUN;
+    for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
+        const char *word = argv[parsing.at];
+
+        if (!parsing.only_words && strcmp(word, "--") == 0) {
+            parsing.only_words = true;
+        } else if (!parsing.only_words && word[0] == '-' && word[1] != '\0') {
+            code = args_take_option(&parsing, word);
+        } else if (parsing.count == WORDS_MAX) {
+            code = ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
+        } else {
+            parsing.words[parsing.count++] = word;
+        }
+    }
+    return code == CTL_DONE ? args_take_operands(&parsing) : code;
+}
+
+/* --- options of the command --- */
+
+const char *ctl_option(const struct ctl *ctl, const char *name)
+{
+    const struct option_about *options = ctl->command->options;
+
+    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
+        if (strcmp(options[i].name, name) == 0) {
+            return ctl->args.values[i];
+        }
+    }
+    UNREACHABLE("a command asks for an option that it does not have");
+}
+
+bool ctl_has(const struct ctl *ctl, const char *name)
+{
+    return ctl_option(ctl, name) != NULL;
+}
+
+enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
+                         uint64_t *value)
+{
+    if (text != NULL && text_parse_decimal(text, strlen(text), min, max, value) != 0) {
+        return ctl_fail(CTL_USAGE, "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64,
+                        what, text, min, max);
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
+                                uint64_t *value)
+{
+    return ctl_number(name, ctl_option(ctl, name), min, max, value);
+}
+
+enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, size_t count,
+                             json_t *body)
+{
+    for (const struct body_field *field = fields; field < fields + count; field++) {
+        const char *text = ctl_option(ctl, field->option);
+        uint64_t value = 0;
+        json_t *json = NULL;
+
+        if (text == NULL) {
+            continue;
+        }
+        if (field->max == 0) {
+            json = json_string(text);
+        } else if (ctl_number(field->option, text, field->min, field->max, &value) == CTL_DONE) {
+            json = json_integer((json_int_t)value);
+        } else {
+            return CTL_USAGE;
+        }
+        if (json_object_set_new(body, field->field, json) != 0) {
+            return ctl_fail(CTL_USAGE, "%s: not UTF-8", field->option);
+        }
+    }
+    return CTL_DONE;
 }

@@ -1,14 +1,14 @@
 /*
- * command.h - what a command of leafctl is, what it is given, and what it asks and reads with: the
- * target of a request, the fields of an answer.
+ * command.h - what a command of leafctl is, what it is given, and what it asks, reads and prints
+ * with.
  *
- * Each family of commands is a file that defines its `struct command`s; src/ctl/describe.c has them
- * all, and makes help, manual page and completions from the same descriptions.
+ * commands.c has the table of all commands; help, completions and the manual page are made of it
+ * (describe.c). Each family of commands is a file with their run functions.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
- * failure is told by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the end,
- * or by ctl_flush(). An answer may lack any field, or have another type there: something that is no
- * leafd may have answered.
+ * failure is printed by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the
+ * end, or by ctl_flush(). An answer may lack any field, or have another type there: something that
+ * is no leafd may have answered.
  *
  * Thread: one.
  */
@@ -20,7 +20,9 @@
 #include <stdint.h>
 
 #include "src/base/buf.h"
+#include "src/base/container.h"
 #include "src/ctl/net/cluster.h"
+#include "src/ctl/out/out.h"
 
 #define COMMAND_OPTIONS_MAX 16
 #define COMMAND_OPERANDS_MAX 4
@@ -28,15 +30,15 @@
 struct ctl;
 
 struct command {
-    const char *family;                 /* "tags" */
+    const char *family;                 /* "tags"; NULL: the end of the table */
     const char *name;                   /* "list"; NULL: the family is one command */
     const char *operands;               /* "TAG [ID]", "...": any; NULL: none */
     const char *summary;                /* a line without a dot at its end */
     const char *text;                   /* what more there is to know; NULL: nothing */
     const struct option_about *options; /* NULL: none of its own */
-    bool is_default;                    /* of its family: its name may be left out */
-    bool is_offline;                    /* it asks no server */
     enum ctl_exit (*run)(struct ctl *ctl);
+    bool is_default; /* of its family: its name may be left out */
+    bool is_offline; /* it asks no server */
 };
 
 /* Family and name, for "%s%s%s". */
@@ -58,13 +60,42 @@ struct ctl {
     struct buf out;
 };
 
+/* --- the command line: leafctl [SETTINGS] FAMILY [NAME] [OPERANDS] [OPTIONS] --- */
+
+enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
+
+/* commands ends with one without a family. Options and settings may stand anywhere, as --name VALUE
+ * or --name=VALUE; after "--" everything is an operand. ctl->command is NULL for help of all. Texts
+ * are borrowed from argv. CTL_USAGE: it is wrong, and that was printed. */
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action);
+
 /* The value of an option of the command; NULL: not given. */
 const char *ctl_option(const struct ctl *ctl, const char *name);
+bool ctl_has(const struct ctl *ctl, const char *name);
 
 /* A number of an option or operand (what: its name for the message) in [min, max]. text NULL: value
- * is left as it is. 0, or CTL_USAGE, and it was told. */
+ * is left as it is. CTL_USAGE: it is none, and that was printed. */
 enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
                          uint64_t *value) MUST_CHECK;
+
+/* The same of the option of this name. */
+enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
+                                uint64_t *value) MUST_CHECK;
+
+/* An option that is a field of a request's body: a number in [min, max], or with max 0 a text. */
+struct body_field {
+    const char *option;
+    const char *field;
+    uint64_t min;
+    uint64_t max;
+};
+
+/* The options that were given into the body. */
+enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, size_t count,
+                             json_t *body) MUST_CHECK;
+
+/* --- messages and output --- */
 
 /* A line on stderr, cleaned; returns code. */
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
@@ -76,45 +107,78 @@ enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer);
 /* A line of progress, on stderr. */
 #define ctl_progress(...) ((void)ctl_fail(CTL_DONE, __VA_ARGS__))
 
-/* Print what was appended. CTL_OUTPUT: it cannot be written, and that was told. */
+/* Print what was appended. CTL_OUTPUT: it cannot be written, and that was printed. */
 enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
 
 /* Append JSON in one line, ASCII alone: nothing in it can do anything to a terminal. */
 void ctl_put_json(struct ctl *ctl, const json_t *json);
 
-/* GET target as JSON; told if it fails. The answer is the caller's if it does not. */
-enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
+typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
 /* Append it: with --json as it is, otherwise as put() says it. */
-void ctl_put(struct ctl *ctl, const json_t *json, void (*put)(struct ctl *ctl, const json_t *json));
+void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put);
 
-/* The same of what GET target answers. */
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target,
-                       void (*put)(struct ctl *ctl, const json_t *json));
+/* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
+ * field. Without how it is a text. A number in how is a width, filled with blanks. Otherwise how is
+ * n (a number, without one 0), or, each "-" without a number: int, bytes, age (of milliseconds), ms
+ * (of microseconds), signed (milliseconds), time (of Unix milliseconds). */
+void ctl_put_form(struct buf *out, const char *form, const json_t *json);
 
-/* Is the answer an object? If not that is told, and the answer freed. */
+/* Append rows; the form of each column is of one row. Titles come before the first rows alone. */
+void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
+
+/* --- requests --- */
+
+/* GET target as JSON; printed if it fails. The answer is the caller's if it does not. */
+enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
+
+/* Append what GET target answers, as ctl_put() does. */
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put);
+
+/* Is the answer an object? If not that is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
 
-/* --- targets: a path, and options after it --- */
-
+/* A path, and options after it. */
 struct target {
     struct buf text;
     bool has_option;
 };
 
-/* path, and name percent-encoded behind it unless it is NULL. */
+/* path, and name percent-encoded after it unless it is NULL. */
 void target_init(struct target *target, const char *path, const char *name);
 
 /* An option; value NULL: it is left out. */
 void target_add(struct target *target, const char *option, const char *value);
 void target_add_number(struct target *target, const char *option, uint64_t value);
-
-/* Borrowed until the next option. */
-const char *target_text(struct target *target);
 void target_free(struct target *target);
 
 /* One that is freed at the end of its block. */
 #define TARGET_LOCAL(name) struct target name __attribute__((cleanup(target_free))) = {0}
+
+/* Send a change with this body (NULL: none). The answer is the caller's in any case. */
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct target *target,
+                       const json_t *body, bool once, struct answer *ret);
+
+/* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
+
+struct pages {
+    struct ctl *ctl;
+    const char *path;
+    const char *prefix;   /* NULL: all */
+    uint64_t limit;       /* of a page */
+    const size_t *server; /* the one to ask; NULL: any */
+    bool quiet;           /* failures are not printed */
+    char *after; /* what the next page comes after; NULL: the first page, or the last one */
+    bool begun;
+    struct answer answer; /* the page */
+    enum ctl_exit code;
+};
+
+/* Get the next page. False: there is none, or it failed (code). */
+bool pages_next(struct pages *pages);
+
+/* Frees; returns code. */
+enum ctl_exit pages_end(struct pages *pages);
 
 /* --- fields --- */
 
@@ -126,7 +190,6 @@ bool field_is(const json_t *object, const char *name, const char *text);
 
 /* A number, also one that is written as a string; otherwise `without`. */
 int64_t field_number(const json_t *object, const char *name, int64_t without);
-
 bool field_has_number(const json_t *object, const char *name);
 
 /* Is it there, and true? */
@@ -134,6 +197,73 @@ bool field_true(const json_t *object, const char *name);
 
 /* The items of an array; 0 where it is none. */
 size_t field_count(const json_t *object, const char *name);
-const json_t *field_item(const json_t *object, const char *name, size_t index);
+json_t *field_item(const json_t *object, const char *name, size_t index);
+
+/* --- members of a status or a cluster: status.c --- */
+
+/* Can the node that answered reach this member? */
+bool member_is_reached(const json_t *status, const json_t *member);
+
+/* Fields of each member as tables show them: its role, also leader; whether it is reached; lag. */
+void members_prepare(json_t *status);
+
+/* --- the table as text: describe.c --- */
+
+/* All commands, a line each, and the settings. */
+void describe_all(struct buf *out);
+
+/* One command, with its options. */
+void describe_command(const struct command *command, struct buf *out);
+
+/* A script that completes command lines. NULL: shell is none of bash, zsh and fish. */
+const char *complete_script(const char *shell);
+
+/* Append what the last of these words may be, a line each with a tab and what it is, or ":file";
+ * nothing for other values. */
+void complete_words(const char *const *words, size_t count, struct buf *out);
+
+/* Append the commands and settings as scdoc, for docs/man. */
+void complete_manual(struct buf *out);
+
+/* --- the commands --- */
+
+/* All of them, in the order of the help. */
+extern const struct command COMMANDS[];
+
+enum ctl_exit run_status(struct ctl *ctl);
+enum ctl_exit run_check(struct ctl *ctl);
+enum ctl_exit run_top(struct ctl *ctl);
+enum ctl_exit run_events(struct ctl *ctl);
+enum ctl_exit run_audit(struct ctl *ctl);
+enum ctl_exit run_tags_list(struct ctl *ctl);
+enum ctl_exit run_tags_get(struct ctl *ctl);
+enum ctl_exit run_tags_put(struct ctl *ctl);
+enum ctl_exit run_tags_delete(struct ctl *ctl);
+enum ctl_exit run_next(struct ctl *ctl);
+enum ctl_exit run_decode(struct ctl *ctl);
+enum ctl_exit run_workers_list(struct ctl *ctl);
+enum ctl_exit run_workers_acquire(struct ctl *ctl);
+enum ctl_exit run_workers_renew(struct ctl *ctl);
+enum ctl_exit run_workers_release(struct ctl *ctl);
+enum ctl_exit run_layouts_list(struct ctl *ctl);
+enum ctl_exit run_members_list(struct ctl *ctl);
+enum ctl_exit run_members_add(struct ctl *ctl);
+enum ctl_exit run_members_remove(struct ctl *ctl);
+enum ctl_exit run_members_replace(struct ctl *ctl);
+enum ctl_exit run_members_address(struct ctl *ctl);
+enum ctl_exit run_leader(struct ctl *ctl);
+enum ctl_exit run_level_show(struct ctl *ctl);
+enum ctl_exit run_level_raise(struct ctl *ctl);
+enum ctl_exit run_backup(struct ctl *ctl);
+enum ctl_exit run_import(struct ctl *ctl);
+enum ctl_exit run_token_new(struct ctl *ctl);
+
+/* `restore` and `recover` work on the disk of a stopped node, and are leafd's: leafctl becomes the
+ * leafd that lies beside it, or is found in PATH, with the same words and exit codes. No other
+ * command of leafctl touches a node's data. Is argv[1] one of them? Then offline_become() does not
+ * return unless there is no leafd, and that was printed. Thread: main. */
+bool offline_is_command(char **argv);
+enum ctl_exit offline_become(char **argv);
+enum ctl_exit run_offline_misplaced(struct ctl *ctl);
 
 #endif

@@ -1,102 +1,117 @@
 /*
- * history.c - `audit` and `events`: what happened, oldest first; with --follow also what comes.
+ * history.c - what each node knows of itself alone: `audit` and `events`, what happened, oldest
+ * first; `top`, the busiest tags, live.
  *
- * Each node has its own history in memory, so all servers that were named are asked, and what they
- * say is put in the order of its times. Thread: one.
+ * All servers that were named are asked, each for itself. Two addresses of one node say the same:
+ * only the first of them counts. Thread: one.
  */
-#include "src/ctl/cmd/all.h"
-
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/assert.h"
+#include "src/ctl/cmd/answers.h"
 #include "src/ctl/cmd/command.h"
-#include "src/ctl/out/text.h"
 
-#define PAGE 500
-#define PAGES_MAX 100 /* of a node at once: all that it keeps */
+#define HISTORY_PAGE 500
+#define HISTORY_PAGES_MAX 100 /* of a node at once: all that it keeps */
+#define HISTORY_SHOWN 50
 #define FOLLOW_MS 1000
-#define SHOWN_DEFAULT 50
+#define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
+#define TOP_TAGS_MAX 100000  /* of a node; of more it is said so */
+#define TOP_SHOWN 20
+
+/* The nodes that answered, each by its address. */
+struct nodes {
+    char *names[SERVERS_MAX];
+    size_t count;
+};
+
+/* Is it the first address of its node? */
+static bool nodes_add(struct nodes *nodes, const char *server)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (strcmp(nodes->names[i], server) == 0) {
+            return false;
+        }
+    }
+    ASSERT(nodes->count < SERVERS_MAX);
+    nodes->names[nodes->count++] = MUST_HAVE(strdup(server));
+    return true;
+}
+
+static void nodes_free(struct nodes *nodes)
+{
+    while (nodes->count > 0) {
+        free(nodes->names[--nodes->count]);
+    }
+}
+
+/* --- audit and events --- */
 
 /* What differs between the two commands. */
-struct kind {
+struct history_kind {
     const char *path;
     const char *list; /* name of the array */
     bool (*is_wanted)(const struct ctl *ctl, const json_t *entry);
-    void (*put)(struct buf *out, const json_t *entry);
+    const char *form;
 };
 
-struct reading {
+struct history {
     struct ctl *ctl;
-    const struct kind *kind;
-    json_t *entries;               /* of this round, with "server" */
-    int64_t after[SERVERS_MAX];    /* numbers that were seen; -1: the same node as another one */
-    const char *node[SERVERS_MAX]; /* whose answers these are; owned */
-    size_t answered;
+    const struct history_kind *kind;
+    json_t *entries;            /* of this round, with "server" */
+    int64_t after[SERVERS_MAX]; /* numbers that were seen; -1: the same node as another one */
+    bool known[SERVERS_MAX];    /* it answered, and its node is among these: */
+    struct nodes nodes;
     enum ctl_exit failed; /* the last failure */
 };
 
-static void add_entry(struct reading *reading, json_t *entry, const char *server)
-{
-    if (json_is_object(entry) && reading->kind->is_wanted(reading->ctl, entry)) {
-        ASSERT(json_object_set_new(entry, "server", json_string(server)) == 0);
-        ASSERT(json_array_append(reading->entries, entry) == 0);
-    }
-}
-
-/* Two addresses of one node say the same: only the first of them counts. */
-static bool is_second(struct reading *reading, size_t which, const char *server)
-{
-    for (size_t i = 0; i < which; i++) {
-        if (reading->node[i] != NULL && strcmp(reading->node[i], server) == 0) {
-            return true;
-        }
-    }
-    if (reading->node[which] == NULL) {
-        reading->node[which] = strdup(server);
-    }
-    return false;
-}
-
 /* One page of a server. False: there is no more. */
-static bool read_page(struct reading *reading, size_t which)
+static bool history_read_page(struct history *history, size_t which)
 {
     TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
+    json_t *list;
+    json_t *entry;
+    size_t i;
     enum ctl_exit code;
-    size_t count = 0;
 
-    target_init(&target, reading->kind->path, NULL);
-    target_add_number(&target, "after", (uint64_t)reading->after[which]);
-    target_add_number(&target, "limit", PAGE);
-    const struct ask ask = {.target = target_text(&target)};
+    target_init(&target, history->kind->path, NULL);
+    target_add_number(&target, "after", (uint64_t)history->after[which]);
+    target_add_number(&target, "limit", HISTORY_PAGE);
+    const struct ask ask = {.target = buf_text(&target.text)};
 
-    code = cluster_ask_one(reading->ctl->cluster, which, &ask, &answer);
+    code = cluster_ask_one(history->ctl->cluster, which, &ask, &answer);
     if (code != CTL_DONE) {
-        reading->failed = ctl_failed(code, &answer);
+        history->failed = ctl_failed(code, &answer);
         return false;
     }
-    if (is_second(reading, which, answer.server)) {
-        reading->after[which] = -1;
+    if (!history->known[which] && !nodes_add(&history->nodes, answer.server)) {
+        history->after[which] = -1;
         return false;
     }
-    reading->answered++;
-    count = field_count(answer.json, reading->kind->list);
-    for (size_t i = 0; i < count; i++) {
-        json_t *entry = json_array_get(json_object_get(answer.json, reading->kind->list), i);
+    history->known[which] = true;
+    list = json_object_get(answer.json, history->kind->list);
+    json_array_foreach(list, i, entry)
+    {
         int64_t number = field_number(entry, "number", 0);
 
-        if (number > reading->after[which]) {
-            reading->after[which] = number;
-            add_entry(reading, entry, answer.server);
+        if (number <= history->after[which]) {
+            continue;
+        }
+        history->after[which] = number;
+        if (history->kind->is_wanted(history->ctl, entry)) {
+            ASSERT(json_object_set_new(entry, "server", json_string(answer.server)) == 0);
+            ASSERT(json_array_append(history->entries, entry) == 0);
         }
     }
-    return count == PAGE;
+    return json_array_size(list) == HISTORY_PAGE;
 }
 
-static int by_time(const void *a, const void *b)
+static int entry_by_time(const void *a, const void *b)
 {
     const char *texts[] = {field_text(*(json_t *const *)a, "time"),
                            field_text(*(json_t *const *)b, "time")};
@@ -105,165 +120,313 @@ static int by_time(const void *a, const void *b)
 }
 
 /* The last `shown` of this round. */
-static enum ctl_exit history_print(struct reading *reading, size_t shown)
+static enum ctl_exit history_print(struct history *history, size_t shown)
 {
-    struct ctl *ctl = reading->ctl;
-    size_t count = json_array_size(reading->entries);
+    struct ctl *ctl = history->ctl;
+    size_t count = json_array_size(history->entries);
     json_t **sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
 
     for (size_t i = 0; i < count; i++) {
-        sorted[i] = json_array_get(reading->entries, i);
+        sorted[i] = json_array_get(history->entries, i);
     }
-    qsort(sorted, count, sizeof *sorted, by_time);
+    qsort(sorted, count, sizeof *sorted, entry_by_time);
     for (size_t i = count > shown ? count - shown : 0; i < count; i++) {
+        const char *asked = field_text(sorted[i], "asked");
+
         if (ctl->json) {
             ctl_put_json(ctl, sorted[i]);
         } else {
-            reading->kind->put(&ctl->out, sorted[i]);
+            ctl_put_form(&ctl->out, history->kind->form, sorted[i]);
+            ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
+                         sorted[i]);
         }
     }
     free(sorted);
-    json_array_clear(reading->entries);
+    json_array_clear(history->entries);
     return ctl_flush(ctl);
 }
 
-static void read_round(struct reading *reading)
+static enum ctl_exit history_run(struct ctl *ctl, const struct history_kind *kind)
 {
-    for (size_t i = 0; i < cluster_servers(reading->ctl->cluster)->count; i++) {
-        for (int page = 0; reading->after[i] >= 0 && page < PAGES_MAX && read_page(reading, i);
-             page++) {
-        }
-    }
-}
-
-static enum ctl_exit history_run(struct ctl *ctl, const struct kind *kind)
-{
-    struct reading reading = {.ctl = ctl, .kind = kind, .entries = json_array()};
-    bool follow = ctl_option(ctl, "follow") != NULL;
-    uint64_t shown = SHOWN_DEFAULT;
+    struct history history = {.ctl = ctl, .kind = kind, .entries = json_array()};
+    uint64_t shown = HISTORY_SHOWN;
     uint64_t rounds = 0;
-    enum ctl_exit code = ctl_number("limit", ctl_option(ctl, "limit"), 1, UINT32_MAX, &shown);
+    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, UINT32_MAX, &shown);
 
-    if (code == CTL_DONE) {
-        code = ctl_number("times", ctl_option(ctl, "times"), 1, UINT32_MAX, &rounds);
-    }
+    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
-        read_round(&reading);
-        if (reading.answered == 0) {
-            code = reading.failed;
+        for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
+            int pages = 0;
+
+            while (history.after[i] >= 0 && pages < HISTORY_PAGES_MAX &&
+                   history_read_page(&history, i)) {
+                pages++;
+            }
+        }
+        if (history.nodes.count == 0) {
+            code = history.failed;
             break;
         }
-        code = history_print(&reading, round == 0 ? (size_t)shown : SIZE_MAX);
-        if (!follow || code != CTL_DONE || (rounds > 0 && round + 1 >= rounds)) {
+        code = history_print(&history, round == 0 ? (size_t)shown : SIZE_MAX);
+        if (!ctl_has(ctl, "follow") || code != CTL_DONE || (rounds > 0 && round + 1 >= rounds)) {
             break;
         }
         (void)poll(NULL, 0, FOLLOW_MS);
     }
-    for (size_t i = 0; i < SERVERS_MAX; i++) {
-        free((char *)reading.node[i]);
-    }
-    json_decref(reading.entries);
+    nodes_free(&history.nodes);
+    json_decref(history.entries);
     return code;
 }
 
-static void history_put_field(struct buf *out, const json_t *entry, const char *name, int width)
-{
-    size_t before = out->len;
-
-    clean_text(out, field_text(entry, name));
-    buf_printf(out, "%*s", out->len - before < (size_t)width ? width - (int)(out->len - before) : 0,
-               "");
-    buf_put(out, "  ", 2);
-}
-
-/* --- audit --- */
-
-static bool audit_wanted(const struct ctl *ctl, const json_t *entry)
+static bool audit_is_wanted(const struct ctl *ctl, const json_t *entry)
 {
     const char *who = ctl_option(ctl, "who");
     bool refused = field_is(entry, "outcome", "refused");
 
-    return (ctl_option(ctl, "refused") == NULL || refused) &&
-           (ctl_option(ctl, "changes") == NULL || !refused) &&
+    return (!ctl_has(ctl, "refused") || refused) && (!ctl_has(ctl, "changes") || !refused) &&
            (who == NULL || field_is(entry, "who", who));
 }
 
-static void audit_put(struct buf *out, const json_t *entry)
+enum ctl_exit run_audit(struct ctl *ctl)
 {
-    history_put_field(out, entry, "time", 24);
-    history_put_field(out, entry, "server", 0);
-    history_put_field(out, entry, "outcome", 7);
-    buf_printf(out, "%3" PRId64 "  ", field_number(entry, "status", 0));
-    history_put_field(out, entry, "who", 0);
-    history_put_field(out, entry, "address", 0);
-    clean_text(out, field_text(entry, "what"));
-    if (field_text(entry, "asked") != NULL && *field_text(entry, "asked") != '\0') {
-        buf_put(out, "  ", 2);
-        clean_text(out, field_text(entry, "asked"));
-    }
-    buf_put(out, "\n", 1);
-}
-
-static enum ctl_exit run_audit(struct ctl *ctl)
-{
-    static const struct kind kind = {"/api/audit", "entries", audit_wanted, audit_put};
+    static const struct history_kind kind = {
+        "/api/audit", "entries", audit_is_wanted,
+        "{time:24}  {server}  {outcome:7}  {status:n}  {who}  {address}  {what}"};
 
     return history_run(ctl, &kind);
 }
 
-/* --- events --- */
-
-static bool event_wanted(const struct ctl *ctl, const json_t *entry)
+static bool event_is_wanted(const struct ctl *ctl, const json_t *entry)
 {
     const char *kind = ctl_option(ctl, "kind");
 
     return kind == NULL || field_is(entry, "kind", kind);
 }
 
-static void event_put(struct buf *out, const json_t *entry)
+enum ctl_exit run_events(struct ctl *ctl)
 {
-    history_put_field(out, entry, "time", 24);
-    history_put_field(out, entry, "server", 0);
-    history_put_field(out, entry, "kind", 10);
-    clean_text(out, field_text(entry, "text"));
-    buf_put(out, "\n", 1);
-}
-
-static enum ctl_exit run_events(struct ctl *ctl)
-{
-    static const struct kind kind = {"/api/events", "events", event_wanted, event_put};
+    static const struct history_kind kind = {"/api/events", "events", event_is_wanted,
+                                             "{time:24}  {server}  {kind:10}  {text}"};
 
     return history_run(ctl, &kind);
 }
 
-static const struct option_about AUDIT_OPTIONS[] = {
-    {"limit", 'n', "N", "the last so many (default 50)"},
-    {"refused", 0, NULL, "only what was refused"},
-    {"changes", 0, NULL, "only what was not refused"},
-    {"who", 0, "NAME", "only what this token, or address, asked"},
-    {"follow", 'f', NULL, "go on with what comes, until Ctrl-C"},
-    {"times", 0, "N", "with --follow: end after so many looks"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_AUDIT = {
-    .family = "audit",
-    .summary = "who changed what, and who was refused",
-    .text = "Each node keeps what came to it since its start, so name all nodes by --server.",
-    .options = AUDIT_OPTIONS,
-    .run = run_audit,
+/* --- rates --- */
+
+/* Ids that a node has of a tag. */
+static int64_t rates_left_of(const json_t *segment)
+{
+    uint64_t left = 0;
+
+    for (size_t i = 0; i < field_count(segment, "slots"); i++) {
+        const json_t *slot = field_item(segment, "slots", i);
+        int64_t next = field_number(slot, "next_id", -1);
+        int64_t end = field_number(slot, "end", -1);
+
+        left += next >= 0 && end > next ? (uint64_t)(end - next) : 0;
+    }
+    return left < INT64_MAX / SERVERS_MAX ? (int64_t)left : INT64_MAX / SERVERS_MAX;
+}
+
+/* Add a number to that of a row, or keep the larger one. */
+static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
+{
+    int64_t there = field_number(row, name, 0);
+
+    number = number < 0 ? 0 : number;
+    number = add              ? (there < INT64_MAX - number ? there + number : INT64_MAX)
+             : there > number ? there
+                              : number;
+    ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
+}
+
+static void rates_add_segment(json_t *rates, const json_t *segment)
+{
+    const char *tag = field_text(segment, "tag");
+    int64_t per_s = field_number(segment, "rate_per_s", 0);
+    int64_t left = rates_left_of(segment);
+    json_t *row;
+
+    if (tag == NULL) {
+        return;
+    }
+    row = json_object_get(rates, tag);
+    if (row == NULL) {
+        row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
+                                  "left", 0, "step", 0, "lasts_s", "nodes", 0));
+        ASSERT(json_object_set_new(rates, tag, row) == 0);
+    }
+    rate_merge(row, "rate_per_s", per_s, true);
+    rate_merge(row, "left", left, true);
+    rate_merge(row, "step", field_number(segment, "step", 0), false);
+    rate_merge(row, "nodes", 1, true);
+    /* Nodes hold no ids of tags in the modes without segments. */
+    if (per_s > 0 && !field_is(segment, "state", "strict") &&
+        !field_is(segment, "state", "monotonic")) {
+        const json_t *shortest = json_object_get(row, "lasts_s");
+        double lasts_s = (double)left / (double)per_s;
+
+        if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
+            ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
+        }
+    }
+}
+
+void rates_add(json_t *rates, const json_t *page)
+{
+    for (size_t i = 0; i < field_count(page, "segments"); i++) {
+        rates_add_segment(rates, field_item(page, "segments", i));
+    }
+}
+
+static int rate_by_speed(const void *a, const void *b)
+{
+    const json_t *one = *(json_t *const *)a;
+    const json_t *two = *(json_t *const *)b;
+    int64_t speeds[] = {field_number(one, "rate_per_s", 0), field_number(two, "rate_per_s", 0)};
+
+    return speeds[0] != speeds[1] ? (speeds[0] > speeds[1] ? -1 : 1)
+                                  : strcmp(field_text(one, "tag"), field_text(two, "tag"));
+}
+
+json_t *rates_busiest(json_t *rates, size_t most)
+{
+    json_t **sorted = MUST_HAVE(calloc(json_object_size(rates) + 1, sizeof *sorted));
+    json_t *busiest = MUST_HAVE(json_array());
+    size_t count = 0;
+    const char *tag;
+    json_t *row;
+
+    json_object_foreach(rates, tag, row)
+    {
+        sorted[count++] = row;
+    }
+    qsort(sorted, count, sizeof *sorted, rate_by_speed);
+    for (size_t i = 0; i < count && i < most; i++) {
+        ASSERT(json_array_append(busiest, sorted[i]) == 0);
+    }
+    free(sorted);
+    return busiest;
+}
+
+/* --- top --- */
+
+/* One look at all nodes. */
+struct look {
+    json_t *rates;
+    size_t asked;
+    bool cut; /* some node has more tags in use than are looked at */
+    enum ctl_exit failed;
+    struct nodes nodes; /* that answered */
 };
 
-static const struct option_about EVENT_OPTIONS[] = {
-    {"limit", 'n', "N", "the last so many (default 50)"},
-    {"kind", 0, "KIND", "only this kind, such as election, member, level, alarm"},
-    {"follow", 'f', NULL, "go on with what comes, until Ctrl-C"},
-    {"times", 0, "N", "with --follow: end after so many looks"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_EVENTS = {
-    .family = "events",
-    .summary = "what happened: elections, members, links, level, alarms",
-    .text = "Each node tells what it saw since its start, so name all nodes by --server.",
-    .options = EVENT_OPTIONS,
-    .run = run_events,
-};
+static void top_ask(struct ctl *ctl, struct look *look, size_t which)
+{
+    struct pages pages = {.ctl = ctl,
+                          .path = "/api/node/segments",
+                          .prefix = ctl->args.operands[0],
+                          .limit = LIMIT_TAGS_PER_PAGE,
+                          .server = &which};
+    size_t tags = 0;
+
+    for (; tags < TOP_TAGS_MAX && pages_next(&pages); tags += LIMIT_TAGS_PER_PAGE) {
+        if (tags == 0 && !nodes_add(&look->nodes, pages.answer.server)) {
+            look->asked--;
+            break;
+        }
+        rates_add(look->rates, pages.answer.json);
+    }
+    look->cut |= pages.after != NULL && tags >= TOP_TAGS_MAX;
+    if (pages_end(&pages) != CTL_DONE) {
+        look->failed = pages.code;
+    }
+}
+
+static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
+{
+    static const struct grid_column titles[] = {{"tag", "{tag}"},      {">ids/s", "{rate_per_s:n}"},
+                                                {">held", "{left:n}"}, {">lasts", "{lasts}"},
+                                                {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
+                                                {NULL, NULL}};
+    GRID_LOCAL(grid);
+    int64_t sum = 0;
+    char text[UNITS_BYTES];
+    const char *tag;
+    json_t *row;
+    size_t i;
+
+    json_object_foreach(look->rates, tag, row)
+    {
+        int64_t per_s = field_number(row, "rate_per_s", 0);
+
+        sum = sum < INT64_MAX - per_s ? sum + per_s : INT64_MAX;
+    }
+    buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
+               look->nodes.count, look->asked, json_object_size(look->rates),
+               look->cut ? " and more" : "", sum);
+    json_array_foreach(busiest, i, row)
+    {
+        const json_t *lasts_s = json_object_get(row, "lasts_s");
+
+        if (json_is_real(lasts_s) && json_real_value(lasts_s) <= 1e12) {
+            ASSERT(json_object_set_new(
+                       row, "lasts",
+                       json_string(units_ms((uint64_t)(json_real_value(lasts_s) * 1000), text))) ==
+                   0);
+        }
+    }
+    grid_init(&grid, titles);
+    ctl_put_rows(&ctl->out, &grid, busiest, 0);
+}
+
+static enum ctl_exit top_show(struct ctl *ctl, size_t shown, const char *before)
+{
+    size_t servers = cluster_servers(ctl->cluster)->count;
+    struct look look = {.asked = servers, .rates = MUST_HAVE(json_object())};
+    json_t *busiest;
+    json_t *json;
+    enum ctl_exit code = CTL_DONE;
+
+    for (size_t i = 0; i < servers; i++) {
+        top_ask(ctl, &look, i);
+    }
+    busiest = rates_busiest(look.rates, shown);
+    buf_printf(&ctl->out, "%s", before);
+    if (look.nodes.count == 0) {
+        code = look.failed;
+    } else if (ctl->json) {
+        json = MUST_HAVE(json_pack("{s:i, s:i, s:O}", "nodes_asked", (int)look.asked,
+                                   "nodes_answered", (int)look.nodes.count, "tags", busiest));
+        ctl_put_json(ctl, json);
+        json_decref(json);
+    } else {
+        top_put(ctl, &look, busiest);
+    }
+    nodes_free(&look.nodes);
+    json_decref(busiest);
+    json_decref(look.rates);
+    return code == CTL_DONE ? ctl_flush(ctl) : code;
+}
+
+enum ctl_exit run_top(struct ctl *ctl)
+{
+    bool live = isatty(STDOUT_FILENO);
+    const char *before = live && !ctl->json ? CLEAR : "";
+    uint64_t every_s = 2;
+    uint64_t times = live ? 0 : 1;
+    uint64_t shown = TOP_SHOWN;
+    enum ctl_exit code = ctl_number_option(ctl, "every", 1, 3600, &every_s);
+
+    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &times) : code;
+    code = code == CTL_DONE ? ctl_number_option(ctl, "limit", 1, TOP_TAGS_MAX, &shown) : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    for (uint64_t round = 1;; round++) {
+        code = top_show(ctl, (size_t)shown, before);
+        if ((times > 0 && round >= times) || code == CTL_OUTPUT) {
+            return code;
+        }
+        (void)poll(NULL, 0, (int)every_s * 1000);
+    }
+}

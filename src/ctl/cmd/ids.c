@@ -1,19 +1,20 @@
 /*
- * ids.c - `next` and `decode`. Ids of an answer that never came are skipped, so a request for ids
- * may be repeated. Thread: one.
+ * ids.c - `next`, `decode`, and what snowflake ids are made of: `workers`, `layouts`. Ids of an
+ * answer that never came are skipped, so a request for ids may be repeated. Thread: one.
  */
-#include "src/ctl/cmd/all.h"
-
 #include <inttypes.h>
 #include <string.h>
 
+#include "http/proto/text.h"
+#include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
-#include "src/ctl/out/text.h"
 #include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
 
-/* Append the ids of a range, or the range. False: it is none, or has not so many. */
+/* --- next --- */
+
+/* Append the ids of a range, or the range. False: it is none, or has more than are left. */
 static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
 {
     int64_t first = field_number(range, "first", -1);
@@ -33,37 +34,29 @@ static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, u
     return true;
 }
 
-static enum ctl_exit fail_short(const struct answer *answer, uint64_t count)
+/* Append the ranges of an answer. False: they are not so many ids. */
+static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
-    return ctl_fail(CTL_INTERNAL, "%s: the answer has not the %" PRIu64 " ids asked for",
-                    answer->server, count);
-}
-
-static enum ctl_exit ids_put_ids(struct ctl *ctl, struct answer *answer, uint64_t count)
-{
-    bool as_range = ctl_option(ctl, "ranges") != NULL;
     size_t before = ctl->out.len;
     uint64_t left = count;
 
     if (ctl->json) {
         ctl_put_json(ctl, answer->json);
-        return ctl_flush(ctl);
+        return true;
     }
     for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
-        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), as_range, &left)) {
+        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), ctl_has(ctl, "ranges"),
+                           &left)) {
             left = count;
             break;
         }
     }
-    if (left != 0) {
-        ctl->out.len = before;
-        return fail_short(answer, count);
-    }
-    return ctl_flush(ctl);
+    ctl->out.len = left == 0 ? ctl->out.len : before;
+    return left == 0;
 }
 
-/* The lines of a body: ids of a layout, which do not follow each other. */
-static enum ctl_exit ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
+/* The same of the lines of a body: ids of a layout, which do not follow each other. */
+static bool ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
     const char *body = (const char *)answer->body.data;
     uint64_t lines = 0;
@@ -72,22 +65,18 @@ static enum ctl_exit ids_put_lines(struct ctl *ctl, const struct answer *answer,
         bool ends = body[i] == '\n' && i > 0 && body[i - 1] != '\n';
 
         if (!ends && (body[i] < '0' || body[i] > '9')) {
-            lines = 0;
-            break;
+            return false;
         }
         lines += ends || i + 1 == answer->body.len;
     }
-    if (lines != count) {
-        return fail_short(answer, count);
+    if (lines == count) {
+        buf_put(&ctl->out, body, answer->body.len);
+        buf_put(&ctl->out, "\n", body[answer->body.len - 1] != '\n' ? 1 : 0);
     }
-    buf_put(&ctl->out, body, answer->body.len);
-    if (body[answer->body.len - 1] != '\n') {
-        buf_put(&ctl->out, "\n", 1);
-    }
-    return ctl_flush(ctl);
+    return lines == count;
 }
 
-static enum ctl_exit ask_ids(struct ctl *ctl, const char *path, uint64_t count, const char *key)
+static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count, const char *key)
 {
     uint64_t timeout_ms = ctl->settings.timeout_ms < LIMIT_TIMEOUT_MS / 2 ? ctl->settings.timeout_ms
                                                                           : LIMIT_TIMEOUT_MS / 2;
@@ -99,41 +88,44 @@ static enum ctl_exit ask_ids(struct ctl *ctl, const char *path, uint64_t count, 
     target_init(&target, path, ctl->args.operands[0]);
     target_add_number(&target, "count", count);
     target_add(&target, "format", layout == NULL ? "json" : NULL);
-    target_add(&target, "contiguous", ctl_option(ctl, "contiguous") != NULL ? "1" : NULL);
-    target_add(&target, "as", ctl_option(ctl, "numbers") != NULL ? "number" : NULL);
+    target_add(&target, "contiguous", ctl_has(ctl, "contiguous") ? "1" : NULL);
+    target_add(&target, "as", ctl_has(ctl, "numbers") ? "number" : NULL);
     target_add(&target, "layout", layout);
     target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
-    const struct ask ask = {.target = target_text(&target), .key = key};
+    const struct ask ask = {.target = buf_text(&target.text), .key = key};
     code = cluster_ask(ctl->cluster, &ask, &answer);
     if (code == CTL_NOT_FOUND) {
         ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
                                     : "make it: leafctl tags put TAG");
     }
-    code = code != CTL_DONE ? ctl_failed(code, &answer)
-           : layout == NULL ? ctl_must_be_object(&answer)
-                            : CTL_DONE;
-    if (code == CTL_DONE) {
-        code =
-            layout == NULL ? ids_put_ids(ctl, &answer, count) : ids_put_lines(ctl, &answer, count);
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
     }
-    return code;
+    code = layout == NULL ? ctl_must_be_object(&answer) : CTL_DONE;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    return (layout == NULL ? ids_put_ranges : ids_put_lines)(ctl, &answer, count)
+               ? ctl_flush(ctl)
+               : ctl_fail(CTL_INTERNAL, "%s: the answer has not the %" PRIu64 " ids asked for",
+                          answer.server, count);
 }
 
-static enum ctl_exit run_next(struct ctl *ctl)
+enum ctl_exit run_next(struct ctl *ctl)
 {
-    bool has_layout = ctl_option(ctl, "layout") != NULL;
-    const char *path = has_layout || ctl_option(ctl, "snowflake") != NULL ? "/api/snowflake/get/"
-                                                                          : "/api/segment/get/";
+    bool has_layout = ctl_has(ctl, "layout");
+    const char *path =
+        has_layout || ctl_has(ctl, "snowflake") ? "/api/snowflake/get/" : "/api/segment/get/";
     const char *key = ctl_option(ctl, "idempotency-key");
-    bool whole = key != NULL || ctl_option(ctl, "contiguous") != NULL;
+    bool whole = key != NULL || ctl_has(ctl, "contiguous");
     uint64_t wanted = 1;
     enum ctl_exit code =
-        ctl_number("count", ctl_option(ctl, "count"), 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
+        ctl_number_option(ctl, "count", 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
 
     if (ctl->args.operands[0][0] == '\0') {
         return ctl_fail(CTL_USAGE, "a tag's name is not empty");
     }
-    if (has_layout && (ctl->json || ctl_option(ctl, "ranges") != NULL)) {
+    if (has_layout && (ctl->json || ctl_has(ctl, "ranges"))) {
         return ctl_fail(CTL_USAGE, "layout: its ids come one a line, without ranges and json");
     }
     for (const char *c = key; code == CTL_DONE && c != NULL && *c != '\0'; c++) {
@@ -144,7 +136,7 @@ static enum ctl_exit run_next(struct ctl *ctl)
     for (uint64_t had = 0; code == CTL_DONE && had < wanted;) {
         uint64_t count = wanted - had < LIMIT_COUNT ? wanted - had : LIMIT_COUNT;
 
-        code = ask_ids(ctl, path, count, key);
+        code = next_ask(ctl, path, count, key);
         had += code == CTL_DONE ? count : 0;
         if (code != CTL_DONE && had > 0) {
             ctl_progress("%" PRIu64 " of %" PRIu64 " ids were printed", had, wanted);
@@ -153,64 +145,198 @@ static enum ctl_exit run_next(struct ctl *ctl)
     return code;
 }
 
-static void put_parts(struct ctl *ctl, const json_t *json)
+/* --- decode --- */
+
+static void decode_put(struct ctl *ctl, json_t *json)
 {
-    buf_printf(&ctl->out, "time      ");
-    clean_text(&ctl->out, field_text(json, "time"));
-    buf_printf(&ctl->out, " (%" PRId64 " ms)\nworker id %" PRId64 "\nsequence  %" PRId64 "\n",
-               field_number(json, "timestamp_ms", 0), field_number(json, "worker_id", 0),
-               field_number(json, "sequence", 0));
+    ctl_put_form(&ctl->out,
+                 "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
+                 "sequence  {sequence:n}\n",
+                 json);
 }
 
-static enum ctl_exit run_decode(struct ctl *ctl)
+enum ctl_exit run_decode(struct ctl *ctl)
 {
     const char *text = ctl->args.operands[0];
-    enum ctl_exit code = CTL_DONE;
     struct snowflake_parts parts;
-    TARGET_LOCAL(target);
     enum id_form form;
     uint64_t id = 0;
+    TARGET_LOCAL(target);
 
-    if (!long_id_read(text, strlen(text), &form, &parts)) {
-        code = ctl_number("ID", text, 0, INT64_MAX, &id);
+    if (!long_id_read(text, strlen(text), &form, &parts) &&
+        ctl_number("ID", text, 0, INT64_MAX, &id) != CTL_DONE) {
+        return CTL_USAGE;
     }
+    target_init(&target, "/api/snowflake/decode/", text);
+    target_add(&target, "layout", ctl_option(ctl, "layout"));
+    return ctl_show(ctl, buf_text(&target.text), decode_put);
+}
+
+/* --- worker ids --- */
+
+/* The rows of a page that are to be shown, with their state as of the log's time. */
+static void workers_prepare(struct ctl *ctl, json_t *page)
+{
+    json_t *rows = json_object_get(page, "workers");
+
+    for (size_t i = 0; i < json_array_size(rows);) {
+        json_t *row = json_array_get(rows, i);
+        bool granted = field_is(row, "state", "held");
+        bool held =
+            granted && field_number(row, "until_ms", 0) >= field_number(page, "log_time_ms", 0);
+
+        if (granted && !held) {
+            ASSERT(json_object_set_new(row, "state", json_string("over")) == 0);
+        }
+        if (held || !ctl_has(ctl, "held") || json_array_remove(rows, i) != 0) {
+            i++;
+        }
+    }
+}
+
+enum ctl_exit run_workers_list(struct ctl *ctl)
+{
+    static const struct grid_column titles[] = {
+        {">id", "{worker_id:n}"},     {"state", "{state}"},
+        {"kind", "{kind}"},           {"name", "{name}"},
+        {"address", "{address}"},     {">epoch", "{epoch:n}"},
+        {"until", "{until_ms:time}"}, {NULL, NULL}};
+    struct pages pages = {.ctl = ctl, .path = "/api/workers", .limit = LIMIT_WORKER_IDS};
+    GRID_LOCAL(grid);
+
+    grid_init(&grid, titles);
+    while (pages_next(&pages)) {
+        if (ctl->json) {
+            ctl_put_json(ctl, pages.answer.json);
+        } else {
+            workers_prepare(ctl, pages.answer.json);
+            ctl_put_rows(&ctl->out, &grid, json_object_get(pages.answer.json, "workers"), 0);
+        }
+        pages.code = ctl_flush(ctl);
+    }
+    return pages_end(&pages);
+}
+
+static void worker_put(struct ctl *ctl, json_t *json)
+{
+    ctl_put_form(&ctl->out, "worker id {worker_id:n}, epoch {epoch:n}: times ", json);
+    ctl_put_form(&ctl->out, field_number(json, "from_ms", 0) > 0 ? "above {from_ms:time}" : "",
+                 json);
+    ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
+}
+
+/* Send a change of a worker id, or for a new one (id NULL); show what was granted. */
+static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id,
+                                 const struct body_field *fields, size_t count, json_t *body)
+{
+    bool force = strcmp(method, "PUT") != 0 && ctl_has(ctl, "force");
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_add_fields(ctl, fields, count, body);
+
     if (code == CTL_DONE) {
-        target_init(&target, "/api/snowflake/decode/", text);
-        target_add(&target, "layout", ctl_option(ctl, "layout"));
-        code = ctl_show(ctl, target_text(&target), put_parts);
+        target_init(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
+        target_add(&target, "force", force ? "1" : NULL);
+        code = ctl_send(ctl, method, &target, body, false, &answer);
+        code = code != CTL_DONE       ? ctl_failed(code, &answer)
+               : answer.status == 204 ? CTL_DONE
+                                      : ctl_must_be_object(&answer);
     }
+    if (code == CTL_DONE && answer.status != 204) {
+        ctl_put(ctl, answer.json, worker_put);
+    } else if (code == CTL_DONE) {
+        buf_printf(&ctl->out, "%s", ctl->json ? "" : "released\n");
+    }
+    json_decref(body);
     return code;
 }
 
-static const struct option_about NEXT_OPTIONS[] = {
-    {"count", 'n', "N",
-     "how many, 1 to 1000000000 (default 1); more than 100000 take more requests"},
-    {"ranges", 0, NULL, "as lines FIRST LAST"},
-    {"contiguous", 0, NULL, "all in one range, or none"},
-    {"idempotency-key", 0, "KEY", "for a strict tag: the same key gives the same ids"},
-    {"snowflake", 0, NULL, "snowflake ids; TAG is the key"},
-    {"layout", 0, "NAME", "snowflake ids of this layout, one a line"},
-    {"numbers", 0, NULL, "needed for a tag with a shape: its ids as numbers"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_NEXT = {
-    .family = "next",
-    .operands = "TAG",
-    .summary = "take ids, one a line",
-    .text = "A request without an answer is asked again, at another node too: the ids of the first "
-            "one are skipped, and none is printed twice.",
-    .options = NEXT_OPTIONS,
-    .run = run_next,
-};
+#define WINDOW                                                                                     \
+    {                                                                                              \
+        "window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS                         \
+    }
+#define EPOCH                                                                                      \
+    {                                                                                              \
+        "epoch", "epoch", 1, INT64_MAX                                                             \
+    }
 
-static const struct option_about DECODE_OPTIONS[] = {
-    {"layout", 0, "NAME", "by this layout, and not the cluster's own"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_DECODE = {
-    .family = "decode",
-    .operands = "ID",
-    .summary = "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence",
-    .options = DECODE_OPTIONS,
-    .run = run_decode,
-};
+enum ctl_exit run_workers_acquire(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {{"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
+                                               {"from-ms", "from_ms", 0, INT64_MAX},
+                                               {"address", "address", 0, 0},
+                                               WINDOW};
+    json_t *body = MUST_HAVE(json_object());
+
+    if (json_object_set_new(body, "name", json_string(ctl->args.operands[0])) != 0) {
+        json_decref(body);
+        return ctl_fail(CTL_USAGE, "the name is not UTF-8");
+    }
+    return worker_send(ctl, "POST", NULL, fields, COUNT_OF(fields), body);
+}
+
+/* Of an id that was acquired: its epoch is needed. */
+static enum ctl_exit worker_change(struct ctl *ctl, const char *method,
+                                   const struct body_field *fields, size_t count)
+{
+    const char *text = ctl->args.operands[0];
+    uint64_t id = 0;
+    enum ctl_exit code = ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id);
+
+    if (code == CTL_DONE && !ctl_has(ctl, "epoch")) {
+        code = ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
+    }
+    return code == CTL_DONE
+               ? worker_send(ctl, method, text, fields, count, MUST_HAVE(json_object()))
+               : code;
+}
+
+enum ctl_exit run_workers_renew(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {EPOCH, WINDOW};
+
+    return worker_change(ctl, "PUT", fields, COUNT_OF(fields));
+}
+
+enum ctl_exit run_workers_release(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {
+        EPOCH, {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
+
+    return worker_change(ctl, "DELETE", fields, COUNT_OF(fields));
+}
+
+/* --- layouts --- */
+
+static void layouts_put(struct ctl *ctl, json_t *json)
+{
+    static const struct grid_column titles[] = {{"name", "{name}"},
+                                                {">unit", "{unit_ms:n}"},
+                                                {">time", "{time_bits:n}"},
+                                                {">worker", "{worker_bits:n}"},
+                                                {">sequence", "{sequence_bits:n}"},
+                                                {"order", "{order}"},
+                                                {"epoch", "{epoch}"},
+                                                {"state", "{state}"},
+                                                {NULL, NULL}};
+    json_t *rows = json_object_get(json, "layouts");
+    char text[TEXT_TIME_BYTES];
+    GRID_LOCAL(grid);
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        int64_t epoch_ms = field_number(row, "epoch_ms", 0);
+
+        (void)json_object_set_new(row, "epoch",
+                                  json_string(text_time_rfc3339((uint64_t)epoch_ms, text)));
+        (void)json_object_set_new(row, "state",
+                                  json_string(field_true(row, "deleted") ? "deleted" : ""));
+    }
+    grid_init(&grid, titles);
+    ctl_put_rows(&ctl->out, &grid, rows, 0);
+}
+
+enum ctl_exit run_layouts_list(struct ctl *ctl)
+{
+    return ctl_show(ctl, "/api/layouts", layouts_put);
+}

@@ -1,17 +1,14 @@
 /*
  * tags.c - `tags list|get|put|delete`. Thread: one.
  */
-#include "src/ctl/cmd/all.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
-#include "src/ctl/out/text.h"
-#include "src/ctl/out/grid.h"
 
 /* --- list --- */
 
@@ -26,42 +23,33 @@ struct listing {
     struct ctl *ctl;
     struct grid grid;
     bool csv;
-    bool titles;
     const char *mode; /* only tags of this mode; NULL: of any */
     bool only_warned; /* only tags that are nearly used up */
     uint64_t left;    /* tags to show yet */
 };
 
-static void put_csv(struct buf *out, const char *text, bool clean)
+static void csv_put_text(struct buf *out, const char *text, bool clean)
 {
     BUF_LOCAL(field);
 
     if (clean) {
         clean_text(&field, text);
-    } else {
-        buf_put(&field, text, strlen(text));
+        text = buf_text(&field);
     }
-    if (field.len > 0 &&
-        (memchr(field.data, '"', field.len) || memchr(field.data, ',', field.len) ||
-         memchr(field.data, '\n', field.len) || memchr(field.data, '\r', field.len))) {
-        buf_put(out, "\"", 1);
-        for (size_t i = 0; i < field.len; i++) {
-            buf_put(out, &field.data[i], 1);
-            if (field.data[i] == '"') {
-                buf_put(out, "\"", 1);
-            }
-        }
-        buf_put(out, "\"", 1);
-    } else {
-        buf_put(out, field.data, field.len);
+    if (strpbrk(text, "\",\n\r") == NULL) {
+        buf_printf(out, "%s", text);
+        return;
     }
+    buf_put(out, "\"", 1);
+    for (; *text != '\0'; text++) {
+        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    }
+    buf_put(out, "\"", 1);
 }
 
-static void put_csv_row(struct listing *listing, const json_t *tag)
+static void csv_put_row(struct buf *out, const json_t *tag)
 {
-    /* A file gets the texts as they are. */
-    bool clean = isatty(STDOUT_FILENO);
-    struct buf *out = &listing->ctl->out;
+    bool clean = isatty(STDOUT_FILENO); /* a file gets the texts as they are */
 
     for (size_t i = 0; i < CSV_FIELDS; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
@@ -70,119 +58,100 @@ static void put_csv_row(struct listing *listing, const json_t *tag)
         if (json_is_integer(field)) {
             buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
         } else if (json_is_string(field)) {
-            put_csv(out, json_string_value(field), clean);
+            csv_put_text(out, json_string_value(field), clean);
         }
     }
     buf_put(out, "\r\n", 2);
 }
 
-static void tags_put_row(struct listing *listing, const json_t *tag)
+static bool tag_is_wanted(const struct listing *listing, const json_t *tag)
 {
-    struct grid *grid = &listing->grid;
-
-    if (listing->csv) {
-        put_csv_row(listing, tag);
-        return;
-    }
-    grid_cell(grid, field_text(tag, "tag"));
-    grid_cell(grid, field_text(tag, "max_id"));
-    grid_cellf(grid, "%" PRId64, field_number(tag, "step", 0));
-    grid_cell(grid, field_text(tag, "max"));
-    grid_cell(grid, field_true(tag, "changing") ? "changing" : field_text(tag, "mode"));
-    grid_cell(grid, field_text(tag, "updated"));
-    grid_cell(grid, field_text(tag, "warning") != NULL ? "! nearly used up"
-                                                       : field_text(tag, "description"));
-}
-
-static bool tags_is_wanted(const struct listing *listing, const json_t *tag)
-{
-    return (listing->mode == NULL || field_is(tag, "mode", listing->mode)) &&
+    return listing->left > 0 && (listing->mode == NULL || field_is(tag, "mode", listing->mode)) &&
            (!listing->only_warned || field_text(tag, "warning") != NULL);
 }
 
-/* A page; in JSON with those of its tags that are wanted. */
-static enum ctl_exit put_page(struct listing *listing, json_t *page)
+/* What the table shows in place of some fields. */
+static void tag_prepare(json_t *tag)
+{
+    if (field_true(tag, "changing")) {
+        ASSERT(json_object_set_new(tag, "mode", json_string("changing")) == 0);
+    }
+    if (field_text(tag, "warning") != NULL) {
+        ASSERT(json_object_set_new(tag, "description", json_string("! nearly used up")) == 0);
+    }
+}
+
+/* A page, with those of its tags that are wanted. */
+static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
 {
     struct ctl *ctl = listing->ctl;
     json_t *tags = json_object_get(page, "tags");
-    bool all = listing->mode == NULL && !listing->only_warned;
 
     for (size_t i = 0; i < json_array_size(tags);) {
-        bool wanted =
-            listing->left > 0 && (all || tags_is_wanted(listing, json_array_get(tags, i)));
-
-        if (wanted) {
+        if (tag_is_wanted(listing, json_array_get(tags, i))) {
             listing->left--;
-            if (!ctl->json) {
-                tags_put_row(listing, json_array_get(tags, i));
-            }
-        }
-        if (wanted || json_array_remove(tags, i) != 0) {
             i++;
+        } else {
+            ASSERT(json_array_remove(tags, i) == 0);
         }
     }
     if (ctl->json) {
         ctl_put_json(ctl, page);
-    } else if (!listing->csv) {
-        grid_print(&listing->grid, 0, listing->titles, &ctl->out);
-        listing->titles = false;
+    }
+    for (size_t i = 0; !ctl->json && i < json_array_size(tags); i++) {
+        if (listing->csv) {
+            csv_put_row(&ctl->out, json_array_get(tags, i));
+        } else {
+            tag_prepare(json_array_get(tags, i));
+        }
+    }
+    if (!ctl->json && !listing->csv) {
+        ctl_put_rows(&ctl->out, &listing->grid, tags, 0);
     }
     return ctl_flush(ctl);
 }
 
-static enum ctl_exit tags_list_pages(struct listing *listing)
+static enum ctl_exit tags_put_pages(struct listing *listing)
 {
     struct ctl *ctl = listing->ctl;
-    enum ctl_exit code = CTL_DONE;
-    const char *first = ctl_option(ctl, "after"); /* of a page: names behind it */
-    struct answer answer = {0};
+    const char *after = ctl_option(ctl, "after");
+    bool all = listing->mode == NULL && !listing->only_warned;
+    struct pages pages = {.ctl = ctl,
+                          .path = "/api/tags",
+                          .prefix = ctl->args.operands[0],
+                          .limit = LIMIT_TAGS_PER_PAGE,
+                          .after = after != NULL ? MUST_HAVE(strdup(after)) : NULL};
 
     do {
-        TARGET_LOCAL(target);
-        struct answer page;
-        const char *next;
-
-        target_init(&target, "/api/tags", NULL);
-        target_add(&target, "prefix", ctl->args.operands[0]);
-        target_add(&target, "after", first);
-        target_add_number(&target, "limit",
-                          listing->left < LIMIT_TAGS_PER_PAGE && listing->mode == NULL &&
-                                  !listing->only_warned
-                              ? listing->left
-                              : LIMIT_TAGS_PER_PAGE);
-        code = ctl_get(ctl, target_text(&target), &page);
-        answer_free(&answer);
-        answer = page;
-        if (code != CTL_DONE) {
-            return code;
+        if (all && listing->left < LIMIT_TAGS_PER_PAGE) {
+            pages.limit = listing->left;
         }
-        next = field_text(answer.json, "next");
-        if (next != NULL && first != NULL && strcmp(next, first) <= 0) {
-            code =
-                ctl_fail(CTL_INTERNAL, "%s: the next page begins before this one", answer.server);
-            break;
+        if (pages_next(&pages)) {
+            pages.code = tags_put_page(listing, pages.answer.json);
         }
-        first = next;
-        code = put_page(listing, answer.json);
-    } while (code == CTL_DONE && first != NULL && listing->left > 0);
-    if (code == CTL_DONE && first != NULL && !ctl->json) {
-        ctl_progress("there may be more: --after %s", first);
+    } while (pages.code == CTL_DONE && pages.after != NULL && listing->left > 0);
+    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
+        ctl_progress("there may be more: --after %s", pages.after);
     }
-    answer_free(&answer);
-    return code;
+    return pages_end(&pages);
 }
 
-static enum ctl_exit tags_run_list(struct ctl *ctl)
+enum ctl_exit run_tags_list(struct ctl *ctl)
 {
-    static const char *const titles[] = {"tag",  ">next id", ">step",       ">max",
-                                         "mode", "updated",  "description", NULL};
+    static const struct grid_column titles[] = {{"tag", "{tag}"},
+                                                {">next id", "{max_id}"},
+                                                {">step", "{step:n}"},
+                                                {">max", "{max}"},
+                                                {"mode", "{mode}"},
+                                                {"updated", "{updated}"},
+                                                {"description", "{description}"},
+                                                {NULL, NULL}};
     struct listing listing = {.ctl = ctl,
-                              .titles = true,
-                              .csv = ctl_option(ctl, "csv") != NULL,
+                              .csv = ctl_has(ctl, "csv"),
                               .mode = ctl_option(ctl, "mode"),
-                              .only_warned = ctl_option(ctl, "nearly-used-up") != NULL,
+                              .only_warned = ctl_has(ctl, "nearly-used-up"),
                               .left = UINT64_MAX};
-    enum ctl_exit code = ctl_number("limit", ctl_option(ctl, "limit"), 1, INT64_MAX, &listing.left);
+    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, INT64_MAX, &listing.left);
 
     if (code != CTL_DONE) {
         return code;
@@ -196,29 +165,31 @@ static enum ctl_exit tags_run_list(struct ctl *ctl)
                         listing.mode);
     }
     for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
-        buf_printf(&ctl->out, "%s%s", i > 0 ? "," : "", FIELDS[i]);
+        buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
-    buf_printf(&ctl->out, "%s", listing.csv ? "\r\n" : "");
     grid_init(&listing.grid, titles);
-    code = tags_list_pages(&listing);
+    code = tags_put_pages(&listing);
     grid_free(&listing.grid);
     return code;
 }
 
 /* --- one tag --- */
 
-static enum ctl_exit tags_check_name(const char *name)
+/* The target of the tag that the first operand names. */
+static enum ctl_exit tag_target(struct ctl *ctl, struct target *target)
 {
+    const char *name = ctl->args.operands[0];
     size_t len = strlen(name);
 
     if (len == 0 || len > LIMIT_TAG_NAME_BYTES) {
         return ctl_fail(CTL_USAGE, "a tag's name has 1 to %d bytes, not %zu", LIMIT_TAG_NAME_BYTES,
                         len);
     }
+    target_init(target, "/api/tags/", name);
     return CTL_DONE;
 }
 
-static void tags_put_tag(struct ctl *ctl, const json_t *tag)
+static void tag_put(struct ctl *ctl, json_t *tag)
 {
     for (size_t i = 0; FIELDS[i] != NULL; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
@@ -238,88 +209,44 @@ static void tags_put_tag(struct ctl *ctl, const json_t *tag)
     }
 }
 
-static enum ctl_exit run_get(struct ctl *ctl)
+enum ctl_exit run_tags_get(struct ctl *ctl)
 {
     TARGET_LOCAL(target);
-    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
+    enum ctl_exit code = tag_target(ctl, &target);
 
-    if (code == CTL_DONE) {
-        target_init(&target, "/api/tags/", ctl->args.operands[0]);
-        code = ctl_show(ctl, target_text(&target), tags_put_tag);
-    }
-    return code;
+    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target.text), tag_put) : code;
 }
 
-/* --wait-all: until all nodes have made the change. */
-static void add_change_options(struct ctl *ctl, struct target *target)
+enum ctl_exit run_tags_put(struct ctl *ctl)
 {
-    if (ctl_option(ctl, "wait-all") != NULL) {
-        target_add(target, "wait", "all");
-    }
-}
-
-/* The fields of a PUT, out of the options. NULL: a number is none, and that was told. */
-static json_t *tag_body(struct ctl *ctl)
-{
-    static const char *const numbers[][2] = {{"max-id", "max_id"},
-                                             {"step", "step"},
-                                             {"max-step", "max_step"},
-                                             {"max", "max"},
-                                             {"shape-key", "key"}};
-    static const char *const texts[] = {"mode", "description", "shape"};
-    json_t *body = json_object();
-
-    ASSERT(body != NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        const char *text = ctl_option(ctl, numbers[i][0]);
-        uint64_t value = 0;
-
-        if (text != NULL && strcmp(text, "none") == 0 && strcmp(numbers[i][0], "max") == 0) {
-            text = "9223372036854775807";
-        }
-        if (ctl_number(numbers[i][0], text, 0, INT64_MAX, &value) != CTL_DONE) {
-            json_decref(body);
-            return NULL;
-        }
-        if (text != NULL) {
-            ASSERT(json_object_set_new(body, numbers[i][1], json_integer((json_int_t)value)) == 0);
-        }
-    }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *name = texts[i];
-        const char *text = ctl_option(ctl, name);
-
-        if (text != NULL && json_object_set_new(body, name, json_string(text)) != 0) {
-            (void)ctl_fail(CTL_USAGE, "%s: not UTF-8", name);
-            json_decref(body);
-            return NULL;
-        }
-    }
-    return body;
-}
-
-static enum ctl_exit run_put(struct ctl *ctl)
-{
-    bool force = ctl_option(ctl, "force") != NULL;
-    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
-    json_t *body = code == CTL_DONE ? tag_body(ctl) : NULL;
+    static const struct body_field fields[] = {
+        {"max-id", "max_id", 0, INT64_MAX},     {"step", "step", 0, INT64_MAX},
+        {"max-step", "max_step", 0, INT64_MAX}, {"max", "max", 0, INT64_MAX},
+        {"shape-key", "key", 0, INT64_MAX},     {"mode", "mode", 0, 0},
+        {"description", "description", 0, 0},   {"shape", "shape", 0, 0}};
+    bool force = ctl_has(ctl, "force");
+    json_t *body = MUST_HAVE(json_object());
     TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
-    char *text;
+    enum ctl_exit code = tag_target(ctl, &target);
 
-    if (body == NULL) {
-        return CTL_USAGE;
+    for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
+        const char *value = ctl->args.values[i];
+
+        if (value != NULL && strcmp(value, "none") == 0 &&
+            strcmp(ctl->command->options[i].name, "max") == 0) {
+            ctl->args.values[i] = "9223372036854775807";
+        }
     }
-    text = json_dumps(body, JSON_COMPACT);
-    json_decref(body);
-    ASSERT(text != NULL);
-    target_init(&target, "/api/tags/", ctl->args.operands[0]);
-    add_change_options(ctl, &target);
+    code = code == CTL_DONE ? ctl_add_fields(ctl, fields, COUNT_OF(fields), body) : code;
+    if (code != CTL_DONE) {
+        json_decref(body);
+        return code;
+    }
+    target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
     target_add(&target, "force", force ? "1" : NULL);
-    const struct ask ask = {
-        .method = "PUT", .target = target_text(&target), .body = text, .once = force};
-    code = cluster_ask(ctl->cluster, &ask, &answer);
-    free(text);
+    code = ctl_send(ctl, "PUT", &target, body, force, &answer);
+    json_decref(body);
     if (code != CTL_DONE) {
         if (strcmp(answer.code, "would_repeat") == 0) {
             ctl_progress("--force sets it all the same: only where no id from there on is in use");
@@ -332,24 +259,22 @@ static enum ctl_exit run_put(struct ctl *ctl)
                    ctl->json              ? ""
                    : answer.status == 201 ? "made:\n"
                                           : "changed:\n");
-        ctl_put(ctl, answer.json, tags_put_tag);
+        ctl_put(ctl, answer.json, tag_put);
     }
     return code;
 }
 
-static enum ctl_exit run_delete(struct ctl *ctl)
+enum ctl_exit run_tags_delete(struct ctl *ctl)
 {
     TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = tags_check_name(ctl->args.operands[0]);
+    enum ctl_exit code = tag_target(ctl, &target);
 
     if (code != CTL_DONE) {
         return code;
     }
-    target_init(&target, "/api/tags/", ctl->args.operands[0]);
-    add_change_options(ctl, &target);
-    const struct ask ask = {.method = "DELETE", .target = target_text(&target)};
-    code = cluster_ask(ctl->cluster, &ask, &answer);
+    target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
+    code = ctl_send(ctl, "DELETE", &target, NULL, false, &answer);
     /* An earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
         return ctl_failed(code, &answer);
@@ -359,68 +284,3 @@ static enum ctl_exit run_delete(struct ctl *ctl)
     }
     return CTL_DONE;
 }
-
-static const struct option_about LIST_OPTIONS[] = {
-    {"after", 0, "TAG", "names behind this one"},
-    {"limit", 'n', "N", "so many tags at most (default: all)"},
-    {"mode", 0, "MODE", "only tags that are trend, strict or monotonic"},
-    {"nearly-used-up", 0, NULL, "only tags with less than 10 % left below their max"},
-    {"csv", 0, NULL, "as CSV, with a line of titles"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_TAGS_LIST = {
-    .family = "tags",
-    .name = "list",
-    .is_default = true,
-    .operands = "[PREFIX]",
-    .summary = "tags, in the order of their names",
-    .text = "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
-            "/api/tags of another cluster takes them as they are.",
-    .options = LIST_OPTIONS,
-    .run = tags_run_list,
-};
-
-const struct command COMMAND_TAGS_GET = {
-    .family = "tags",
-    .name = "get",
-    .operands = "TAG",
-    .summary = "one tag",
-    .run = run_get,
-};
-
-static const struct option_about PUT_OPTIONS[] = {
-    {"max-id", 0, "N", "the next id; all below it are in use elsewhere"},
-    {"step", 0, "N", "the smallest segment, 1 to 1000000000"},
-    {"max-step", 0, "N", "the largest segment"},
-    {"max", 0, "N", "ids stay below it; none: no bound"},
-    {"mode", 0, "MODE", "trend, strict or monotonic"},
-    {"description", 0, "TEXT", "up to 256 bytes"},
-    {"shape", 0, "SHAPE", "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
-    {"shape-key", 0, "N",
-     "of a shape with {key}: the key of this number, the present or the next one"},
-    {"wait-all", 0, NULL, "until all nodes have made the change"},
-    {"force", 0, NULL, "a max_id that is lower, or much higher, than it was; sent once"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_TAGS_PUT = {
-    .family = "tags",
-    .name = "put",
-    .operands = "TAG",
-    .summary = "make a tag, or change it",
-    .text = "What no option names stays as it is.",
-    .options = PUT_OPTIONS,
-    .run = run_put,
-};
-
-static const struct option_about DELETE_OPTIONS[] = {
-    {"wait-all", 0, NULL, "until all nodes have made the change"},
-    {NULL, 0, NULL, NULL},
-};
-const struct command COMMAND_TAGS_DELETE = {
-    .family = "tags",
-    .name = "delete",
-    .operands = "TAG",
-    .summary = "delete a tag; its ids never come again",
-    .options = DELETE_OPTIONS,
-    .run = run_delete,
-};

@@ -1,15 +1,18 @@
 /*
- * database.c - see database.h.
+ * database.c - the rows of a table, straight from MariaDB or MySQL: see import.h.
  *
- * Only what is called is declared here. These functions, and the numbers of the options, are the
- * same in MariaDB's and MySQL's client libraries, and have been for long. Thread: one.
+ * libmariadb (or MySQL's own client library) is loaded when it is asked for, so leafctl runs
+ * without it. Only what is called is declared here. These functions, and the numbers of the
+ * options, are the same in both libraries, and have been for long.
+ *
+ * Failure modes: ERR_INVALID with *why: no library, no connection, no such table. Thread: one.
  */
-#include "src/ctl/import/database.h"
-
 #include <dlfcn.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/ctl/import/import.h"
 
 #define OPTION_CONNECT_TIMEOUT 0 /* enum mysql_option */
 #define OPTION_LOCAL_INFILE 8
@@ -33,28 +36,26 @@ struct client {
     void (*close)(void *connection);
 };
 
-struct wanted {
+#define WANTED(function, member)                                                                   \
+    {                                                                                              \
+        "mysql_" function, offsetof(struct client, member)                                         \
+    }
+static const struct {
     const char *name;
     size_t at; /* in struct client */
-};
-
-#define WANTED(name, member)                                                                       \
-    {                                                                                              \
-        name, offsetof(struct client, member)                                                      \
-    }
-static const struct wanted WANTED[] = {
-    WANTED("mysql_init", init),
-    WANTED("mysql_options", options),
-    WANTED("mysql_real_connect", connect),
-    WANTED("mysql_set_character_set", set_charset),
-    WANTED("mysql_real_query", query),
-    WANTED("mysql_use_result", use_result),
-    WANTED("mysql_fetch_row", fetch_row),
-    WANTED("mysql_fetch_lengths", fetch_lengths),
-    WANTED("mysql_free_result", free_result),
-    WANTED("mysql_error", error),
-    WANTED("mysql_errno", errno_of),
-    WANTED("mysql_close", close),
+} WANTED[] = {
+    WANTED("init", init),
+    WANTED("options", options),
+    WANTED("real_connect", connect),
+    WANTED("set_character_set", set_charset),
+    WANTED("real_query", query),
+    WANTED("use_result", use_result),
+    WANTED("fetch_row", fetch_row),
+    WANTED("fetch_lengths", fetch_lengths),
+    WANTED("free_result", free_result),
+    WANTED("error", error),
+    WANTED("errno", errno_of),
+    WANTED("close", close),
 };
 
 static int database_load(struct client *client, struct buf *why)
@@ -63,7 +64,7 @@ static int database_load(struct client *client, struct buf *why)
                                         "libmysqlclient.so.24"};
 
     *client = (struct client){0};
-    for (size_t i = 0; client->library == NULL && i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; client->library == NULL && i < COUNT_OF(names); i++) {
         client->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (client->library == NULL) {
@@ -72,7 +73,7 @@ static int database_load(struct client *client, struct buf *why)
                    "the table and import the file");
         return ERR_INVALID;
     }
-    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(WANTED); i++) {
         void *function = dlsym(client->library, WANTED[i].name);
 
         if (function == NULL) {
@@ -84,32 +85,12 @@ static int database_load(struct client *client, struct buf *why)
     return 0;
 }
 
-static int tell_error(const struct client *client, void *connection, const char *what,
-                      struct buf *why)
+static int database_fail(const struct client *client, void *connection, const char *what,
+                         struct buf *why)
 {
     buf_printf(why, "%s: %s (error %u)", what, client->error(connection),
                client->errno_of(connection));
     return ERR_INVALID;
-}
-
-/* SELECT of the columns that there may be; names of tables and columns in backquotes. */
-static int put_query(const struct source *source, const char *table, struct buf *out,
-                     struct buf *why)
-{
-    const char *between = "SELECT ";
-
-    if (strchr(table, '`') != NULL) {
-        buf_printf(why, "a table's name has no backquote");
-        return ERR_INVALID;
-    }
-    for (int column = 0; column < COLUMNS; column++) {
-        if (source->columns[column] != NULL) {
-            buf_printf(out, "%s`%s`", between, source->columns[column]);
-            between = ",";
-        }
-    }
-    buf_printf(out, " FROM `%s`", table);
-    return 0;
 }
 
 static void database_add_row(const struct source *source, char *const *values,
@@ -131,28 +112,39 @@ static void database_add_row(const struct source *source, char *const *values,
     rows_keep(rows, &row);
 }
 
-static int query(const struct client *client, void *connection, const struct source *source,
-                 const char *table, struct rows *rows, struct buf *why)
+/* One SELECT of the columns that there may be. */
+static int database_query(const struct client *client, void *connection,
+                          const struct source *source, const char *table, struct rows *rows,
+                          struct buf *why)
 {
-    BUF_LOCAL(text);
+    const char *between = "SELECT ";
     void *result = NULL;
     char **values;
+    BUF_LOCAL(text);
 
-    if (put_query(source, table, &text, why) != 0) {
+    if (strchr(table, '`') != NULL) {
+        buf_printf(why, "a table's name has no backquote");
         return ERR_INVALID;
     }
+    for (int column = 0; column < COLUMNS; column++) {
+        if (source->columns[column] != NULL) {
+            buf_printf(&text, "%s`%s`", between, source->columns[column]);
+            between = ",";
+        }
+    }
+    buf_printf(&text, " FROM `%s`", table);
     if (client->query(connection, (char *)text.data, text.len) == 0) {
         result = client->use_result(connection);
     }
     if (result == NULL) {
-        return tell_error(client, connection, "the table cannot be read", why);
+        return database_fail(client, connection, "the table cannot be read", why);
     }
     while ((values = client->fetch_row(result)) != NULL) {
         database_add_row(source, values, client->fetch_lengths(result), rows);
     }
     client->free_result(result);
     if (client->errno_of(connection) != 0) {
-        return tell_error(client, connection, "the rows broke off", why);
+        return database_fail(client, connection, "the rows broke off", why);
     }
     if (rows->count == 0) {
         buf_printf(why, "the table %s has no rows", table);
@@ -182,11 +174,11 @@ int database_read(const struct database *database, const struct source *source, 
     if (client.connect(connection, database->socket != NULL ? NULL : database->host, database->user,
                        database->password, database->name, database->port, database->socket,
                        0) == NULL) {
-        err = tell_error(&client, connection, "no connection to the database", why);
+        err = database_fail(&client, connection, "no connection to the database", why);
     } else if (client.set_charset(connection, "utf8mb4") != 0) {
-        err = tell_error(&client, connection, "no utf8mb4", why);
+        err = database_fail(&client, connection, "no utf8mb4", why);
     } else {
-        err = query(&client, connection, source, table, rows, why);
+        err = database_query(&client, connection, source, table, rows, why);
     }
     client.close(connection);
     return err; /* the library stays: it may have threads of its own */

@@ -1,56 +1,624 @@
 /*
- * file.c - see file.h. Thread: one.
+ * file.c - a file of rows, of whichever form: found out, or named. See import.h.
+ *
+ * The happy path: detect() looks at the first bytes; then the reader of the form takes the file
+ * apart: sql_read(), separated_read() for columns between tabs or commas, json_read().
+ *
+ * CSV has two dialects: a quote in a field is doubled and a backslash is itself, or a backslash
+ * comes before both. csv_read() finds out which where it can, and refuses where it cannot.
+ *
+ * JSON rows are objects with the names of the columns as keys: in an array, one after the other
+ * (lines), or wrapped as these tools do:
+ *
+ *   phpMyAdmin    [{"type":"header",...},{"type":"table","name":"leaf_alloc","data":[{...}]}]
+ *   DBeaver       {"leaf_alloc":[{...}]}, also by the text of a query
+ *   mysqlsh       {"rows":[{...}],...}
+ *   Navicat       {"RECORDS":[{...}]}
+ *   HeidiSQL      {"table":"leaf_alloc","rows":[{...}]}
+ *
+ * Its numbers are exact up to 2^63 - 1; larger ones are no JSON here. Thread: one.
  */
-#include "src/ctl/import/file.h"
-
+#include <ctype.h>
+#include <jansson.h>
 #include <string.h>
 #include <strings.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/ctl/import/json.h"
-#include "src/ctl/import/separated.h"
-#include "src/ctl/import/sql.h"
+#include "src/base/container.h"
+#include "src/ctl/import/import.h"
 
 #define HEAD_BYTES 2000 /* where a dump says what made it, and that it is whole */
 
-static const char *const NAMES[FORMS] = {"unknown", "sql",         "tsv",           "outfile",
-                                         "csv",     "csv-doubled", "csv-backslash", "json"};
+/* --- columns between tabs or commas --- */
+
+static const struct dialect {
+    char separator;
+    bool quotes;    /* fields may stand in double quotes */
+    bool escapes;   /* a backslash takes away the meaning of what follows; \N is NULL */
+    bool null_word; /* NULL without quotes is none */
+    bool must_name; /* the first line has to name the columns */
+} DIALECTS[FORMS] = {
+    [FORM_TSV] = {.separator = '\t', .escapes = true, .null_word = true, .must_name = true},
+    [FORM_OUTFILE] = {.separator = '\t', .escapes = true},
+    [FORM_CSV_DOUBLED] = {.separator = ',', .quotes = true, .null_word = true},
+    [FORM_CSV_BACKSLASH] = {.separator = ',', .quotes = true, .escapes = true, .null_word = true},
+};
+
+struct separated {
+    struct file_reading *file;
+    const struct dialect *dialect;
+    struct columns columns; /* none: the first line was not read yet */
+    size_t least;           /* of values in a line */
+};
+
+struct field {
+    struct row_value value;
+    bool plain; /* without quotes, and not \N */
+};
+
+struct record {
+    struct field fields[TABLE_COLUMNS_MAX];
+    size_t count; /* also of those for which there is no room */
+    uint32_t line;
+};
+
+/* Does a field end here? Then *ret_next is where the next one begins. */
+static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
+{
+    const char *data = in->file->data;
+
+    *ret_next = at;
+    if (at == in->file->len) {
+        return true;
+    }
+    at += data[at] == '\r' && data[at + 1] == '\n';
+    *ret_next = at + 1;
+    return data[at] == in->dialect->separator || data[at] == '\n';
+}
+
+static void field_put(struct separated *in, size_t from, size_t to, bool quoted)
+{
+    for (; from < to; from++) {
+        char c = in->file->data[from];
+
+        if (in->dialect->escapes && c == '\\' && from + 1 < to) {
+            (void)sql_escape(in->file->data[++from], &c);
+        } else if (quoted && c == '"') {
+            from++; /* it is doubled */
+        }
+        buf_put(&in->file->rows->text, &c, 1);
+    }
+}
+
+/* The next field, and whether its line has more. False: it cannot be taken apart. */
+static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
+{
+    struct file_reading *file = in->file;
+    const char *data = file->data;
+    bool escapes = in->dialect->escapes;
+    size_t at = file->at;
+    size_t end = at;
+    size_t next;
+
+    *ret = (struct field){.value = {.at = file->rows->text.len}};
+    if (escapes && data[at] == '\\' && data[at + 1] == 'N' && field_ends(in, at + 2, &next)) {
+        ret->value.is_null = true;
+        end = at + 2;
+    } else if (in->dialect->quotes && data[at] == '"') {
+        end = sql_quoted_end(data, file->len, at, '"', escapes);
+        if (end == 0 || !field_ends(in, end, &next)) {
+            return false;
+        }
+        field_put(in, at + 1, end - 1, true);
+    } else {
+        for (; !field_ends(in, end, &next); end++) {
+            if (escapes && data[end] == '\\' && ++end == file->len) {
+                return false; /* a backslash that nothing follows */
+            }
+        }
+        ret->plain = true;
+        field_put(in, at, end, false);
+    }
+    ret->value.len = file->rows->text.len - ret->value.at;
+    reading_advance(file, next);
+    *ret_more = data[end] == in->dialect->separator;
+    return true;
+}
+
+/* The fields up to a line's end. False: they cannot be taken apart. */
+static bool record_read(struct separated *in, struct record *record)
+{
+    bool more = true;
+
+    record->line = in->file->line;
+    for (record->count = 0; more; record->count++) {
+        struct field field;
+
+        if (!field_read(in, &field, &more)) {
+            return false;
+        }
+        if (record->count < TABLE_COLUMNS_MAX) {
+            record->fields[record->count] = field;
+        }
+    }
+    return true;
+}
+
+static const char *field_bytes(const struct separated *in, const struct field *field)
+{
+    return field->value.len > 0 ? (const char *)in->file->rows->text.data + field->value.at : "";
+}
+
+/* The columns that the first line names. False: it does not name all that are needed. */
+static bool record_take_names(struct separated *in, const struct record *record)
+{
+    in->columns.count = 0;
+    for (size_t i = 0; i < record->count && i < TABLE_COLUMNS_MAX; i++) {
+        const char *name = field_bytes(in, &record->fields[i]);
+        size_t len = record->fields[i].value.len;
+
+        while (len > 0 &&
+               (name[len - 1] == ' ' || name[len - 1] == '\t' || name[len - 1] == '\r')) {
+            len--;
+        }
+        while (len > 0 && (*name == ' ' || *name == '\t')) {
+            name++;
+            len--;
+        }
+        columns_add(&in->columns, source_column(in->file->source, name, len));
+    }
+    in->least = in->columns.count;
+    return columns_lack(in->file->source, &in->columns) == NULL;
+}
+
+static void record_add_row(struct separated *in, const struct record *record)
+{
+    struct row row = rows_begin(record->line, 0);
+
+    if (record->count < in->least || record->count > in->columns.count) {
+        messages_add(&in->file->rows->errors, "line %u: %zu values for %zu columns",
+                     (unsigned)record->line, record->count, in->columns.count);
+        return;
+    }
+    for (size_t i = 0; i < record->count; i++) {
+        const struct field *field = &record->fields[i];
+        int meaning = in->columns.meaning[i];
+        bool null_word = in->dialect->null_word && field->plain && field->value.len == 4 &&
+                         memcmp(field_bytes(in, field), "NULL", 4) == 0;
+
+        if (meaning != NO_COLUMN) {
+            row.values[meaning] = field->value;
+            /* A name is never NULL, so this is one. */
+            row.values[meaning].is_null |= null_word && meaning != COLUMN_NAME;
+        }
+    }
+    rows_keep(in->file->rows, &row);
+}
+
+/* The first line names the columns; otherwise they are those of the table, in its order. */
+static int record_begin(struct separated *in, const struct record *record)
+{
+    const struct source *source = in->file->source;
+    BUF_LOCAL(names);
+
+    if (record_take_names(in, record)) {
+        return 0;
+    }
+    for (int column = 0; column < COLUMNS && in->dialect->must_name; column++) {
+        if (source->needed[column]) {
+            buf_printf(&names, " %s", source->columns[column]);
+        }
+    }
+    if (in->dialect->must_name) {
+        return reading_fail(in->file, record->line,
+                            "a line with the names of the columns was expected:%s",
+                            buf_text(&names));
+    }
+    columns_in_order(&in->columns, source);
+    in->file->rows->guessed = true;
+    for (size_t i = 0; i < in->columns.count; i++) {
+        if (in->columns.meaning[i] != NO_COLUMN && source->needed[in->columns.meaning[i]]) {
+            in->least = i + 1;
+        }
+    }
+    record_add_row(in, record);
+    return 0;
+}
+
+static int separated_read(struct file_reading *file, enum form form)
+{
+    struct separated in = {.file = file, .dialect = &DIALECTS[form]};
+    struct record record;
+    int err = 0;
+
+    while (err == 0 && file->at < file->len) {
+        if (!record_read(&in, &record)) {
+            return reading_fail(file, file->line,
+                                "a quote is not closed, or text follows a closing quote");
+        }
+        if (record.count == 1 && record.fields[0].plain && record.fields[0].value.len == 0) {
+            continue; /* a blank line */
+        }
+        if (in.columns.count > 0) {
+            record_add_row(&in, &record);
+        } else {
+            err = record_begin(&in, &record);
+        }
+    }
+    return err;
+}
+
+/* --- which CSV --- */
+
+static bool rows_same(const struct rows *a, const struct rows *b)
+{
+    if (a->count != b->count || a->errors.count != b->errors.count ||
+        a->errors.texts.len != b->errors.texts.len) {
+        return false;
+    }
+    for (size_t i = 0; i < a->count * COLUMNS; i++) {
+        const struct row_value *one = &a->list[i / COLUMNS].values[i % COLUMNS];
+        const struct row_value *two = &b->list[i / COLUMNS].values[i % COLUMNS];
+
+        if (one->is_null != two->is_null || one->len != two->len ||
+            (one->len > 0 &&
+             memcmp(a->text.data + one->at, b->text.data + two->at, one->len) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is there a \" or a \\, or \N as a whole field? Only the one dialect writes that. */
+static bool csv_writes_backslash(const char *data, size_t len)
+{
+    for (size_t i = 0; i + 1 < len; i++) {
+        bool begins = i == 0 || data[i - 1] == ',' || data[i - 1] == '\n';
+        size_t after = i + 2 + (i + 2 < len && data[i + 2] == '\r');
+
+        if (data[i] == '\\' && (data[i + 1] == '"' || data[i + 1] == '\\' ||
+                                (data[i + 1] == 'N' && begins &&
+                                 (after >= len || data[after] == ',' || data[after] == '\n')))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there a "" within a field? Only the other one writes that. */
+static bool csv_writes_doubled(const char *data, size_t len)
+{
+    for (size_t i = 1; i + 2 < len; i++) {
+        if (data[i] == '"' && data[i + 1] == '"' && strchr(",\n\"", data[i - 1]) == NULL &&
+            strchr(",\r\n", data[i + 2]) == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* CSV of either dialect: it is read as both. */
+static int csv_read(struct file_reading *file)
+{
+    struct rows other = {.count = 0};
+    struct rows *rows = file->rows;
+    BUF_LOCAL(other_why);
+    struct file_reading again = *file;
+    int err = separated_read(file, FORM_CSV_DOUBLED);
+    int other_err;
+    bool take_other = false;
+
+    again.rows = &other;
+    again.why = &other_why;
+    other_err = separated_read(&again, FORM_CSV_BACKSLASH);
+    if (other_err == 0 && other.errors.count == 0 && (err != 0 || !rows_same(rows, &other))) {
+        bool backslash = csv_writes_backslash(file->data, file->len);
+        bool doubled = csv_writes_doubled(file->data, file->len);
+
+        /* Both make sense, with different texts. What only one of them writes tells. */
+        take_other = err != 0 || rows->errors.count > 0 || (backslash && !doubled);
+        if (!take_other && !(doubled && !backslash)) {
+            buf_printf(file->why,
+                       "a backslash in this CSV may be an escape or itself; say --format "
+                       "csv-doubled (itself) or --format csv-backslash (an escape)");
+            err = ERR_INVALID;
+        }
+    }
+    if (take_other) {
+        struct rows unused = *rows;
+
+        *rows = other;
+        other = unused;
+        file->why->len = 0;
+        err = 0;
+    }
+    rows_free(&other);
+    return err;
+}
+
+/* --- JSON: one row --- */
+
+/* Over blanks. False: the file is over. */
+static bool json_skip_blanks(struct file_reading *file)
+{
+    reading_advance(file, file->at + strspn(file->data + file->at, " \t\r\n"));
+    return file->at < file->len;
+}
+
+static bool json_skip_char(struct file_reading *file, char c)
+{
+    bool there = json_skip_blanks(file) && file->data[file->at] == c;
+
+    file->at += there;
+    return there;
+}
+
+/* A value into the row. False: it is none for this column; why says so. */
+static bool json_take_value(struct file_reading *file, const json_t *value, int column,
+                            struct row *row, struct buf *why)
+{
+    struct row_value *to = &row->values[column];
+    struct buf *text = &file->rows->text;
+    bool is_number = column != COLUMN_NAME && column != COLUMN_DESCRIPTION;
+
+    if (json_is_null(value)) {
+        return true;
+    }
+    to->at = text->len;
+    if (json_is_string(value)) {
+        buf_put(text, json_string_value(value), json_string_length(value));
+    } else if (json_is_integer(value) && is_number) {
+        buf_printf(text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else {
+        buf_printf(why, "%s is %s", file->source->columns[column],
+                   json_is_integer(value)   ? "a number, not a string"
+                   : json_is_real(value)    ? "a number with a fraction or an exponent"
+                   : json_is_boolean(value) ? "true or false"
+                                            : "an object or an array");
+        return false;
+    }
+    to->is_null = false;
+    to->len = text->len - to->at;
+    return true;
+}
+
+/* An object with a column of the table, or one of a list of such. */
+static void json_take_row(struct file_reading *file, json_t *object, uint32_t number)
+{
+    struct row row = rows_begin(file->line, number);
+    struct columns there = {.count = 0};
+    char place[ROW_PLACE_BYTES];
+    BUF_LOCAL(why);
+    const char *missing;
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(object)) {
+        buf_printf(&why, "a row that is no object");
+    }
+    json_object_foreach(object, key, value)
+    {
+        int column = source_column(file->source, key, strlen(key));
+
+        if (column == NO_COLUMN || why.len > 0) {
+            continue;
+        }
+        if (columns_have(&there, column)) {
+            buf_printf(&why, "the column %s twice", file->source->columns[column]);
+        } else if (json_take_value(file, value, column, &row, &why)) {
+            columns_add(&there, column);
+        }
+    }
+    missing = columns_lack(file->source, &there);
+    if (why.len == 0 && missing != NULL) {
+        buf_printf(&why, "without the column %s", missing);
+    }
+    if (why.len == 0) {
+        rows_keep(file->rows, &row);
+    } else {
+        messages_add(&file->rows->errors, "%s: %s", row_place(&row, place), buf_text(&why));
+    }
+}
+
+static int json_take_list(struct file_reading *file, json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_take_row(file, json_array_get(list, i), (uint32_t)(i + 1));
+    }
+    return 0;
+}
+
+/* --- JSON: what is around rows --- */
+
+/* Has it a column of the table? If not, *ret_list is the name of its only member that is an array;
+ * NULL: there is none, or another one. */
+static bool json_has_column(const struct source *source, json_t *object, const char **ret_list)
+{
+    size_t arrays = 0;
+    const char *key;
+    json_t *value;
+
+    *ret_list = NULL;
+    json_object_foreach(object, key, value)
+    {
+        if (json_is_array(value)) {
+            *ret_list = arrays++ == 0 ? key : NULL;
+        } else if (source_column(source, key, strlen(key)) != NO_COLUMN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool json_is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '-';
+}
+
+/* Is a text the table's name, or a query that has it? leaf_alloc_old is another table. */
+static bool json_names_table(const char *text, const char *table)
+{
+    size_t len = strlen(table);
+
+    ASSERT(len > 0);
+    for (const char *at = text; (at = strcasestr(at, table)) != NULL; at++) {
+        if ((at == text || !json_is_of_name(at[-1])) && !json_is_of_name(at[len])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* phpMyAdmin's parts: {"type":"table"} has rows, of this table or another one. */
+static int json_take_part(struct file_reading *file, json_t *object, const char *type)
+{
+    const char *name = json_string_value(json_object_get(object, "name"));
+    json_t *data = json_object_get(object, "data");
+
+    if (strcmp(type, "header") == 0 || strcmp(type, "database") == 0 ||
+        (strcmp(type, "table") == 0 && name != NULL && strcmp(name, file->table) != 0)) {
+        return 0;
+    }
+    if (strcmp(type, "table") != 0 || name == NULL || !json_is_array(data)) {
+        return reading_fail(file, file->line,
+                            "an object with a type, but no table with a name and data");
+    }
+    if (file->tables++ > 0) {
+        return reading_fail(file, file->line,
+                            "the table of a second database: give each database a file of its own");
+    }
+    return json_take_list(file, data);
+}
+
+/* The table or query that rows are of, as far as it is said; NULL: it is not. */
+static const char *json_rows_of(json_t *object, const char *list)
+{
+    static const char *const plain[] = {"rows", "data", "RECORDS"}; /* mysqlsh, ..., Navicat */
+
+    for (size_t i = 0; i < COUNT_OF(plain); i++) {
+        if (strcmp(list, plain[i]) == 0) {
+            return json_string_value(json_object_get(object, "table")); /* HeidiSQL */
+        }
+    }
+    return list;
+}
+
+static int json_take_object(struct file_reading *file, json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    const char *list;
+    const char *of;
+    char shown[IMPORT_SHOWN_BYTES];
+
+    if (json_has_column(file->source, object, &list)) {
+        json_take_row(file, object, 0);
+        return 0;
+    }
+    if (type != NULL) {
+        return json_take_part(file, object, type);
+    }
+    list = json_is_array(json_object_get(object, "rows")) ? "rows" : list;
+    of = list != NULL ? json_rows_of(object, list) : NULL;
+    if (of != NULL && !json_names_table(of, file->table)) {
+        return reading_fail(file, file->line, "rows of %s, not of %s: --table says another name",
+                            text_show(of, strlen(of), shown, sizeof shown), file->table);
+    }
+    if (list != NULL) {
+        return json_take_list(file, json_object_get(object, list));
+    }
+    json_take_row(file, object, 0); /* which lacks what is needed */
+    return 0;
+}
+
+static int json_next_object(struct file_reading *file)
+{
+    const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    const char *from = file->data + file->at;
+    json_error_t error;
+    char shown[IMPORT_SHOWN_BYTES];
+    json_t *value;
+    int err;
+
+    if (*from != '{') {
+        return reading_fail(file, file->line, "neither an object nor an array of objects");
+    }
+    value = json_loadb(from, file->len - file->at, flags, &error);
+    if (value == NULL) {
+        return reading_fail(file, file->line + (error.line > 0 ? (uint32_t)error.line - 1 : 0),
+                            "%s", text_show(error.text, strlen(error.text), shown, sizeof shown));
+    }
+    err = json_take_object(file, value);
+    reading_advance(file, file->at + (size_t)error.position);
+    json_decref(value);
+    return err;
+}
+
+static int json_next_array(struct file_reading *file)
+{
+    bool more = !json_skip_char(file, ']');
+    int err = 0;
+
+    while (more && err == 0) {
+        err = json_skip_blanks(file) ? json_next_object(file)
+                                     : reading_fail(file, file->line, "the array is cut off");
+        more = err == 0 && json_skip_char(file, ',');
+        if (err == 0 && !more && !json_skip_char(file, ']')) {
+            err = reading_fail(file, file->line,
+                               file->at < file->len ? "a comma or ] was expected"
+                                                    : "the array is cut off");
+        }
+    }
+    return err;
+}
+
+static int json_read(struct file_reading *file)
+{
+    int err = 0;
+
+    while (err == 0 && json_skip_blanks(file)) {
+        err = json_skip_char(file, '[') ? json_next_array(file) : json_next_object(file);
+    }
+    if (err == 0 && file->rows->count == 0 && file->rows->errors.count == 0) {
+        buf_printf(file->why, "no rows of a table %s", file->table);
+        err = ERR_INVALID;
+    }
+    return err;
+}
+
+/* --- which form --- */
+
+static const char *const FORM_NAMES[FORMS] = {"unknown", "sql",         "tsv",           "outfile",
+                                              "csv",     "csv-doubled", "csv-backslash", "json"};
 
 const char *form_name(enum form form)
 {
     ASSERT(form < FORMS);
-    return NAMES[form];
+    return FORM_NAMES[form];
 }
 
 enum form form_of_name(const char *name)
 {
     unsigned form = FORM_SQL;
 
-    while (form < FORMS && strcmp(NAMES[form], name) != 0) {
+    while (form < FORMS && strcmp(FORM_NAMES[form], name) != 0) {
         form++;
     }
     return (enum form)form;
 }
 
-static bool import_file_is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool begins_sql(const char *data, size_t len)
+static bool begins_sql(const char *data)
 {
     static const char *const words[] = {"INSERT", "REPLACE", "CREATE", "DROP",   "SET",     "USE",
                                         "LOCK",   "START",   "BEGIN",  "DELETE", "TRUNCATE"};
 
-    if (len > 0 &&
-        (*data == '#' || (len > 1 && (memcmp(data, "--", 2) == 0 || memcmp(data, "/*", 2) == 0)))) {
+    if (*data == '#' || strncmp(data, "--", 2) == 0 || strncmp(data, "/*", 2) == 0) {
         return true;
     }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t word = strlen(words[i]);
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        size_t len = strlen(words[i]);
 
-        if (len > word && strncasecmp(data, words[i], word) == 0 &&
-            import_file_is_blank(data[word])) {
+        if (strncasecmp(data, words[i], len) == 0 && isspace((unsigned char)data[len])) {
             return true;
         }
     }
@@ -60,65 +628,42 @@ static bool begins_sql(const char *data, size_t len)
 /* Does a line of names between tabs have all that are needed? */
 static bool names_columns(const struct source *source, const char *line, size_t len)
 {
-    bool there[COLUMNS] = {false};
-    bool all = true;
+    struct columns there = {.count = 0};
 
-    while (len > 0 && import_file_is_blank(line[len - 1])) {
+    while (len > 0 && isspace((unsigned char)line[len - 1])) {
         len--;
     }
     for (size_t at = 0; at <= len;) {
         const char *end = memchr(line + at, '\t', len - at);
         size_t part = end != NULL ? (size_t)(end - line) - at : len - at;
-        int column = source_column(source, line + at, part);
 
-        if (column != NO_COLUMN) {
-            there[column] = true;
-        }
+        columns_add(&there, source_column(source, line + at, part));
         at += part + 1;
     }
-    for (int column = 0; column < COLUMNS; column++) {
-        all &= there[column] || !source->needed[column];
-    }
-    return all;
+    return columns_lack(source, &there) == NULL;
 }
 
 static enum form detect(const struct source *source, const char *data, size_t len)
 {
-    const char *end;
+    size_t blanks = 0;
     size_t line;
 
-    while (len > 0 && import_file_is_blank(*data) && *data != '\t') {
-        data++;
-        len--;
+    while (blanks < len && isspace((unsigned char)data[blanks]) && data[blanks] != '\t') {
+        blanks++;
     }
-    if (begins_sql(data, len)) {
+    data += blanks;
+    len -= blanks;
+    if (begins_sql(data)) {
         return FORM_SQL;
     }
-    if (len > 0 && (*data == '[' || *data == '{')) {
+    if (*data == '[' || *data == '{') {
         return FORM_JSON;
     }
-    end = memchr(data, '\n', len);
-    line = end != NULL ? (size_t)(end - data) : len;
+    line = strcspn(data, "\n");
     if (memchr(data, '\t', line) != NULL) {
         return names_columns(source, data, line) ? FORM_TSV : FORM_OUTFILE;
     }
     return memchr(data, ',', line) != NULL ? FORM_CSV : FORM_UNKNOWN;
-}
-
-static bool is_empty(const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (!import_file_is_blank(data[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int import_file_refuse(struct buf *why, const char *text)
-{
-    buf_printf(why, "%s", text);
-    return ERR_INVALID;
 }
 
 /* Other programs' files, by what they begin with, and what to give instead. */
@@ -139,24 +684,23 @@ static const char *other_file(const char *data, size_t len)
         {"sep=", 4, "the file has a sep= line: give it without, separated by commas"},
     };
     size_t head = len < HEAD_BYTES ? len : HEAD_BYTES;
-    const char *end = memchr(data, '\n', len);
-    size_t line = end != NULL ? (size_t)(end - data) : len;
+    size_t line = strcspn(data, "\n");
 
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
         if (len >= others[i].len && memcmp(data, others[i].begins, others[i].len) == 0) {
             return others[i].text;
         }
     }
     if (memmem(data, head, "Export to JSON plugin", 21) != NULL && *data == '/') {
         return "JSON with comments, as old phpMyAdmins write it: take away what is above the [ of "
-               "the table, and what is behind its ]";
+               "the table, and what is below its ]";
     }
     if (memmem(data, head, "PostgreSQL database dump", 24) != NULL) {
         return "a dump of PostgreSQL, whose quotes and backslashes are others: give the table as "
                "CSV, by psql -c '\\copy leaf_alloc to FILE csv header'";
     }
     return memchr(data, ';', line) != NULL && memchr(data, ',', line) == NULL &&
-                   memchr(data, '\t', line) == NULL && !begins_sql(data, len)
+                   memchr(data, '\t', line) == NULL && !begins_sql(data)
                ? "the columns are separated by semicolons: give them separated by commas"
                : NULL;
 }
@@ -174,62 +718,48 @@ static bool order_is_certain(const struct source *source, const struct rows *row
     return certain || !rows->guessed || source->has_order || rows->errors.count > 0;
 }
 
-static int import_file_read_form(const struct source *source, const char *table, const char *data,
-                                 size_t len, enum form form, struct rows *rows, struct buf *why)
-{
-    switch (form) {
-    case FORM_SQL:
-        return sql_read(source, table, data, len, rows, why);
-    case FORM_TSV:
-        return separated_read(source, &DIALECT_TSV, data, len, rows, why);
-    case FORM_OUTFILE:
-        return separated_read(source, &DIALECT_OUTFILE, data, len, rows, why);
-    case FORM_CSV:
-        return csv_read(source, data, len, rows, why);
-    case FORM_CSV_DOUBLED:
-        return separated_read(source, &DIALECT_CSV_DOUBLED, data, len, rows, why);
-    case FORM_CSV_BACKSLASH:
-        return separated_read(source, &DIALECT_CSV_BACKSLASH, data, len, rows, why);
-    case FORM_JSON:
-        return json_read(source, table, data, len, rows, why);
-    case FORM_UNKNOWN:
-    case FORMS:
-        break;
-    }
-    return import_file_refuse(
-        why,
-        "this is neither a dump, nor JSON, nor columns separated by tabs or commas; see --help");
-}
-
 int file_read(const struct source *source, const char *table, const char *data, size_t len,
               enum form *form, struct rows *rows, struct buf *why)
 {
-    const char *other;
-    int err;
+    struct file_reading file = {
+        .source = source, .table = table, .line = 1, .rows = rows, .why = why};
+    const char *refused = NULL;
+    size_t blanks = 0;
+    int err = ERR_INVALID;
 
+    ASSERT(data[len] == '\0');
     if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) {
         data += 3;
         len -= 3;
     }
+    while (blanks < len && isspace((unsigned char)data[blanks])) {
+        blanks++;
+    }
     if (len >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
-        return import_file_refuse(why, "the file is in UTF-16; it must be in UTF-8");
+        refused = "the file is in UTF-16; it must be in UTF-8";
+    } else if (blanks == len) {
+        refused = "the file is empty";
+    } else if (*form == FORM_UNKNOWN && (refused = other_file(data, len)) == NULL) {
+        *form = detect(source, data, len);
+        refused = *form == FORM_UNKNOWN ? "this is neither a dump, nor JSON, nor columns separated "
+                                          "by tabs or commas; see --help"
+                                        : NULL;
     }
-    if (is_empty(data, len)) {
-        return import_file_refuse(why, "the file is empty");
+    file.data = data;
+    file.len = len;
+    if (refused == NULL) {
+        err = *form == FORM_SQL    ? sql_read(&file)
+              : *form == FORM_JSON ? json_read(&file)
+              : *form == FORM_CSV  ? csv_read(&file)
+                                   : separated_read(&file, *form);
     }
-    other = *form == FORM_UNKNOWN ? other_file(data, len) : NULL;
-    if (other != NULL) {
-        return import_file_refuse(why, other);
-    }
-    *form = *form == FORM_UNKNOWN ? detect(source, data, len) : *form;
-    err = import_file_read_form(source, table, data, len, *form, rows, why);
     if (err == 0 && !order_is_certain(source, rows)) {
-        return import_file_refuse(
-            why, "nothing in the file names the columns, and a step that is taken for "
-                 "max_id repeats ids: say their order, as in --columns "
-                 "biz_tag,max_id,step,description,update_time");
+        refused = "nothing in the file names the columns, and a step that is taken for max_id "
+                  "repeats ids: say their order, as in --columns "
+                  "biz_tag,max_id,step,description,update_time";
     }
-    return err;
+    buf_printf(why, "%s", refused != NULL ? refused : "");
+    return refused != NULL ? ERR_INVALID : err;
 }
 
 bool file_may_be_cut_off(const char *data, size_t len)

@@ -1,16 +1,23 @@
 /*
- * rows.c - see rows.h. Thread: one.
+ * rows.c - the tables that are known, rows of them, and the tags that rows become: see import.h.
+ *
+ * The happy path of tags_check(): each row's columns are held against the rules, the tags are
+ * sorted by name, and rows of one name become one tag, or an error. Thread: one.
  */
-#include "src/ctl/import/rows.h"
-
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "http/proto/text.h"
 #include "src/base/array.h"
 #include "src/base/assert.h"
+#include "src/base/limits.h"
+#include "src/base/utf8.h"
+#include "src/ctl/import/import.h"
+#include "src/id/codec/tag.h"
 
 const struct source SOURCE_LEAF = {
     .what = "Leaf",
@@ -61,6 +68,16 @@ void columns_add(struct columns *columns, int meaning)
     }
 }
 
+bool columns_have(const struct columns *columns, int meaning)
+{
+    for (size_t i = 0; i < columns->count; i++) {
+        if (columns->meaning[i] == meaning) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void columns_in_order(struct columns *columns, const struct source *source)
 {
     columns->count = 0;
@@ -72,17 +89,14 @@ void columns_in_order(struct columns *columns, const struct source *source)
 const char *columns_lack(const struct source *source, const struct columns *columns)
 {
     for (int column = 0; column < COLUMNS; column++) {
-        bool there = false;
-
-        for (size_t i = 0; i < columns->count; i++) {
-            there |= columns->meaning[i] == column;
-        }
-        if (source->needed[column] && !there) {
+        if (source->needed[column] && !columns_have(columns, column)) {
             return source->columns[column];
         }
     }
     return NULL;
 }
+
+/* --- rows --- */
 
 void messages_add(struct messages *messages, const char *format, ...)
 {
@@ -136,4 +150,339 @@ const char *row_place(const struct row *row, char out[ROW_PLACE_BYTES])
         (void)snprintf(out, ROW_PLACE_BYTES, "line %u", (unsigned)row->line);
     }
     return out;
+}
+
+/* --- a file, while it is read --- */
+
+int reading_fail(struct file_reading *reading, uint32_t line, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+
+    va_start(args, format);
+    ASSERT(vasprintf(&text, format, args) >= 0);
+    va_end(args);
+    if (reading->why->len == 0) {
+        buf_printf(reading->why, "line %u: %s", (unsigned)line, text);
+    }
+    free(text);
+    return ERR_INVALID;
+}
+
+void reading_advance(struct file_reading *reading, size_t to)
+{
+    for (; reading->at < to; reading->at++) {
+        reading->line += reading->data[reading->at] == '\n';
+    }
+}
+
+/* --- one row becomes a tag --- */
+
+struct tag_checking {
+    const struct source *source;
+    const struct rows *rows;
+    struct import_tags *tags;
+    bool every_number;
+};
+
+/* Another reason why a row is no tag. */
+#define ADD_WHY(why, ...)                                                                          \
+    do {                                                                                           \
+        buf_printf((why), "%s", (why)->len > 0 ? "; " : "");                                       \
+        buf_printf((why), __VA_ARGS__);                                                            \
+    } while (0)
+
+static const char *row_bytes(const struct tag_checking *checking, const struct row *row,
+                             enum column column, size_t *ret_len)
+{
+    const struct row_value *value = &row->values[column];
+
+    *ret_len = value->is_null ? 0 : value->len;
+    return *ret_len > 0 ? (const char *)checking->rows->text.data + value->at : "";
+}
+
+static void row_check_name(const struct tag_checking *checking, const struct row *row,
+                           struct buf *why)
+{
+    const char *column = checking->source->columns[COLUMN_NAME];
+    size_t len;
+    const char *name = row_bytes(checking, row, COLUMN_NAME, &len);
+    char shown[IMPORT_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+
+    (void)text_show(name, len, shown, sizeof shown);
+    if (!text_is_utf8(name, len)) {
+        ADD_WHY(why, "%s %s is not UTF-8", column, shown);
+        return;
+    }
+    if (len < 1 || len > LIMIT_TAG_NAME_BYTES) {
+        ADD_WHY(why, "%s %s has %zu bytes, not 1 to %d", column, shown, len, LIMIT_TAG_NAME_BYTES);
+        return;
+    }
+    if (memmem(name, len, "??", 2) != NULL) {
+        /* What mysqldump writes for letters that its character set does not have. */
+        ADD_WHY(why,
+                "%s %s has lost its letters: dump it with --default-character-set=utf8mb4, or, if "
+                "that is its name, make the tag by hand",
+                column, shown);
+    }
+    if (looks_hidden(name, len, place)) {
+        ADD_WHY(why, "%s %s: %s; no new tag can have it: give it another name in the file", column,
+                shown, place);
+    }
+}
+
+/* A number in [low, high], with blanks around it and a sign, as MySQL may show it. */
+static uint64_t row_check_number(const struct tag_checking *checking, const struct row *row,
+                                 enum column column, uint64_t low, uint64_t high, struct buf *why)
+{
+    size_t len;
+    const char *bytes = row_bytes(checking, row, column, &len);
+    const char *digits = bytes;
+    const char *end = bytes + len;
+    uint64_t number = 0;
+    char shown[IMPORT_SHOWN_BYTES];
+
+    while (digits < end && (*digits == ' ' || *digits == '\t')) {
+        digits++;
+    }
+    while (digits < end && (end[-1] == ' ' || end[-1] == '\r')) {
+        end--;
+    }
+    digits += end - digits > 1 && *digits == '+';
+    if (row->values[column].is_null ||
+        text_parse_decimal(digits, (size_t)(end - digits), low, high, &number) != 0) {
+        ADD_WHY(why, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
+                checking->source->columns[column],
+                row->values[column].is_null ? "NULL" : text_show(bytes, len, shown, sizeof shown),
+                low, high);
+    }
+    return number;
+}
+
+/* Which of TinyID's numbers are its ids. */
+static void row_check_delta(const struct tag_checking *checking, const struct row *row,
+                            struct buf *why)
+{
+    uint64_t delta = row_check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
+    uint64_t remainder = 0;
+
+    if (delta <= 1 || checking->every_number) {
+        return;
+    }
+    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
+    ADD_WHY(why,
+            "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
+            "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
+            "Where other databases hand out the rest, ids would repeat; with the rows of all "
+            "of them in one file, --every-number goes on above the largest max_id",
+            delta, remainder, remainder, delta);
+}
+
+/* What is odd about a tag that is taken all the same. */
+#define TAG_WARN(checking, tag, ...)                                                               \
+    do {                                                                                           \
+        char place_[ROW_PLACE_BYTES];                                                              \
+        BUF_LOCAL(text_);                                                                          \
+                                                                                                   \
+        buf_printf(&text_, __VA_ARGS__);                                                           \
+        messages_add(&(checking)->tags->warnings, "%s: tag '%.*s'%s",                              \
+                     row_place((tag)->row, place_), (int)(tag)->name_len, (tag)->name,             \
+                     buf_text(&text_));                                                            \
+    } while (0)
+
+/* The description as leafd can keep it: UTF-8, without NUL, of so many bytes. */
+static void tag_take_description(struct tag_checking *checking, const struct row *row,
+                                 struct import_tag *tag)
+{
+    size_t len;
+    const char *bytes = row_bytes(checking, row, COLUMN_DESCRIPTION, &len);
+    size_t kept = 0;
+
+    tag->has_description = !row->values[COLUMN_DESCRIPTION].is_null;
+    tag->description = bytes;
+    tag->description_len = len;
+    if (len <= LIMIT_TAG_DESCRIPTION_BYTES && text_is_utf8(bytes, len) &&
+        memchr(bytes, '\0', len) == NULL) {
+        return;
+    }
+    tag->description = tag->cut = MUST_HAVE(malloc(LIMIT_TAG_DESCRIPTION_BYTES));
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t step = utf8_step(bytes, len, &code);
+        size_t more = step == 0 ? 3 : code == 0 ? 0 : step;
+
+        if (kept + more > LIMIT_TAG_DESCRIPTION_BYTES) {
+            break;
+        }
+        memcpy(tag->cut + kept, step == 0 ? "\xef\xbf\xbd" : bytes, more);
+        kept += more;
+        bytes += step == 0 ? 1 : step;
+        len -= step == 0 ? 1 : step;
+    }
+    tag->description_len = kept;
+    TAG_WARN(checking, tag, ": the description was cut to %d bytes of UTF-8 without NUL",
+             LIMIT_TAG_DESCRIPTION_BYTES);
+}
+
+static void row_check(struct tag_checking *checking, const struct row *row)
+{
+    bool tinyid = checking->source->columns[COLUMN_DELTA] != NULL;
+    struct import_tag *tag = &checking->tags->list[checking->tags->count];
+    char place[ROW_PLACE_BYTES];
+    char looks[LOOKS_WHY_BYTES];
+    BUF_LOCAL(why);
+
+    *tag = (struct import_tag){.row = row, .description = ""};
+    row_check_name(checking, row, &why);
+    tag->name = row_bytes(checking, row, COLUMN_NAME, &tag->name_len);
+    tag->max_id = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
+    tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
+    if (tinyid) {
+        row_check_delta(checking, row, &why);
+    }
+    if (why.len > 0) {
+        messages_add(&checking->tags->errors, "%s: %s", row_place(row, place), buf_text(&why));
+        return;
+    }
+    tag->max_id += tinyid && tag->max_id < TAG_MAX_ID ? 1 : 0;
+    if (checking->source->columns[COLUMN_DESCRIPTION] != NULL) {
+        tag_take_description(checking, row, tag);
+    }
+    if (tag->max_id == 0) {
+        TAG_WARN(checking, tag, " has max_id 0: its first id will be 0");
+    } else if (tag->max_id == TAG_MAX_ID) {
+        TAG_WARN(checking, tag, " is exhausted: it has no id left");
+    }
+    if (looks_like_another(tag->name, tag->name_len, looks)) {
+        TAG_WARN(checking, tag, " looks like another one: %s", looks);
+    }
+    checking->tags->count++;
+}
+
+/* --- tags by name --- */
+
+/* Equal ones stay in the order of the file. */
+static int tag_by_name(const void *a, const void *b)
+{
+    const struct import_tag *one = a;
+    const struct import_tag *two = b;
+    int order = tag_name_compare(one->name, one->name_len, two->name, two->name_len);
+
+    return order != 0 ? order : (one->row > two->row) - (one->row < two->row);
+}
+
+/* Rows of one name: an error, or, of several databases, the largest max_id counts. */
+static void tags_merge_equal(struct tag_checking *checking)
+{
+    struct import_tags *tags = checking->tags;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < tags->count; i++) {
+        struct import_tag *tag = &tags->list[i];
+        struct import_tag *last = kept > 0 ? &tags->list[kept - 1] : NULL;
+        char places[2][ROW_PLACE_BYTES];
+
+        if (last == NULL ||
+            tag_name_compare(last->name, last->name_len, tag->name, tag->name_len) != 0) {
+            tags->list[kept++] = *tag;
+            continue;
+        }
+        if (checking->every_number) {
+            last->max_id = tag->max_id > last->max_id ? tag->max_id : last->max_id;
+            last->step = tag->step > last->step ? tag->step : last->step;
+        } else {
+            messages_add(&tags->errors, "%s: tag '%.*s' is already in %s",
+                         row_place(tag->row, places[0]), (int)tag->name_len, tag->name,
+                         row_place(last->row, places[1]));
+        }
+        free(tag->cut);
+    }
+    tags->count = kept;
+}
+
+/* Names as MySQL may compare them: without case of ASCII, and blanks at the end. */
+static int tag_by_fold(const void *a, const void *b)
+{
+    const struct import_tag *one = *(struct import_tag *const *)a;
+    const struct import_tag *two = *(struct import_tag *const *)b;
+    size_t lens[2] = {one->name_len, two->name_len};
+    int order;
+
+    while (lens[0] > 0 && one->name[lens[0] - 1] == ' ') {
+        lens[0]--;
+    }
+    while (lens[1] > 0 && two->name[lens[1] - 1] == ' ') {
+        lens[1]--;
+    }
+    order = strncasecmp(one->name, two->name, lens[0] < lens[1] ? lens[0] : lens[1]);
+    return order != 0 ? order : (lens[0] > lens[1]) - (lens[0] < lens[1]);
+}
+
+static void tags_warn_of_alike(struct tag_checking *checking)
+{
+    struct import_tags *tags = checking->tags;
+    struct import_tag **list = MUST_HAVE(calloc(tags->count + 1, sizeof *list));
+    char place[ROW_PLACE_BYTES];
+
+    for (size_t i = 0; i < tags->count; i++) {
+        list[i] = &tags->list[i];
+    }
+    qsort(list, tags->count, sizeof *list, tag_by_fold);
+    for (size_t i = 1; i < tags->count; i++) {
+        if (tag_by_fold(&list[i - 1], &list[i]) == 0) {
+            messages_add(&tags->warnings,
+                         "%s: tags '%.*s' and '%.*s' differ only in case or spaces at the end: for "
+                         "MySQL they may be one, for leafd they are two",
+                         row_place(list[i]->row, place), (int)list[i - 1]->name_len,
+                         list[i - 1]->name, (int)list[i]->name_len, list[i]->name);
+        }
+    }
+    free(list);
+}
+
+void tags_check(const struct source *source, const struct rows *rows, bool every_number,
+                struct import_tags *ret_tags)
+{
+    struct tag_checking checking = {
+        .source = source, .rows = rows, .tags = ret_tags, .every_number = every_number};
+
+    *ret_tags =
+        (struct import_tags){.list = MUST_HAVE(calloc(rows->count + 1, sizeof *ret_tags->list))};
+    for (size_t i = 0; i < rows->count; i++) {
+        row_check(&checking, &rows->list[i]);
+    }
+    qsort(ret_tags->list, ret_tags->count, sizeof *ret_tags->list, tag_by_name);
+    tags_merge_equal(&checking);
+    tags_warn_of_alike(&checking);
+}
+
+void tags_free(struct import_tags *tags)
+{
+    for (size_t i = 0; i < tags->count; i++) {
+        free(tags->list[i].cut);
+    }
+    free(tags->list);
+    buf_free(&tags->errors.texts);
+    buf_free(&tags->warnings.texts);
+    *tags = (struct import_tags){0};
+}
+
+struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len)
+{
+    size_t low = 0;
+    size_t high = tags->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct import_tag *tag = &tags->list[middle];
+        int order = tag_name_compare(tag->name, tag->name_len, name, len);
+
+        if (order == 0) {
+            return tag;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return NULL;
 }

@@ -1,28 +1,47 @@
 /*
- * sql.c - see sql.h. Thread: one.
+ * sql.c - the rows of one table in a dump of MySQL or MariaDB: see import.h.
+ *
+ * The happy path: sql_next() takes the dump apart in tokens (strings, names, numbers, words, single
+ * characters; blanks and comments are passed over); CREATE TABLE says the order of the columns, and
+ * each INSERT has rows. Of other statements only USE and DELIMITER matter.
+ *
+ * Failure modes: what opens and never closes is TOKEN_BROKEN: the file is cut off. A value that is
+ * no literal is an error of its row. Thread: one.
  */
-#include "src/ctl/import/sql.h"
-
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
 #include "http/proto/text.h"
-#include "src/ctl/import/sql_token.h"
+#include "src/base/container.h"
+#include "src/ctl/import/import.h"
 
 #define TABLES_TOLD_BYTES 200
 
-struct reading {
-    const struct source *source;
-    const char *table;
-    struct sql_text text;
+enum token_kind {
+    TOKEN_END,
+    TOKEN_STRING, /* with its quotes, ' or " */
+    TOKEN_NAME,   /* with its backquotes */
+    TOKEN_NUMBER,
+    TOKEN_WORD,
+    TOKEN_CHAR,
+    TOKEN_BROKEN
+};
+
+struct token {
+    enum token_kind kind;
+    const char *text; /* in the file */
+    size_t len;
+    uint32_t line; /* where it begins */
+};
+
+struct sql_reading {
+    struct file_reading *file;
     struct columns columns; /* of INSERTs that name none */
     bool has_created;       /* by its CREATE TABLE */
     struct buf database;    /* of the last USE */
     struct buf rows_of;     /* the one whose rows were read */
-    struct rows *rows;
-    struct buf *why;   /* not empty: the file makes no sense */
-    struct buf tables; /* with rows, but not the one that is wanted */
+    struct buf tables;      /* with rows, but not the one that is wanted */
 };
 
 /* A value, while it is read. */
@@ -32,31 +51,160 @@ struct value {
     char shown[48];    /* what the reason is about, or empty */
 };
 
-static void sql_give_up(struct reading *reading, uint32_t line, const char *text)
+/* --- tokens: blanks and comments --- */
+
+static bool sql_is_blank(char c)
 {
-    if (reading->why->len == 0) {
-        buf_printf(reading->why, "line %u: %s", (unsigned)line, text);
-    }
+    return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static struct token next(struct reading *reading)
+static size_t sql_line_end(const struct file_reading *file, size_t at)
 {
-    struct token token = sql_next(&reading->text);
+    const char *end = memchr(file->data + at, '\n', file->len - at);
 
-    if (token.kind == TOKEN_BROKEN) {
-        if (reading->why->len == 0) {
-            buf_printf(reading->why,
-                       "line %u: what %.*s opens is never closed; is the file cut off?",
-                       (unsigned)token.line, (int)token.len, token.text);
-        }
-        reading->text.at = reading->text.len;
-        token.kind = TOKEN_END;
+    return end != NULL ? (size_t)(end - file->data) : file->len;
+}
+
+/* The end of the comment that begins here; the same place: none does. One that never ends has none
+ * either. */
+static size_t sql_comment_end(const struct file_reading *file, size_t at)
+{
+    const char *data = file->data + at;
+
+    if (*data == '#' ||
+        (strncmp(data, "--", 2) == 0 && (at + 2 == file->len || sql_is_blank(data[2])))) {
+        return sql_line_end(file, at);
     }
+    if (strncmp(data, "/*", 2) == 0) {
+        const char *end = memmem(data + 2, file->len - at - 2, "*/", 2);
+
+        return end != NULL ? (size_t)(end - file->data) + 2 : at;
+    }
+    return at;
+}
+
+static void sql_skip_blanks(struct file_reading *file)
+{
+    size_t at;
+
+    do {
+        at = file->at;
+        while (sql_is_blank(file->data[file->at])) {
+            reading_advance(file, file->at + 1);
+        }
+        reading_advance(file, sql_comment_end(file, file->at));
+    } while (file->at != at);
+}
+
+/* --- tokens --- */
+
+size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes)
+{
+    for (size_t i = at + 1; i < len; i++) {
+        if (escapes && data[i] == '\\') {
+            i++;
+        } else if (data[i] == quote) {
+            if (i + 1 == len || data[i + 1] != quote) {
+                return i + 1;
+            }
+            i++;
+        }
+    }
+    return 0;
+}
+
+/* How many bytes the number that begins here has; 0: none does. */
+static size_t sql_number_len(const char *data)
+{
+    static const char digits[] = "0123456789";
+    size_t sign = *data == '+' || *data == '-';
+    size_t len = strspn(data + sign, digits);
+
+    if (data[0] == '0' && (data[1] | 0x20) == 'x' && isxdigit((unsigned char)data[2])) {
+        return 2 + strspn(data + 2, "0123456789abcdefABCDEF");
+    }
+    if (len == 0) {
+        return 0;
+    }
+    len += sign;
+    if (data[len] == '.') {
+        len += 1 + strspn(data + len + 1, digits);
+    }
+    if ((data[len] | 0x20) == 'e') {
+        size_t exponent = len + 1 + (data[len + 1] == '+' || data[len + 1] == '-');
+
+        len = isdigit((unsigned char)data[exponent]) ? exponent + strspn(data + exponent, digits)
+                                                     : len;
+    }
+    return len;
+}
+
+static bool sql_begins_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
+}
+
+static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_len)
+{
+    const char *data = file->data + file->at;
+    char c = *data;
+
+    if (c == '\'' || c == '"' || c == '`') {
+        *ret_len = sql_quoted_end(data, file->len - file->at, 0, c, c != '`');
+        return *ret_len == 0 ? TOKEN_BROKEN : c == '`' ? TOKEN_NAME : TOKEN_STRING;
+    }
+    *ret_len = sql_number_len(data);
+    if (*ret_len > 0) {
+        return TOKEN_NUMBER;
+    }
+    if (sql_begins_word(c)) {
+        while (sql_begins_word(data[*ret_len]) || isdigit((unsigned char)data[*ret_len]) ||
+               data[*ret_len] == '$') {
+            ++*ret_len;
+        }
+        return TOKEN_WORD;
+    }
+    *ret_len = 1;
+    return c == '/' && data[1] == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
+}
+
+/* The next token; one that is broken is the file's end, and that was told. */
+static struct token sql_next(struct sql_reading *in)
+{
+    struct file_reading *file = in->file;
+    struct token token = {.kind = TOKEN_END};
+
+    sql_skip_blanks(file);
+    token.line = file->line;
+    token.text = file->data + file->at;
+    if (file->at == file->len) {
+        return token;
+    }
+    token.kind = sql_measure(file, &token.len);
+    if (token.kind == TOKEN_BROKEN) {
+        (void)reading_fail(file, token.line,
+                           "what %.*s opens is never closed; is the file cut off?",
+                           *token.text == '/' ? 2 : 1, token.text);
+        token.kind = TOKEN_END;
+        token.len = file->len - file->at;
+    }
+    reading_advance(file, file->at + token.len);
     return token;
 }
 
+static bool token_is_word(const struct token *token, const char *word)
+{
+    return token->kind == TOKEN_WORD && token->len == strlen(word) &&
+           strncasecmp(token->text, word, token->len) == 0;
+}
+
+static bool token_is_char(const struct token *token, char c)
+{
+    return token->kind == TOKEN_CHAR && *token->text == c;
+}
+
 /* words end with NULL. */
-static bool is_one_of(const struct token *token, const char *const *words)
+static bool token_is_one_of(const struct token *token, const char *const *words)
 {
     while (*words != NULL && !token_is_word(token, *words)) {
         words++;
@@ -64,62 +212,135 @@ static bool is_one_of(const struct token *token, const char *const *words)
     return *words != NULL;
 }
 
-static void skip_statement(struct reading *reading, struct token token)
+/* The text of a name or word, without backquotes. */
+static void token_name(const struct token *token, struct buf *out)
 {
-    while (token.kind != TOKEN_END && !token_is_char(&token, ';')) {
-        token = next(reading);
+    bool quoted = token->kind == TOKEN_NAME;
+    size_t end = token->len - quoted;
+
+    for (size_t i = quoted; i < end; i++) {
+        buf_put(out, token->text + i, 1);
+        i += quoted && token->text[i] == '`';
     }
 }
 
-/* --- columns --- */
+bool sql_escape(char letter, char *ret_meaning)
+{
+    static const char letters[] = "0bnrtZ";
+    static const char meanings[] = "\0\b\n\r\t\x1a";
+    const char *found = letter != '\0' ? strchr(letters, letter) : NULL;
 
-static int sql_meaning_of(const struct reading *reading, const struct token *token)
+    *ret_meaning = found != NULL ? meanings[found - letters] : letter;
+    return found != NULL;
+}
+
+/* The bytes of a string, without quotes and escapes. */
+static void token_string(const struct token *token, struct buf *out)
+{
+    char quote = token->text[0];
+
+    for (size_t i = 1; i + 1 < token->len; i++) {
+        char c = token->text[i];
+
+        if (c == quote) {
+            i++;
+        } else if (c == '\\' && !sql_escape(token->text[++i], &c) && (c == '%' || c == '_')) {
+            buf_put(out, "\\", 1); /* which these keep, as in MySQL */
+        }
+        buf_put(out, &c, 1);
+    }
+}
+
+/* --- statements without rows --- */
+
+static void sql_skip_statement(struct sql_reading *in, struct token token)
+{
+    while (token.kind != TOKEN_END && !token_is_char(&token, ';')) {
+        token = sql_next(in);
+    }
+}
+
+/* Is this line "DELIMITER ;"? */
+static bool sql_sets_back(const char *line)
+{
+    static const char word[] = "DELIMITER";
+    size_t blanks;
+
+    line += strspn(line, " \t");
+    if (strncasecmp(line, word, sizeof word - 1) != 0) {
+        return false;
+    }
+    line += sizeof word - 1;
+    blanks = strspn(line, " \t");
+    if (blanks == 0 || line[blanks] != ';') {
+        return false;
+    }
+    line += blanks + 1;
+    line += strspn(line, " \t\r");
+    return *line == '\n' || *line == '\0';
+}
+
+/* Past DELIMITER: to the end of the line that sets it back to ';'. */
+static void sql_skip_delimited(struct file_reading *file)
+{
+    bool last = false;
+
+    reading_advance(file, sql_line_end(file, file->at));
+    while (file->at < file->len && !last) {
+        last = sql_sets_back(file->data + file->at + 1);
+        reading_advance(file, sql_line_end(file, file->at + 1));
+    }
+}
+
+static int sql_meaning_of(const struct sql_reading *in, const struct token *token)
 {
     BUF_LOCAL(name);
 
     token_name(token, &name);
-    return source_column(reading->source, name.len > 0 ? (char *)name.data : "", name.len);
+    return source_column(in->file->source, buf_text(&name), name.len);
 }
 
-/* [database.]table: the token behind it. */
-static struct token read_table(struct reading *reading, struct token token, struct buf *name)
+/* [database.]table: the token after it. */
+static struct token sql_read_table(struct sql_reading *in, struct token token, struct buf *name)
 {
+    if (token.kind == TOKEN_END) {
+        return token;
+    }
     token_name(&token, name);
-    token = next(reading);
+    token = sql_next(in);
     while (token_is_char(&token, '.')) {
-        token = next(reading);
-        reading->database.len = 0;
-        buf_put(&reading->database, name->data, name->len);
+        token = sql_next(in);
+        in->database.len = 0;
+        buf_put(&in->database, name->data, name->len);
         name->len = 0;
         if (token.kind != TOKEN_END) {
             token_name(&token, name);
         }
-        token = next(reading);
+        token = sql_next(in);
     }
     return token;
 }
 
-static bool sql_is_wanted(const struct reading *reading, const struct buf *name)
+static bool sql_is_wanted(const struct sql_reading *in, const struct buf *name)
 {
-    return name->len == strlen(reading->table) && name->len > 0 &&
-           strncasecmp((char *)name->data, reading->table, name->len) == 0;
+    return name->len == strlen(in->file->table) &&
+           strncasecmp((char *)name->data, in->file->table, name->len) == 0;
 }
 
-/* --- CREATE TABLE: the order of the columns --- */
-
 /* Between the parentheses of CREATE TABLE. */
-static struct token read_definitions(struct reading *reading, struct columns *columns)
+static struct token sql_read_definitions(struct sql_reading *in, struct columns *columns)
 {
     static const char *const keys[] = {"primary",    "key",      "unique",  "index",
                                        "constraint", "fulltext", "spatial", "check",
                                        "foreign",    "period",   NULL};
-    struct token token = next(reading);
+    struct token token = sql_next(in);
     bool first = true; /* of a column, or a key */
 
-    for (int depth = 1; token.kind != TOKEN_END; token = next(reading)) {
+    for (int depth = 1; token.kind != TOKEN_END; token = sql_next(in)) {
         if (first && depth == 1 &&
-            (token.kind == TOKEN_NAME || (token.kind == TOKEN_WORD && !is_one_of(&token, keys)))) {
-            columns_add(columns, sql_meaning_of(reading, &token));
+            (token.kind == TOKEN_NAME ||
+             (token.kind == TOKEN_WORD && !token_is_one_of(&token, keys)))) {
+            columns_add(columns, sql_meaning_of(in, &token));
         }
         depth += token_is_char(&token, '(') - token_is_char(&token, ')');
         first = depth == 1 && token_is_char(&token, ',');
@@ -130,45 +351,41 @@ static struct token read_definitions(struct reading *reading, struct columns *co
     return token;
 }
 
-static void read_create(struct reading *reading)
+/* CREATE TABLE says the order of the columns. */
+static void sql_read_create(struct sql_reading *in)
 {
     static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
-    struct token token = next(reading);
+    struct token token = sql_next(in);
     BUF_LOCAL(name);
 
     if (!token_is_word(&token, "TABLE")) {
-        skip_statement(reading, token);
+        sql_skip_statement(in, token);
         return;
     }
     do {
-        token = next(reading);
-    } while (is_one_of(&token, words));
-    if (token.kind != TOKEN_END) {
-        token = read_table(reading, token, &name);
-    }
-    if (sql_is_wanted(reading, &name) && token_is_char(&token, '(')) {
-        struct columns columns = {.count = 0};
+        token = sql_next(in);
+    } while (token_is_one_of(&token, words));
+    token = sql_read_table(in, token, &name);
+    if (sql_is_wanted(in, &name) && token_is_char(&token, '(')) {
         const char *missing;
 
-        token = read_definitions(reading, &columns);
-        missing = columns_lack(reading->source, &columns);
-        if (missing != NULL || columns.too_many) {
-            sql_give_up(reading, token.line,
-                        columns.too_many ? "the table has more than 64 columns"
-                                         : "the table lacks a column that is needed");
-            if (missing != NULL) {
-                buf_printf(reading->why, ": no column %s", missing);
-            }
+        in->columns = (struct columns){.count = 0};
+        token = sql_read_definitions(in, &in->columns);
+        missing = columns_lack(in->file->source, &in->columns);
+        if (in->columns.too_many) {
+            (void)reading_fail(in->file, token.line, "the table has more than 64 columns");
+        } else if (missing != NULL) {
+            (void)reading_fail(in->file, token.line,
+                               "the table lacks a column that is needed: no column %s", missing);
         }
-        reading->columns = columns;
-        reading->has_created = true;
+        in->has_created = true;
     }
-    skip_statement(reading, token);
+    sql_skip_statement(in, token);
 }
 
 /* --- values --- */
 
-static void put_latin1(struct buf *out, const uint8_t *bytes, size_t len)
+static void sql_put_latin1(struct buf *out, const uint8_t *bytes, size_t len)
 {
     /* What Windows-1252, which MySQL calls latin1, has at 0x80 to 0x9f; 0: nothing. */
     static const uint16_t high[32] = {
@@ -198,12 +415,9 @@ static void put_latin1(struct buf *out, const uint8_t *bytes, size_t len)
 /* False: not hexadecimal. */
 static bool sql_put_hex(struct buf *out, const char *text, size_t len)
 {
-    if (len % 2 != 0) {
-        return false;
-    }
     for (size_t i = 0; i < len; i += 2) {
         int high = text_hex_digit(text[i]);
-        int low = text_hex_digit(text[i + 1]);
+        int low = i + 1 < len ? text_hex_digit(text[i + 1]) : -1;
 
         if (high < 0 || low < 0) {
             return false;
@@ -219,7 +433,7 @@ static enum charset charset_of(const char *name, size_t len)
 {
     static const char *const utf8[] = {"binary", "utf8", "utf8mb3", "utf8mb4", "ascii"};
 
-    for (size_t i = 0; i < sizeof utf8 / sizeof utf8[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(utf8); i++) {
         if (strlen(utf8[i]) == len && strncasecmp(utf8[i], name, len) == 0) {
             return CHARSET_UTF8;
         }
@@ -227,19 +441,17 @@ static enum charset charset_of(const char *name, size_t len)
     return len == 6 && strncasecmp("latin1", name, len) == 0 ? CHARSET_LATIN1 : CHARSET_OTHER;
 }
 
-static void set_wrong(struct value *value, const char *why, const char *text, size_t len)
+static void value_is_wrong(struct value *value, const char *why, const struct token *about)
 {
     value->wrong = why;
-    if (len > 0) {
-        (void)text_show(text, len, value->shown, sizeof value->shown);
-    }
+    (void)text_show(about->text, about->len, value->shown, sizeof value->shown);
 }
 
-/* The bytes of a literal, behind what may stand before it: _utf8mb4, n, x. */
-static void put_literal(struct reading *reading, const struct token *token,
-                        const struct token *before, struct value *value)
+/* The bytes of a literal, after what may stand before it: _utf8mb4, n, x. */
+static void value_put_literal(struct sql_reading *in, const struct token *token,
+                              const struct token *before, struct value *value)
 {
-    struct buf *out = &reading->rows->text;
+    struct buf *out = &in->file->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
     bool named = before != NULL && before->text[0] == '_';
     enum charset charset = named ? charset_of(before->text + 1, before->len - 1) : CHARSET_UTF8;
@@ -247,68 +459,59 @@ static void put_literal(struct reading *reading, const struct token *token,
 
     value->bytes = (struct row_value){.at = out->len};
     if (charset == CHARSET_OTHER) {
-        set_wrong(value, "in this character set, not utf8mb4, latin1 or binary:", before->text,
-                  before->len);
+        value_is_wrong(value, "in this character set, not utf8mb4, latin1 or binary:", before);
     } else if (token->kind == TOKEN_STRING) {
         token_string(token, &bytes);
-    } else if (token->kind == TOKEN_NUMBER) {
-        buf_put(&bytes, token->text, token->len);
-        hex |= token->len > 2 && (token->text[1] | 0x20) == 'x';
+    } else if (token->kind == TOKEN_NUMBER && !hex) {
+        hex = token->len > 2 && (token->text[1] | 0x20) == 'x';
+        buf_put(&bytes, token->text + (hex ? 2 : 0), token->len - (hex ? 2 : 0));
     } else if (before == NULL && token_is_word(token, "NULL")) {
         value->bytes.is_null = true;
     } else {
-        set_wrong(value, "no literal value:", token->text, token->len);
+        value_is_wrong(value, "no literal value:", token);
     }
     if (value->wrong == NULL && hex) {
-        size_t prefix = token->kind == TOKEN_NUMBER ? 2 : 0;
-        const char *digits = bytes.len > 0 ? (const char *)bytes.data : ""; /* of x'' */
-
-        if (bytes.len < prefix || !sql_put_hex(out, digits + prefix, bytes.len - prefix)) {
-            set_wrong(value, "not hexadecimal:", token->text, token->len);
+        if (!sql_put_hex(out, buf_text(&bytes), bytes.len)) {
+            value_is_wrong(value, "not hexadecimal:", token);
         }
     } else if (value->wrong == NULL && charset == CHARSET_LATIN1) {
-        put_latin1(out, bytes.data, bytes.len);
+        sql_put_latin1(out, bytes.data, bytes.len);
     } else if (value->wrong == NULL) {
         buf_put(out, bytes.data, bytes.len);
     }
     value->bytes.len = out->len - value->bytes.at;
 }
 
-static bool is_introducer(const struct token *token)
-{
-    return token->kind == TOKEN_WORD &&
-           (token->text[0] == '_' || token_is_word(token, "n") || token_is_word(token, "x"));
-}
-
-/* One value: the token behind it. What follows up to the comma belongs to an expression, as in
+/* One value: the token after it. What follows up to the comma belongs to an expression, as in
  * current_timestamp(). */
-static struct token read_value(struct reading *reading, struct value *value)
+static struct token value_read(struct sql_reading *in, struct value *value)
 {
-    struct token token = next(reading);
+    struct token token = sql_next(in);
     struct token before = token;
-    bool introduced = is_introducer(&token);
+    bool introduced =
+        token.kind == TOKEN_WORD &&
+        (token.text[0] == '_' || token_is_word(&token, "n") || token_is_word(&token, "x"));
     int depth;
 
     *value = (struct value){.wrong = NULL};
-    token = introduced ? next(reading) : token;
+    token = introduced ? sql_next(in) : token;
     if (token.kind == TOKEN_END) {
         return token;
     }
     if (token_is_char(&token, ',') || token_is_char(&token, ')')) {
         value->bytes.is_null = true;
-        set_wrong(value, "a value is missing", "", 0);
+        value->wrong = "a value is missing";
         return token;
     }
-    put_literal(reading, &token, introduced ? &before : NULL, value);
+    value_put_literal(in, &token, introduced ? &before : NULL, value);
     depth = token_is_char(&token, '(');
-    for (token = next(reading); token.kind != TOKEN_END; token = next(reading)) {
+    for (token = sql_next(in); token.kind != TOKEN_END; token = sql_next(in)) {
         if (depth == 0 && (token_is_char(&token, ',') || token_is_char(&token, ')'))) {
             break;
         }
         depth += token_is_char(&token, '(') - token_is_char(&token, ')');
         if (value->wrong == NULL) {
-            set_wrong(value, "an expression, not a literal value, from here on:", token.text,
-                      token.len);
+            value_is_wrong(value, "an expression, not a literal value, from here on:", &token);
         }
     }
     return token;
@@ -316,10 +519,10 @@ static struct token read_value(struct reading *reading, struct value *value)
 
 /* --- INSERT --- */
 
-/* One (value, ...) behind its opening parenthesis. False: the file is cut off. */
-static bool read_row(struct reading *reading, const struct columns *columns, struct row *row)
+/* One (value, ...) after its opening parenthesis. False: the file is cut off. */
+static bool insert_read_row(struct sql_reading *in, const struct columns *columns, struct row *row)
 {
-    struct messages *errors = &reading->rows->errors;
+    struct messages *errors = &in->file->rows->errors;
     size_t before = errors->count;
     size_t count = 0;
     struct token token;
@@ -329,15 +532,15 @@ static bool read_row(struct reading *reading, const struct columns *columns, str
         struct value value;
         int meaning = count < columns->count ? columns->meaning[count] : NO_COLUMN;
 
-        token = read_value(reading, &value);
+        token = value_read(in, &value);
         if (token.kind == TOKEN_END) {
-            sql_give_up(reading, row->line, "this row does not end: the file is cut off");
+            (void)reading_fail(in->file, row->line, "this row does not end: the file is cut off");
             return false;
         }
         count++;
         if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
             messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
-                         reading->source->columns[meaning], value.wrong,
+                         in->file->source->columns[meaning], value.wrong,
                          value.shown[0] != '\0' ? " " : "", value.shown);
         }
         if (meaning != NO_COLUMN) {
@@ -349,79 +552,73 @@ static bool read_row(struct reading *reading, const struct columns *columns, str
                      columns->count);
     }
     if (errors->count == before) {
-        rows_keep(reading->rows, row);
+        rows_keep(in->file->rows, row);
     }
     return true;
 }
 
-/* (column, ...) behind its opening parenthesis. */
-static void read_names(struct reading *reading, struct columns *columns)
+static void insert_read_rows(struct sql_reading *in, const struct columns *columns)
 {
-    struct token token = next(reading);
-
-    for (; token.kind != TOKEN_END && !token_is_char(&token, ')'); token = next(reading)) {
-        if (token.kind == TOKEN_WORD || token.kind == TOKEN_NAME) {
-            columns_add(columns, sql_meaning_of(reading, &token));
-        }
-    }
-}
-
-static void read_rows(struct reading *reading, const struct columns *columns)
-{
-    struct token token = next(reading);
+    struct token token = sql_next(in);
     uint32_t number = 0;
 
     while (token_is_char(&token, '(')) {
         struct row row = rows_begin(token.line, ++number);
 
-        if (!read_row(reading, columns, &row)) {
+        if (!insert_read_row(in, columns, &row)) {
             return;
         }
-        token = next(reading);
+        token = sql_next(in);
         if (token_is_char(&token, ',')) {
-            token = next(reading);
+            token = sql_next(in);
         }
     }
     if (token.kind == TOKEN_END) {
-        sql_give_up(reading, token.line,
-                    "the last INSERT has no ';' at its end: the file is cut off");
+        (void)reading_fail(in->file, token.line,
+                           "the last INSERT has no ';' at its end: the file is cut off");
     }
-    skip_statement(reading, token);
+    sql_skip_statement(in, token);
 }
 
-static void read_wanted(struct reading *reading, struct token token)
+/* [(column, ...)] VALUES of the table that is wanted. */
+static void insert_read_wanted(struct sql_reading *in, struct token token)
 {
-    struct columns columns = reading->columns;
+    struct columns columns = in->columns;
     const char *missing;
 
     if (token_is_char(&token, '(')) {
-        columns = (struct columns){.count = 0};
-        read_names(reading, &columns);
-        token = next(reading);
-    } else if (!reading->has_created) {
-        reading->rows->guessed = true;
+        columns.count = 0;
+        columns.too_many = false;
+        for (; token.kind != TOKEN_END && !token_is_char(&token, ')'); token = sql_next(in)) {
+            if (token.kind == TOKEN_WORD || token.kind == TOKEN_NAME) {
+                columns_add(&columns, sql_meaning_of(in, &token));
+            }
+        }
+        token = sql_next(in);
+    } else if (!in->has_created) {
+        in->file->rows->guessed = true;
     }
-    missing = columns_lack(reading->source, &columns);
-    if (missing != NULL || columns.too_many ||
-        !(token_is_word(&token, "VALUES") || token_is_word(&token, "VALUE"))) {
-        messages_add(&reading->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
-                     missing != NULL    ? "without the column "
-                     : columns.too_many ? "of more than 64 columns"
-                                        : "without VALUES",
-                     missing != NULL ? missing : "");
-        skip_statement(reading, token);
+    missing = columns_lack(in->file->source, &columns);
+    if (missing == NULL && !columns.too_many &&
+        (token_is_word(&token, "VALUES") || token_is_word(&token, "VALUE"))) {
+        insert_read_rows(in, &columns);
         return;
     }
-    read_rows(reading, &columns);
+    messages_add(&in->file->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
+                 missing != NULL    ? "without the column "
+                 : columns.too_many ? "of more than 64 columns"
+                                    : "without VALUES",
+                 missing != NULL ? missing : "");
+    sql_skip_statement(in, token);
 }
 
 /* Were rows read of another database than the one in use? Their tags would be taken for one. */
-static bool is_other_database(struct reading *reading)
+static bool insert_is_of_other_database(struct sql_reading *in)
 {
-    const struct buf *now = &reading->database;
-    struct buf *before = &reading->rows_of;
+    const struct buf *now = &in->database;
+    struct buf *before = &in->rows_of;
 
-    if (reading->rows->count == 0) {
+    if (in->file->rows->count == 0) {
         before->len = 0;
         buf_put(before, now->data, now->len);
     }
@@ -429,56 +626,43 @@ static bool is_other_database(struct reading *reading)
            (now->len > 0 && memcmp(before->data, now->data, now->len) != 0);
 }
 
-static void read_use(struct reading *reading)
-{
-    struct token token = next(reading);
-
-    reading->database.len = 0;
-    if (token.kind != TOKEN_END) {
-        token_name(&token, &reading->database);
-    }
-    skip_statement(reading, token);
-}
-
-static void read_insert(struct reading *reading)
+static void sql_read_insert(struct sql_reading *in)
 {
     static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
                                         "HIGH_PRIORITY", "DELAYED", NULL};
-    struct token token = next(reading);
+    struct token token = sql_next(in);
     BUF_LOCAL(name);
 
-    while (is_one_of(&token, words)) {
-        token = next(reading);
+    while (token_is_one_of(&token, words)) {
+        token = sql_next(in);
     }
     if (token.kind == TOKEN_STRING) {
-        sql_give_up(
-            reading, token.line,
+        (void)reading_fail(
+            in->file, token.line,
             "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
             "give the table as CSV with a line of names");
         return;
     }
-    if (token.kind != TOKEN_END) {
-        token = read_table(reading, token, &name);
-    }
-    if (sql_is_wanted(reading, &name) && is_other_database(reading)) {
-        sql_give_up(reading, token.line,
-                    "the table of a second database: give each database a file of its own");
-    } else if (sql_is_wanted(reading, &name)) {
-        read_wanted(reading, token);
-    } else {
-        if (name.len > 0 && reading->tables.len < TABLES_TOLD_BYTES &&
-            (reading->tables.len == 0 ||
-             memmem(reading->tables.data, reading->tables.len, name.data, name.len) == NULL)) {
-            buf_printf(&reading->tables, "%s%.*s", reading->tables.len > 0 ? ", " : "",
+    token = sql_read_table(in, token, &name);
+    if (!sql_is_wanted(in, &name)) {
+        if (name.len > 0 && in->tables.len < TABLES_TOLD_BYTES &&
+            (in->tables.len == 0 ||
+             memmem(in->tables.data, in->tables.len, name.data, name.len) == NULL)) {
+            buf_printf(&in->tables, "%s%.*s", in->tables.len > 0 ? ", " : "",
                        (int)(name.len < 64 ? name.len : 64), (char *)name.data);
         }
-        skip_statement(reading, token);
+        sql_skip_statement(in, token);
+    } else if (insert_is_of_other_database(in)) {
+        (void)reading_fail(in->file, token.line,
+                           "the table of a second database: give each database a file of its own");
+    } else {
+        insert_read_wanted(in, token);
     }
 }
 
 /* --- the file --- */
 
-static bool is_ascii(const char *data, size_t len)
+static bool sql_is_ascii(const char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if ((data[i] & 0x80) != 0) {
@@ -489,88 +673,75 @@ static bool is_ascii(const char *data, size_t len)
 }
 
 /* The character set that a line sets, or NULL: "SET NAMES utf8mb4", also in a comment. */
-static const char *charset_line(const char *line, size_t len, size_t *ret_len)
+static const char *charset_line(const char *line, size_t *ret_len)
 {
     static const char words[] = "SET NAMES ";
-    size_t i = 0;
-    size_t end;
 
-    if (len > 3 && memcmp(line, "/*!", 3) == 0) {
-        for (i = 3; i < len && line[i] >= '0' && line[i] <= '9';) {
-            i++;
-        }
-        i += i < len && line[i] == ' ';
+    if (strncmp(line, "/*!", 3) == 0) {
+        line += 3 + strspn(line + 3, "0123456789");
+        line += *line == ' ';
     }
-    if (len - i < sizeof words || memcmp(line + i, words, sizeof words - 1) != 0) {
+    if (strncmp(line, words, sizeof words - 1) != 0) {
         return NULL;
     }
-    i += sizeof words - 1;
-    i += i < len && line[i] == '\'';
-    for (end = i; end < len && (isalnum((unsigned char)line[end]) || line[end] == '_');) {
-        end++;
+    line += sizeof words - 1;
+    line += *line == '\'';
+    for (*ret_len = 0; isalnum((unsigned char)line[*ret_len]) || line[*ret_len] == '_';) {
+        ++*ret_len;
     }
-    *ret_len = end - i;
-    return end > i ? line + i : NULL;
+    return *ret_len > 0 ? line : NULL;
 }
 
 /* mysqldump writes utf8mb4 unless told otherwise, and says so in its head. */
-static bool check_charset(const char *data, size_t len, struct buf *why)
+static bool charset_check(struct file_reading *file)
 {
-    for (size_t i = 0; i < len;) {
-        const char *end = memchr(data + i, '\n', len - i);
-        size_t line_len = end != NULL ? (size_t)(end - data) - i : len - i;
-        size_t name_len = 0;
-        const char *name = charset_line(data + i, line_len, &name_len);
+    size_t len = 0;
+    const char *name = NULL;
 
-        if (name != NULL) {
-            if (charset_of(name, name_len) == CHARSET_UTF8 || is_ascii(data, len)) {
-                return true;
-            }
-            buf_printf(why,
-                       "the dump is in %.*s; make it with mysqldump "
-                       "--default-character-set=utf8mb4",
-                       (int)(name_len < 32 ? name_len : 32), name);
-            return false;
-        }
-        i += line_len + 1;
+    for (size_t at = 0; name == NULL && at < file->len; at = sql_line_end(file, at) + 1) {
+        name = charset_line(file->data + at, &len);
     }
-    return true;
+    if (name == NULL || charset_of(name, len) == CHARSET_UTF8 ||
+        sql_is_ascii(file->data, file->len)) {
+        return true;
+    }
+    buf_printf(file->why,
+               "the dump is in %.*s; make it with mysqldump --default-character-set=utf8mb4",
+               (int)(len < 32 ? len : 32), name);
+    return false;
 }
 
-int sql_read(const struct source *source, const char *table, const char *data, size_t len,
-             struct rows *rows, struct buf *why)
+int sql_read(struct file_reading *file)
 {
-    struct reading reading = {.source = source,
-                              .table = table,
-                              .text = {.data = data, .len = len, .line = 1},
-                              .rows = rows,
-                              .why = why};
+    struct sql_reading in = {.file = file};
     struct token token;
 
-    columns_in_order(&reading.columns, source);
-    if (!check_charset(data, len, why)) {
+    columns_in_order(&in.columns, file->source);
+    if (!charset_check(file)) {
         return ERR_INVALID;
     }
-    while (why->len == 0 && (token = next(&reading)).kind != TOKEN_END) {
+    while (file->why->len == 0 && (token = sql_next(&in)).kind != TOKEN_END) {
         if (token_is_word(&token, "INSERT") || token_is_word(&token, "REPLACE")) {
-            read_insert(&reading);
+            sql_read_insert(&in);
         } else if (token_is_word(&token, "CREATE")) {
-            read_create(&reading);
-        } else if (token_is_word(&token, "USE")) {
-            read_use(&reading);
+            sql_read_create(&in);
         } else if (token_is_word(&token, "DELIMITER")) {
-            sql_skip_delimited(&reading.text);
+            sql_skip_delimited(file);
         } else {
-            skip_statement(&reading, token);
+            if (token_is_word(&token, "USE")) {
+                token = sql_next(&in);
+                in.database.len = 0;
+                token_name(&token, &in.database);
+            }
+            sql_skip_statement(&in, token);
         }
     }
-    if (why->len == 0 && rows->count == 0 && rows->errors.count == 0) {
-        buf_printf(why, "no rows of a table %s (tables with rows: %.*s)", table,
-                   reading.tables.len > 0 ? (int)reading.tables.len : 4,
-                   reading.tables.len > 0 ? (char *)reading.tables.data : "none");
+    if (file->why->len == 0 && file->rows->count == 0 && file->rows->errors.count == 0) {
+        buf_printf(file->why, "no rows of a table %s (tables with rows: %s)", file->table,
+                   in.tables.len > 0 ? buf_text(&in.tables) : "none");
     }
-    buf_free(&reading.tables);
-    buf_free(&reading.database);
-    buf_free(&reading.rows_of);
-    return why->len > 0 ? ERR_INVALID : 0;
+    buf_free(&in.tables);
+    buf_free(&in.database);
+    buf_free(&in.rows_of);
+    return file->why->len > 0 ? ERR_INVALID : 0;
 }

@@ -1,21 +1,30 @@
 /*
- * cluster.c - see cluster.h. Thread: one.
+ * cluster.c - see cluster.h.
+ *
+ * The happy path of a request: ask_until() goes through rounds of all servers; try_server() sends
+ * it by libcurl and judges the answer; conclude() says what became of it. Thread: one.
  */
 #include "src/ctl/net/cluster.h"
 
+#include <curl/curl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
-#define TRY_MS 4000 /* of one server, if others can be asked */
+#define BETWEEN_LISTENERS ".listen, " /* in the message: what stands before the address */
+#define NOT_IN_ADDRESS "@/?#% \\"
+#define TRY_MS 4000     /* of one server, if others can be asked */
+#define CONNECT_MS 3000 /* at most, of a request's time */
+#define RETRY_AFTER_MAX_S 3600
 
 struct cluster {
     const struct settings *settings;
     struct servers servers;
-    struct exchange *exchange;
+    CURL *curl;
     size_t last; /* the server that answered last */
 };
 
@@ -29,41 +38,288 @@ struct asking {
     uint32_t pause_ms;
     bool alone;    /* one server, once */
     bool may_be;   /* it may have been carried out */
-    bool answered; /* by somebody, if only to say 503 */
+    bool answered; /* by a server, if only with 503 */
+    /* Of the exchange under way. */
+    struct buf body;
+    bool too_large;
 };
 
+enum outcome { OUTCOME_ANSWERED, OUTCOME_NOT_SENT, OUTCOME_UNKNOWN };
 enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED };
 
-struct cluster *cluster_new(const struct settings *settings, struct buf *why)
-{
-    struct cluster *cluster = MUST_HAVE(calloc(1, sizeof *cluster));
+/* --- servers --- */
 
-    cluster->settings = settings;
-    if (servers_parse(&cluster->servers, settings, why) != 0) {
-        free(cluster);
-        return NULL;
+static int servers_add(struct servers *servers, const char *text, size_t len, bool tls,
+                       struct buf *why)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    struct server *server = &servers->list[servers->count];
+    struct address address;
+
+    if (servers->count == SERVERS_MAX) {
+        buf_printf(why, "server: more than %d addresses", SERVERS_MAX);
+        return ERR_INVALID;
     }
-    cluster->exchange = exchange_new(settings);
-    return cluster;
+    *server = (struct server){.tls = tls};
+    for (size_t i = 0; i < COUNT_OF(schemes); i++) {
+        size_t scheme = strlen(schemes[i]);
+
+        if (len > scheme && memcmp(text, schemes[i], scheme) == 0) {
+            server->tls = i == 1;
+            text += scheme;
+            len -= scheme;
+            break;
+        }
+    }
+    len -= len > 0 && text[len - 1] == '/' ? 1 : 0;
+    if (len < sizeof server->address) {
+        memcpy(server->address, text, len);
+    }
+    if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
+        address_split(server->address, &address) != 0) {
+        buf_printf(why, "server: \"%.*s\" is not HOST:PORT (an IPv6 address stands in brackets)",
+                   (int)(len < 200 ? len : 200), text);
+        return ERR_INVALID;
+    }
+    servers->count++;
+    return 0;
 }
 
-void cluster_free(struct cluster *cluster)
+int servers_parse(struct servers *servers, const struct settings *settings, struct buf *why)
 {
-    if (cluster != NULL) {
-        exchange_free(cluster->exchange);
-        free(cluster);
+    const char *text = settings->values[SETTING_SERVER];
+    bool tls = settings->values[SETTING_CA] != NULL || settings->values[SETTING_CERT] != NULL;
+
+    *servers = (struct servers){0};
+    for (;;) {
+        size_t len = strcspn(text, ",");
+
+        if (servers_add(servers, text, len, tls, why) != 0) {
+            return ERR_INVALID;
+        }
+        if (text[len] == '\0') {
+            return 0;
+        }
+        text += len + 1;
     }
 }
 
-void cluster_next(struct cluster *cluster)
+enum listener servers_listener(const char *target)
 {
-    cluster->last = (cluster->last + 1) % cluster->servers.count;
+    static const char *const of_ids[] = {"/api/segment/", "/api/snowflake/", "/decodeSnowflakeId"};
+
+    for (size_t i = 0; i < COUNT_OF(of_ids); i++) {
+        if (strncmp(target, of_ids[i], strlen(of_ids[i])) == 0) {
+            return LISTENER_IDS;
+        }
+    }
+    return LISTENER_ADMIN;
 }
 
-const struct servers *cluster_servers(const struct cluster *cluster)
+const char *server_address(const struct server *server, enum listener listener)
 {
-    return &cluster->servers;
+    if (!server->is_not[listener]) {
+        return server->address;
+    }
+    return server->other[listener][0] != '\0' ? server->other[listener] : NULL;
 }
+
+bool server_learn(struct server *server, enum listener listener, const char *message)
+{
+    const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
+    bool first = !server->is_not[listener];
+    struct address asked;
+    struct address told;
+
+    server->is_not[listener] = true;
+    server->other[listener][0] = '\0';
+    text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
+    if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &told) != 0 ||
+        strlen(text) >= sizeof server->other[listener]) {
+        return false;
+    }
+    ASSERT(address_split(server->address, &asked) == 0);
+    if (address_is_wildcard(text)) { /* which is reached at the host that was asked */
+        (void)snprintf(server->other[listener], sizeof server->other[listener],
+                       strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
+                       told.port);
+        return true;
+    }
+    if (address_is_loopback(text) && !address_is_loopback(server->address)) {
+        (void)snprintf(server->elsewhere[listener], sizeof server->elsewhere[listener],
+                       "its other listener, %s, is for that machine alone: run leafctl there",
+                       text);
+        return false;
+    }
+    memcpy(server->other[listener], text, strlen(text) + 1);
+    return true;
+}
+
+/* --- one request and its answer, by libcurl --- */
+
+static void must(CURLcode code)
+{
+    ASSERT(code == CURLE_OK);
+}
+
+#define SET(curl, option, value) must(curl_easy_setopt((curl), CURLOPT_##option, (value)))
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *data)
+{
+    struct asking *asking = data;
+    const struct ask_sink *sink = asking->ask->sink;
+    size_t len = size * count;
+    long status = 0;
+
+    must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &status));
+    if (sink != NULL && status == 200) {
+        return sink->take(sink->data, bytes, len) ? len : 0;
+    }
+    if (len > ANSWER_BODY_BYTES - asking->body.len) {
+        asking->too_large = true;
+        return 0;
+    }
+    buf_put(&asking->body, bytes, len);
+    return len;
+}
+
+static void set_security(CURL *curl, const struct settings *settings)
+{
+    SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (settings->values[SETTING_CA] != NULL) {
+        SET(curl, CAINFO, settings->values[SETTING_CA]);
+        SET(curl, CAPATH, NULL);
+    }
+    if (settings->values[SETTING_CERT] != NULL) {
+        SET(curl, SSLCERT, settings->values[SETTING_CERT]);
+        SET(curl, SSLKEY, settings->values[SETTING_KEY]);
+    }
+}
+
+static void set_times(CURL *curl, const struct ask *ask, uint32_t timeout_ms)
+{
+    SET(curl, NOSIGNAL, 1L);
+    SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
+    if (ask->sink == NULL) {
+        SET(curl, TIMEOUT_MS, (long)timeout_ms);
+    } else {
+        SET(curl, LOW_SPEED_LIMIT, 1L);
+        SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
+    }
+}
+
+static void set_request(struct asking *asking, const char *url)
+{
+    CURL *curl = asking->cluster->curl;
+    const struct ask *ask = asking->ask;
+
+    SET(curl, URL, url);
+    SET(curl, PATH_AS_IS, 1L);
+    SET(curl, PROTOCOLS_STR, "http,https");
+    SET(curl, PROXY, "");
+    SET(curl, FOLLOWLOCATION, 0L);
+    SET(curl, HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(curl, USERAGENT, "leafctl/" LEAFD_VERSION);
+    SET(curl, WRITEFUNCTION, on_body);
+    SET(curl, WRITEDATA, asking);
+    if (ask->body != NULL) {
+        SET(curl, POSTFIELDSIZE_LARGE, (curl_off_t)strlen(ask->body));
+        SET(curl, POSTFIELDS, ask->body);
+    }
+    /* libcurl sends a request again where a connection that was kept turns out to be closed; on one
+     * of its own it does not. */
+    SET(curl, FRESH_CONNECT, ask->once ? 1L : 0L);
+    SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
+}
+
+static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
+                                     const char *value)
+{
+    BUF_LOCAL(line);
+
+    buf_printf(&line, "%s%s", name, value);
+    headers = MUST_HAVE(curl_slist_append(headers, buf_text(&line)));
+    explicit_bzero(line.data, line.capacity);
+    return headers;
+}
+
+static struct curl_slist *make_headers(const struct asking *asking)
+{
+    const char *token = asking->cluster->settings->token;
+    struct curl_slist *headers = NULL;
+
+    if (asking->ask->body != NULL) {
+        headers = add_header(headers, "Content-Type: application/json", "");
+        headers = add_header(headers, "Expect:", "");
+    }
+    if (token != NULL) {
+        headers = add_header(headers, "Authorization: Bearer ", token);
+    }
+    return asking->ask->key != NULL ? add_header(headers, "Idempotency-Key: ", asking->ask->key)
+                                    : headers;
+}
+
+/* Can the server not have seen the request? */
+static bool cannot_be_sent(CURL *curl, CURLcode code, bool over_tls)
+{
+    curl_off_t connected_us = 0;
+
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return true;
+    default:
+        /* A time that was over before there was a connection. */
+        must(curl_easy_getinfo(
+            curl, over_tls ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T, &connected_us));
+        return code == CURLE_OPERATION_TIMEDOUT && connected_us == 0;
+    }
+}
+
+/* A line of what a server had to say, or of why it said nothing. */
+static void add_failure(struct asking *asking, const char *address, const char *text)
+{
+    buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address, text);
+}
+
+static enum outcome exchange(struct asking *asking, const struct server *server,
+                             const char *address, uint32_t timeout_ms)
+{
+    CURL *curl = asking->cluster->curl;
+    struct curl_slist *headers = make_headers(asking);
+    char error[CURL_ERROR_SIZE] = "";
+    BUF_LOCAL(url);
+    CURLcode code;
+
+    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, asking->ask->target);
+    asking->body.len = 0;
+    asking->too_large = false;
+    curl_easy_reset(curl); /* which keeps connections */
+    set_request(asking, buf_text(&url));
+    set_times(curl, asking->ask, timeout_ms);
+    set_security(curl, asking->cluster->settings);
+    SET(curl, HTTPHEADER, headers);
+    SET(curl, ERRORBUFFER, error);
+    code = curl_easy_perform(curl);
+    SET(curl, ERRORBUFFER, NULL);
+    curl_slist_free_all(headers);
+    if (code == CURLE_OK) {
+        return OUTCOME_ANSWERED;
+    }
+    add_failure(asking, address,
+                asking->too_large  ? "the answer is larger than 64 MiB"
+                : error[0] != '\0' ? error
+                                   : curl_easy_strerror(code));
+    return cannot_be_sent(curl, code, server->tls) ? OUTCOME_NOT_SENT : OUTCOME_UNKNOWN;
+}
+
+/* --- answers --- */
 
 void answer_free(struct answer *answer)
 {
@@ -74,22 +330,47 @@ void answer_free(struct answer *answer)
     *answer = (struct answer){0};
 }
 
-static const char *cluster_text_of(const json_t *json, const char *name)
+static const char *answer_text(const struct answer *answer, const char *name)
 {
-    const char *text = json_string_value(json_object_get(json, name));
+    const char *text = json_string_value(json_object_get(answer->json, name));
 
     return text != NULL ? text : "";
 }
 
-/* It has as much as one client may: asked again, it hears the same until something of its own ends.
- */
-static bool cluster_refused_share(const struct answer *answer)
+/* What came takes the place of the answer before; an error's text becomes the answer's. */
+static void take_answer(struct asking *asking, const char *server)
+{
+    struct answer *answer = asking->answer;
+    bool repeated = answer->repeated;
+    const char *message;
+
+    answer_free(answer);
+    *answer =
+        (struct answer){.repeated = repeated, .server = MUST_HAVE(strdup(server)), .code = ""};
+    must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &answer->status));
+    (void)buf_text(&asking->body);
+    buf_move(&answer->body, &asking->body);
+    if (answer->body.len > 0 && answer->body.data[0] == '{') {
+        answer->json =
+            json_loadb((char *)answer->body.data, answer->body.len, JSON_REJECT_DUPLICATES, NULL);
+    }
+    if (answer->status < 200 || answer->status >= 300) {
+        message = answer_text(answer, "message");
+        answer->code = answer_text(answer, "code");
+        buf_printf(&answer->error, "%s: %ld %s: %s", answer->server, answer->status, answer->code,
+                   *message != '\0' ? message : "no message");
+    }
+}
+
+/* The client has as much as one may: asked again, it gets the same answer until something of its
+ * own ends. */
+static bool refused_share(const struct answer *answer)
 {
     return answer->status == 429 && strcmp(answer->code, "share") == 0;
 }
 
 /* What to do about an answer that is an error, and its exit code. */
-static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char **ret_hint)
+static enum ctl_exit meaning_of(const struct answer *answer, const char **ret_hint)
 {
     *ret_hint = NULL;
     switch (answer->status) {
@@ -111,7 +392,7 @@ static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char 
         }
         return CTL_REFUSED;
     case 429:
-        return cluster_refused_share(answer) ? CTL_REFUSED : CTL_UNKNOWN;
+        return refused_share(answer) ? CTL_REFUSED : CTL_UNKNOWN;
     case 503:
     case 500:
         return CTL_UNKNOWN;
@@ -123,38 +404,7 @@ static enum ctl_exit cluster_meaning_of(const struct answer *answer, const char 
     }
 }
 
-/* Take the answer's body apart; an error's text becomes the answer's. */
-static void read_answer(struct answer *answer)
-{
-    const char *message;
-
-    answer->code = "";
-    answer->error.len = 0;
-    if (answer->body.len > 0 && answer->body.data[0] == '{') {
-        answer->json =
-            json_loadb((char *)answer->body.data, answer->body.len, JSON_REJECT_DUPLICATES, NULL);
-    }
-    if (answer->status >= 200 && answer->status < 300) {
-        return;
-    }
-    message = cluster_text_of(answer->json, "message");
-    answer->code = cluster_text_of(answer->json, "code");
-    buf_printf(&answer->error, "%s: %ld %s: %s", answer->server, answer->status, answer->code,
-               *message != '\0' ? message : "no message");
-}
-
-static void replace_answer(struct asking *asking, struct exchange_answer *got, const char *server)
-{
-    struct answer *answer = asking->answer;
-    bool repeated = answer->repeated;
-
-    answer_free(answer);
-    answer->repeated = repeated;
-    answer->status = got->status;
-    answer->server = MUST_HAVE(strdup(server));
-    buf_move(&answer->body, &got->body);
-    read_answer(answer);
-}
+/* --- tries --- */
 
 static uint32_t time_left(const struct asking *asking)
 {
@@ -163,59 +413,25 @@ static uint32_t time_left(const struct asking *asking)
     return now_ms < asking->deadline_ms ? (uint32_t)(asking->deadline_ms - now_ms) : 0;
 }
 
-/* Send it there. */
-static enum exchange_outcome send_to(struct asking *asking, const struct server *server,
-                                     const char *address, struct exchange_answer *ret_got)
-{
-    const struct ask *ask = asking->ask;
-    uint32_t left_ms = time_left(asking);
-    bool can_go_elsewhere = !asking->alone && !ask->once && asking->cluster->servers.count > 1;
-    BUF_LOCAL(url);
-    BUF_LOCAL(why);
-    enum exchange_outcome outcome;
-
-    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, ask->target);
-    left_ms = left_ms == 0 ? 1 : left_ms;
-    const struct exchange_request request = {
-        .method = ask->method != NULL ? ask->method : "GET",
-        .url = buf_text(&url),
-        .body = ask->body,
-        .body_len = ask->body == NULL   ? 0
-                    : ask->body_len > 0 ? ask->body_len
-                                        : strlen(ask->body),
-        .key = ask->key,
-        .timeout_ms = can_go_elsewhere && left_ms > TRY_MS ? TRY_MS : left_ms,
-        .sink = ask->sink,
-        .once = ask->once,
-    };
-    outcome = exchange_do(asking->cluster->exchange, &request, ret_got, &why);
-    if (outcome != EXCHANGE_DONE) {
-        buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address,
-                   buf_text(&why));
-    }
-    return outcome;
-}
-
 /* Is another server, or the same one a little later, to be asked because of this answer? */
-static enum verdict cluster_judge(struct asking *asking, struct server *server, enum door door,
-                                  uint32_t retry_after_ms)
+static enum verdict judge(struct asking *asking, struct server *server, enum listener listener)
 {
     struct answer *answer = asking->answer;
+    curl_off_t retry_after_s = 0;
 
     if (answer->status >= 200 && answer->status < 300) {
         return VERDICT_DONE;
     }
     if (answer->status == 404 && strcmp(answer->code, "other_door") == 0) {
-        if (server_learn(server, door, cluster_text_of(answer->json, "message"))) {
-            return VERDICT_NEXT;
+        if (!server_learn(server, listener, answer_text(answer, "message"))) {
+            add_failure(asking, answer->server,
+                        server->elsewhere[listener][0] != '\0'
+                            ? server->elsewhere[listener]
+                            : "it serves this at another listener");
         }
-        buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "",
-                   answer->server,
-                   server->elsewhere[door][0] != '\0' ? server->elsewhere[door]
-                                                      : "it serves this at another door");
         return VERDICT_NEXT;
     }
-    if ((answer->status != 429 && answer->status != 503) || cluster_refused_share(answer)) {
+    if ((answer->status != 429 && answer->status != 503) || refused_share(answer)) {
         return VERDICT_FAILED;
     }
     asking->answered = true;
@@ -223,35 +439,38 @@ static enum verdict cluster_judge(struct asking *asking, struct server *server, 
     if (asking->ask->once || asking->alone) {
         return VERDICT_FAILED;
     }
-    asking->pause_ms = retry_after_ms > asking->pause_ms && answer->status == 429
-                           ? retry_after_ms
-                           : asking->pause_ms;
+    must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RETRY_AFTER, &retry_after_s));
+    if (answer->status == 429 && retry_after_s > 0 && retry_after_s < RETRY_AFTER_MAX_S &&
+        (uint32_t)retry_after_s * 1000 > asking->pause_ms) {
+        asking->pause_ms = (uint32_t)retry_after_s * 1000;
+    }
     return VERDICT_NEXT;
 }
 
 static enum verdict try_server(struct asking *asking, struct server *server)
 {
-    enum door door = servers_door(asking->ask->target);
-    const char *address = server_address(server, door);
-    struct exchange_answer got;
-    enum exchange_outcome outcome;
-    enum verdict verdict;
+    enum listener listener = servers_listener(asking->ask->target);
+    bool others = !asking->alone && !asking->ask->once && asking->cluster->servers.count > 1;
+    enum verdict verdict = VERDICT_NEXT;
+    const char *asked = NULL;
+    const char *address;
 
-    if (address == NULL) {
-        return VERDICT_NEXT;
-    }
-    asking->answer->repeated |= asking->may_be;
-    outcome = send_to(asking, server, address, &got);
-    if (outcome != EXCHANGE_DONE) {
-        buf_free(&got.body);
-        asking->may_be |= outcome == EXCHANGE_UNKNOWN;
-        return outcome == EXCHANGE_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
-    }
-    replace_answer(asking, &got, address);
-    verdict = cluster_judge(asking, server, door, got.retry_after_ms);
-    if (verdict == VERDICT_NEXT && server_address(server, door) != address &&
-        server_address(server, door) != NULL) {
-        return try_server(asking, server); /* at its other door: no further one is ever learnt */
+    /* A second time at its other listener, of which no further one is ever learnt. */
+    while ((address = server_address(server, listener)) != NULL && address != asked &&
+           verdict == VERDICT_NEXT) {
+        uint32_t left_ms = time_left(asking);
+        enum outcome outcome;
+
+        left_ms = left_ms == 0 ? 1 : left_ms;
+        asked = address;
+        asking->answer->repeated |= asking->may_be;
+        outcome = exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms);
+        if (outcome != OUTCOME_ANSWERED) {
+            asking->may_be |= outcome == OUTCOME_UNKNOWN;
+            return outcome == OUTCOME_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
+        }
+        take_answer(asking, address);
+        verdict = judge(asking, server, listener);
     }
     return verdict;
 }
@@ -278,8 +497,8 @@ static enum verdict try_round(struct asking *asking)
     return VERDICT_NEXT;
 }
 
-/* Nobody did it: say why. */
-static enum ctl_exit cluster_print_failure(struct asking *asking)
+/* No server did it: say why. */
+static enum ctl_exit nobody_did_it(struct asking *asking)
 {
     struct answer *answer = asking->answer;
     bool has_answer = answer->error.len > 0 && asking->answered;
@@ -311,21 +530,22 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
     enum ctl_exit code = CTL_DONE;
 
     if (verdict == VERDICT_FAILED && answer->error.len > 0) {
-        code = cluster_meaning_of(answer, &hint);
+        code = meaning_of(answer, &hint);
         if (hint != NULL) {
             buf_printf(&answer->error, "\n%s", hint);
         }
-        if (asking->answer->repeated && code == CTL_REFUSED) {
+        if (answer->repeated && code == CTL_REFUSED) {
             buf_printf(&answer->error, "\nthis was asked a second time, as the first time had no "
                                        "answer: it may have been done then; look before you go on");
         } else if (code == CTL_UNKNOWN && asking->ask->once) {
             buf_printf(&answer->error, "\nit is not repeated by itself: look whether it was done");
         }
     } else if (verdict != VERDICT_DONE) {
-        code = cluster_print_failure(asking);
+        code = nobody_did_it(asking);
     }
     buf_put(&answer->error, "", 1);
     buf_free(&asking->failures);
+    buf_free(&asking->body);
     return code;
 }
 
@@ -341,13 +561,48 @@ static enum ctl_exit ask_until(struct asking *asking)
     for (;;) {
         asking->pause_ms = ASK_PAUSE_MS;
         verdict = try_round(asking);
-        /* Where nobody is there, nobody comes within a moment; where one was, another one will. */
+        /* Where no server answered, none will within a moment; where one did, another one will. */
         if (verdict != VERDICT_NEXT || asking->alone || (!asking->may_be && !asking->answered) ||
             time_left(asking) <= asking->pause_ms) {
             return conclude(asking, verdict);
         }
         (void)poll(NULL, 0, (int)asking->pause_ms);
     }
+}
+
+/* --- the cluster --- */
+
+struct cluster *cluster_new(const struct settings *settings, struct buf *why)
+{
+    struct cluster *cluster = MUST_HAVE(calloc(1, sizeof *cluster));
+
+    cluster->settings = settings;
+    if (servers_parse(&cluster->servers, settings, why) != 0) {
+        free(cluster);
+        return NULL;
+    }
+    must(curl_global_init(CURL_GLOBAL_DEFAULT));
+    cluster->curl = MUST_HAVE(curl_easy_init());
+    return cluster;
+}
+
+void cluster_free(struct cluster *cluster)
+{
+    if (cluster != NULL) {
+        curl_easy_cleanup(cluster->curl);
+        curl_global_cleanup();
+        free(cluster);
+    }
+}
+
+void cluster_next(struct cluster *cluster)
+{
+    cluster->last = (cluster->last + 1) % cluster->servers.count;
+}
+
+const struct servers *cluster_servers(const struct cluster *cluster)
+{
+    return &cluster->servers;
 }
 
 enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret)

@@ -14,9 +14,10 @@
 #include "src/base/assert.h"
 
 const struct option_about SETTINGS_ABOUT[] = {
-    [SETTING_SERVER] = {"server", 0, "HOST:PORT,...",
-                        "addresses of nodes, either door, with https:// before them for TLS; one "
-                        "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
+    [SETTING_SERVER] =
+        {"server", 0, "HOST:PORT,...",
+         "addresses of nodes, either listener, with https:// before them for TLS; one "
+         "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
     [SETTING_CA] = {"ca", 0, "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
     [SETTING_CERT] = {"cert", 0, "FILE", "certificate to show, in PEM; asks over TLS"},
     [SETTING_KEY] = {"key", 0, "FILE", "its key, in PEM"},
@@ -186,7 +187,8 @@ static int take_file(struct settings *settings, struct buf *why)
         return 0;
     }
     err = settings_read_file(buf_text(&path), 022,
-                             "whoever may write to it could send your token elsewhere", &text, why);
+                             "another user with write access could send your token elsewhere",
+                             &text, why);
     if (err == ERR_NOT_FOUND && named == NULL) {
         why->len = 0;
         err = 0;

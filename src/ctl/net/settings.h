@@ -6,8 +6,8 @@
  * that hold secrets are looked at.
  *
  * The file is --config, LEAFCTL_CONFIG, or leafctl/config below XDG_CONFIG_HOME or ~/.config, with
- * lines NAME = VALUE and comments behind '#'. It names files of secrets and has none, so it may be
- * read by others; but whoever can write to it can send the token to a server of theirs, so it must
+ * lines NAME = VALUE and comments after '#'. It names files of secrets and has none, so it may be
+ * read by others; but a user that can write to it can send the token to another server, so it must
  * belong to the user or to root, and nobody else may write to it. A file with a token or a key must
  * not be readable by others.
  *

@@ -2,7 +2,7 @@
  * test_commands.c - the table of commands: no two of a name, no option that hides a setting, and
  * the command lines that it takes.
  */
-#include "src/ctl/describe.h"
+#include "src/ctl/cmd/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,20 +10,18 @@
 
 #include <cmocka.h>
 
-#include "src/ctl/cmd/args.h"
-
 static void test_names_are_their_own(void **state)
 {
     (void)state;
-    for (const struct command *const *one = COMMANDS; *one != NULL; one++) {
-        assert_non_null((*one)->summary);
-        assert_non_null((*one)->run);
-        for (const struct command *const *other = one + 1; *other != NULL; other++) {
-            bool same_family = strcmp((*one)->family, (*other)->family) == 0;
+    for (const struct command *one = COMMANDS; one->family != NULL; one++) {
+        assert_non_null(one->summary);
+        assert_non_null(one->run);
+        for (const struct command *other = one + 1; other->family != NULL; other++) {
+            bool same_family = strcmp(one->family, other->family) == 0;
 
             /* A family is one command without a name, or several with one. */
-            assert_true(!same_family || ((*one)->name != NULL && (*other)->name != NULL &&
-                                         strcmp((*one)->name, (*other)->name) != 0));
+            assert_true(!same_family || (one->name != NULL && other->name != NULL &&
+                                         strcmp(one->name, other->name) != 0));
         }
     }
 }
@@ -31,8 +29,8 @@ static void test_names_are_their_own(void **state)
 static void test_no_option_hides_a_setting(void **state)
 {
     (void)state;
-    for (const struct command *const *command = COMMANDS; *command != NULL; command++) {
-        const struct option_about *options = (*command)->options;
+    for (const struct command *command = COMMANDS; command->family != NULL; command++) {
+        const struct option_about *options = command->options;
         size_t count = 0;
 
         for (; options != NULL && options[count].name != NULL; count++) {
@@ -69,10 +67,10 @@ static const struct option_about *option_of(const struct command *command, const
 static void test_an_option_has_a_value_everywhere_or_nowhere(void **state)
 {
     (void)state;
-    for (const struct command *const *one = COMMANDS; *one != NULL; one++) {
-        for (const struct option_about *a = (*one)->options; a != NULL && a->name != NULL; a++) {
-            for (const struct command *const *two = one + 1; *two != NULL; two++) {
-                const struct option_about *b = option_of(*two, a->name);
+    for (const struct command *one = COMMANDS; one->family != NULL; one++) {
+        for (const struct option_about *a = one->options; a != NULL && a->name != NULL; a++) {
+            for (const struct command *two = one + 1; two->family != NULL; two++) {
+                const struct option_about *b = option_of(two, a->name);
 
                 assert_true(b == NULL || (a->value != NULL) == (b->value != NULL));
             }

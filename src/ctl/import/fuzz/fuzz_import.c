@@ -12,8 +12,7 @@
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/utf8.h"
-#include "src/ctl/import/file.h"
-#include "src/ctl/import/tags.h"
+#include "src/ctl/import/import.h"
 
 static void check_messages(const struct messages *messages)
 {
@@ -58,10 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     source = (data[0] & 1) != 0 ? &SOURCE_TINYID : &SOURCE_LEAF;
     form = (enum form)((data[0] >> 1) % FORMS);
     /* Of its own size, so that a read beyond it is seen. */
-    file = malloc(len);
-    ASSERT(file != NULL);
+    file = MUST_HAVE(malloc(len));
     memcpy(file, data + 1, len - 1);
-    file = realloc(file, len > 1 ? len - 1 : 1);
+    file[len - 1] = '\0';
     err = file_read(source, source->table, file, len - 1, &form, &rows, &why);
     ASSERT((err != 0) == (why.len > 0));
     check_messages(&rows.errors);

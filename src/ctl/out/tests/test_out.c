@@ -1,7 +1,7 @@
 /*
- * test_text.c - text of others does nothing to a terminal, and tables stand straight.
+ * test_out.c - text of others does nothing to a terminal, and tables stand straight.
  */
-#include "src/ctl/out/text.h"
+#include "src/ctl/out/out.h"
 
 #include <locale.h>
 #include <setjmp.h>
@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "src/base/utf8.h"
-#include "src/ctl/out/grid.h"
 
 static void check(const char *text, const char *expected)
 {
@@ -90,7 +89,8 @@ static void test_all_characters(void **state)
 
 static void test_grid(void **state)
 {
-    static const char *const titles[] = {"name", ">count", "text", NULL};
+    static const struct grid_column titles[] = {
+        {"name", NULL}, {">count", NULL}, {"text", NULL}, {NULL, NULL}};
     struct grid grid;
     struct buf out = BUF_INIT;
 
@@ -103,11 +103,11 @@ static void test_grid(void **state)
     grid_cell(&grid, "longer");
     grid_cellf(&grid, "%d", 1234567);
     grid_cell(&grid, NULL);
-    grid_print(&grid, 1, true, &out);
+    grid_print(&grid, 1, &out);
     grid_cell(&grid, "b");
     grid_cell(&grid, "");
     grid_cell(&grid, "");
-    grid_print(&grid, 0, false, &out);
+    grid_print(&grid, 0, &out);
     buf_put(&out, "", 1);
     assert_string_equal((const char *)out.data, " name      count  text\n"
                                                 " 订            7  x\\x0ay\n"

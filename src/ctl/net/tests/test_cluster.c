@@ -1,7 +1,7 @@
 /*
  * test_servers.c - addresses that are taken and refused, doors, and where another door is believed.
  */
-#include "src/ctl/net/servers.h"
+#include "src/ctl/net/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,16 +68,16 @@ static void test_as_many_as_may_be(void **state)
     buf_free(&text);
 }
 
-static void test_doors(void **state)
+static void test_listeners(void **state)
 {
     (void)state;
-    assert_int_equal(servers_door("/api/segment/get/x"), DOOR_OF_IDS);
-    assert_int_equal(servers_door("/api/snowflake/decode/1"), DOOR_OF_IDS);
-    assert_int_equal(servers_door("/api/tags?limit=1"), DOOR_OF_ADMIN);
-    assert_int_equal(servers_door("/api/segmentation"), DOOR_OF_ADMIN);
+    assert_int_equal(servers_listener("/api/segment/get/x"), LISTENER_IDS);
+    assert_int_equal(servers_listener("/api/snowflake/decode/1"), LISTENER_IDS);
+    assert_int_equal(servers_listener("/api/tags?limit=1"), LISTENER_ADMIN);
+    assert_int_equal(servers_listener("/api/segmentation"), LISTENER_ADMIN);
 }
 
-/* What a server at `asked` says of its other door, and what is asked then; NULL: nothing. */
+/* What a server at `asked` says of its other listener, and what is asked then; NULL: nothing. */
 static void learn(const char *asked, const char *message, const char *expected)
 {
     struct servers servers;
@@ -85,20 +85,20 @@ static void learn(const char *asked, const char *message, const char *expected)
     const char *address;
 
     assert_int_equal(parse(&servers, asked, NULL), 0);
-    assert_int_equal(server_learn(server, DOOR_OF_ADMIN, message), expected != NULL);
-    address = server_address(server, DOOR_OF_ADMIN);
+    assert_int_equal(server_learn(server, LISTENER_ADMIN, message), expected != NULL);
+    address = server_address(server, LISTENER_ADMIN);
     if (expected == NULL) {
         assert_null(address);
     } else {
         assert_string_equal(address, expected);
-        /* That one is no door of this kind either: it is not followed any further. */
-        assert_false(server_learn(server, DOOR_OF_ADMIN, message));
-        assert_null(server_address(server, DOOR_OF_ADMIN));
+        /* That one is no listener of this kind either: it is not followed any further. */
+        assert_false(server_learn(server, LISTENER_ADMIN, message));
+        assert_null(server_address(server, LISTENER_ADMIN));
     }
-    assert_string_equal(server_address(server, DOOR_OF_IDS), asked);
+    assert_string_equal(server_address(server, LISTENER_IDS), asked);
 }
 
-static void test_other_doors(void **state)
+static void test_other_listeners(void **state)
 {
     (void)state;
     learn("127.0.0.1:80", TOLD "127.0.0.1:90", "127.0.0.1:90");
@@ -123,8 +123,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_as_many_as_may_be),
-        cmocka_unit_test(test_doors),
-        cmocka_unit_test(test_other_doors),
+        cmocka_unit_test(test_listeners),
+        cmocka_unit_test(test_other_listeners),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,360 @@
+/*
+ * local.c - what leaves files on this machine: `backup`, `token new`, and leafd's `restore` and
+ * `recover`.
+ *
+ * A backup comes into FILE.part beside FILE, which no other run may be writing to; its checksums
+ * are verified as `leafd restore` would; it is synced, and then takes the place of FILE, in one
+ * step. So FILE is always a whole backup, the old one or the new one. Thread: one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "http/auth/tokens.h"
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/ctl/cmd/command.h"
+#include "src/id/codec/backup_file.h"
+
+#define LEAFD "leafd"
+#define PROGRESS_MS 1000
+#define BACKUP_TRIES 3
+#define STALL_S_MIN 15 /* without a byte */
+
+/* --- backup --- */
+
+/* A backup on its way. */
+struct download {
+    const char *path;
+    char *part;
+    int fd;
+    uint64_t bytes;
+    uint64_t told_ms;
+    int error;         /* errno of a write that failed; 0: none */
+    const char *wrong; /* what no backup has; NULL: nothing was seen yet */
+};
+
+static bool backup_take(void *data, const void *bytes, size_t len)
+{
+    struct download *download = data;
+    uint64_t now_ms = clock_now_ms(clock_system());
+    char text[UNITS_BYTES];
+
+    /* What a server that lies sends without end is not written until the disk is full. */
+    if (!backup_begins(bytes, len, download->bytes)) {
+        download->wrong = "does not begin with \"leafd backup\"";
+    } else if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
+        download->wrong = "has more than the 4 GiB of the largest backup";
+    }
+    if (download->wrong != NULL) {
+        return false;
+    }
+    for (size_t at = 0; at < len;) {
+        ssize_t written = write(download->fd, (const char *)bytes + at, len - at);
+
+        if (written < 0 && errno != EINTR) {
+            download->error = errno;
+            return false;
+        }
+        at += written > 0 ? (size_t)written : 0;
+    }
+    download->bytes += len;
+    if (now_ms - download->told_ms >= PROGRESS_MS) {
+        download->told_ms = now_ms;
+        ctl_progress("%s so far", units_bytes(download->bytes, text));
+    }
+    return true;
+}
+
+static enum ctl_exit backup_open_part(struct download *download)
+{
+    download->fd = open(download->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (download->fd < 0) {
+        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+    }
+    if (flock(download->fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(download->fd);
+        download->fd = -1;
+        return ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download->part);
+    }
+    /* One that was there may be for all to read; a backup has keys of secret shapes. */
+    return fchmod(download->fd, 0600) == 0 ? CTL_DONE
+                                           : ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+}
+
+/* One try, from the beginning. */
+static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download, struct answer *ret)
+{
+    const struct ask_sink sink = {.take = backup_take, .data = download};
+    uint32_t timeout_ms = ctl->settings.timeout_ms;
+    const struct ask ask = {
+        .target = ctl_has(ctl, "local") ? "/api/backup?consistency=local" : "/api/backup",
+        .sink = &sink,
+        .timeout_ms = timeout_ms > STALL_S_MIN * 1000 ? timeout_ms : STALL_S_MIN * 1000,
+        .once = true};
+    enum ctl_exit code;
+
+    download->bytes = 0;
+    download->told_ms = clock_now_ms(clock_system());
+    if (ftruncate(download->fd, 0) != 0 || lseek(download->fd, 0, SEEK_SET) != 0) {
+        *ret = (struct answer){.code = ""};
+        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+    }
+    code = cluster_ask(ctl->cluster, &ask, ret);
+    if (download->error != 0) {
+        errno = download->error;
+        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+    }
+    if (download->wrong != NULL) {
+        return ctl_fail(CTL_DATA, "what comes is no backup: it %s", download->wrong);
+    }
+    return code;
+}
+
+/* A backup only looks at the state, so it may be asked for again, at another node. */
+static enum ctl_exit backup_fetch_again(struct ctl *ctl, struct download *download)
+{
+    enum ctl_exit code = CTL_UNKNOWN;
+
+    for (int try = 1; try <= BACKUP_TRIES && code == CTL_UNKNOWN; try++) {
+        ANSWER_LOCAL(answer);
+
+        code = backup_fetch(ctl, download, &answer);
+        if (code == CTL_DONE || code == CTL_OUTPUT || code == CTL_DATA) {
+            return code;
+        }
+        if (code == CTL_UNKNOWN && try < BACKUP_TRIES) {
+            ctl_progress("this one broke off; once more");
+            cluster_next(ctl->cluster);
+            continue;
+        }
+        return ctl_failed(code, &answer);
+    }
+    return code;
+}
+
+/* The checks of `leafd restore`, over the bytes that are on their way to the disk. */
+static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *ret_head,
+                                  struct backup_totals *ret_totals)
+{
+    struct backup_error error = {""};
+    struct stat st;
+    void *data;
+    int err;
+
+    if (fstat(fd, &st) != 0 || st.st_size <= 0 || (uint64_t)st.st_size > LIMIT_BACKUP_FILE_BYTES) {
+        return ctl_fail(CTL_DATA, "%s has no size that a backup has", path);
+    }
+    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        return ctl_fail(CTL_OUTPUT, "%s cannot be read back: %m", path);
+    }
+    err = backup_verify(data, (size_t)st.st_size, ret_head, ret_totals, &error);
+    (void)munmap(data, (size_t)st.st_size);
+    return err == 0 ? CTL_DONE : ctl_fail(CTL_DATA, "%s is damaged: %s", path, error.text);
+}
+
+/* Into its place, for good. */
+static enum ctl_exit backup_keep(const struct download *download)
+{
+    char *copy = MUST_HAVE(strdup(download->path));
+    int folder = -1;
+    bool good = fsync(download->fd) == 0 && rename(download->part, download->path) == 0;
+
+    if (good) {
+        folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        good = folder >= 0 && fsync(folder) == 0;
+    }
+    if (!good) {
+        (void)ctl_fail(CTL_OUTPUT, "%s cannot be kept: %m", download->path);
+    }
+    if (folder >= 0) {
+        (void)close(folder);
+    }
+    free(copy);
+    return good ? CTL_DONE : CTL_OUTPUT;
+}
+
+static void backup_print_taken(struct ctl *ctl, const struct download *download,
+                               const struct backup_head *head, const struct backup_totals *totals)
+{
+    char bytes[UNITS_BYTES];
+    char time[TEXT_TIME_BYTES];
+
+    (void)text_time_rfc3339(head->wall_ms, time);
+    if (ctl->json) {
+        json_t *json = MUST_HAVE(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file",
+                                           download->path, "bytes", (json_int_t)download->bytes,
+                                           "rows", (json_int_t)totals->rows, "index",
+                                           (json_int_t)head->index, "term", (json_int_t)head->term,
+                                           "node_id", (json_int_t)head->node_id, "cluster_id",
+                                           head->cluster_id, "time", time, "local", head->local));
+
+        ctl_put_json(ctl, json);
+        json_decref(json);
+        return;
+    }
+    buf_printf(&ctl->out,
+               "%s: %s, verified and on the disk\n%" PRIu64 " rows of cluster %s at index %" PRIu64
+               " (term %" PRIu64 "), by node %" PRIu64 " at %s\n",
+               download->path, units_bytes(download->bytes, bytes), totals->rows, head->cluster_id,
+               head->index, head->term, head->node_id, time);
+}
+
+enum ctl_exit run_backup(struct ctl *ctl)
+{
+    struct download download = {.path = ctl->args.operands[0], .fd = -1};
+    struct backup_head head;
+    struct backup_totals totals;
+    enum ctl_exit code;
+
+    ASSERT(asprintf(&download.part, "%s.part", download.path) >= 0);
+    code = backup_open_part(&download);
+    if (code == CTL_DONE) {
+        code = backup_fetch_again(ctl, &download);
+        code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
+        code = code == CTL_DONE ? backup_keep(&download) : code;
+        if (code == CTL_DONE) {
+            backup_print_taken(ctl, &download, &head, &totals);
+        } else {
+            (void)unlink(download.part);
+        }
+        (void)close(download.fd);
+    }
+    free(download.part);
+    return code;
+}
+
+/* --- tokens --- */
+
+/* Roles and a name that the file would not take are refused as leafd would refuse them. */
+static enum ctl_exit token_make_line(struct ctl *ctl, const char *made, struct buf *out)
+{
+    const char *name = ctl_option(ctl, "name");
+    const char *roles = ctl_option(ctl, "roles");
+    const char *prefix = ctl_option(ctl, "prefix");
+    const char *proof = strchr(made, ' ');
+    size_t proof_len;
+    char why[TOKENS_WHY_BYTES];
+    struct token_table *table;
+
+    ASSERT(proof != NULL);
+    proof_len = strcspn(proof + 1, " ");
+    if (name != NULL) {
+        buf_printf(out, "%s", name);
+    } else {
+        buf_put(out, made, (size_t)(proof - made));
+    }
+    buf_printf(out, " %.*s roles=%s%s%s\n", (int)proof_len, proof + 1,
+               roles != NULL ? roles : "ids", prefix != NULL ? " prefix=" : "",
+               prefix != NULL ? prefix : "");
+    for (int i = 0; i < 3; i++) {
+        const char *text = i == 0 ? name : i == 1 ? roles : prefix;
+
+        if (text != NULL && (*text == '\0' || *text == '#' || strpbrk(text, " \t\r\n") != NULL)) {
+            return ctl_fail(CTL_USAGE,
+                            "\"%s\" cannot stand in the line: it is empty, has a blank, "
+                            "or begins a comment",
+                            text);
+        }
+    }
+    if (tokens_parse((const char *)out->data, out->len, 0, &table, why) != 0) {
+        return ctl_fail(CTL_USAGE, "%s", why);
+    }
+    tokens_unref(table);
+    return CTL_DONE;
+}
+
+/* Into a new file that nobody else can read. */
+static enum ctl_exit token_save(const char *path, const char *token)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    size_t len = strlen(token);
+    bool good;
+
+    if (fd < 0) {
+        return ctl_fail(CTL_OUTPUT, "%s: %m", path);
+    }
+    good = write(fd, token, len) == (ssize_t)len && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+    good = close(fd) == 0 && good;
+    if (!good) {
+        (void)ctl_fail(CTL_OUTPUT, "%s cannot be written: %m", path);
+        (void)unlink(path);
+        return CTL_OUTPUT;
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit run_token_new(struct ctl *ctl)
+{
+    const char *path = ctl_option(ctl, "out");
+    char token[TOKEN_TEXT_BYTES];
+    char made[TOKEN_LINE_BYTES];
+    BUF_LOCAL(line);
+    enum ctl_exit code;
+
+    if (token_new(token, made) != 0) {
+        return ctl_fail(CTL_INTERNAL, "the system gives no random bytes");
+    }
+    code = token_make_line(ctl, made, &line);
+    if (code == CTL_DONE && path != NULL) {
+        code = token_save(path, token);
+    }
+    if (code == CTL_DONE && ctl->json) {
+        json_t *json = MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL,
+                                           "line", (const char *)line.data, line.len - 1));
+
+        ctl_put_json(ctl, json);
+        json_decref(json);
+    } else if (code == CTL_DONE) {
+        if (path == NULL) {
+            buf_printf(&ctl->out, "%s\n", token);
+        }
+        buf_put(&ctl->out, line.data, line.len);
+    }
+    explicit_bzero(token, sizeof token);
+    return code;
+}
+
+/* --- what leafd does --- */
+
+bool offline_is_command(char **argv)
+{
+    return argv[0] != NULL && argv[1] != NULL &&
+           (strcmp(argv[1], "restore") == 0 || strcmp(argv[1], "recover") == 0);
+}
+
+enum ctl_exit offline_become(char **argv)
+{
+    static char name[] = LEAFD;
+    char self[PATH_MAX];
+    char beside[PATH_MAX + sizeof LEAFD];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    argv[0] = name;
+    if (len > 0) {
+        self[len] = '\0';
+        (void)snprintf(beside, sizeof beside, "%s/" LEAFD, dirname(self));
+        (void)execv(beside, argv);
+    }
+    (void)execvp(LEAFD, argv);
+    return ctl_fail(CTL_USAGE,
+                    "%s is done by leafd, which is neither beside leafctl nor in PATH: run "
+                    "it on the machine that is to have the data",
+                    argv[1]);
+}
+
+enum ctl_exit run_offline_misplaced(struct ctl *ctl)
+{
+    return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
+}

@@ -1,0 +1,239 @@
+/*
+ * import.h - tables of counters of other systems: rows of a file or a database, and the tags that
+ * they become.
+ *
+ * Two tables are known: Leaf's leaf_alloc and TinyID's tiny_id_info. The happy path: file_read() or
+ * database_read() gives rows, with what was wrong with others; tags_check() makes tags of them.
+ * Nothing is guessed that would change a name or a number.
+ *
+ * Failure modes: lack of memory ends the process. A row that cannot be understood is an error of
+ * its own, and the others are read on; ERR_INVALID with *why where a file, or a database, as a
+ * whole makes no sense. Ownership: rows own their texts; everything else is borrowed. Thread: one.
+ */
+#ifndef LEAFD_CTL_IMPORT_IMPORT_H
+#define LEAFD_CTL_IMPORT_IMPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
+/* --- tables and their columns --- */
+
+/* The columns that mean something here. */
+enum column {
+    COLUMN_NAME,
+    COLUMN_MAX_ID,
+    COLUMN_STEP,
+    COLUMN_DESCRIPTION,
+    COLUMN_DELTA,
+    COLUMN_REMAINDER,
+    COLUMNS
+};
+#define NO_COLUMN (-1)
+#define TABLE_COLUMNS_MAX 64 /* of a table in a file; more: an error */
+
+struct source {
+    const char *what;             /* "Leaf" */
+    const char *table;            /* its name, unless another one is given */
+    const char *columns[COLUMNS]; /* what each is called there; NULL: there is none */
+    bool needed[COLUMNS];
+    const char *order[12]; /* all columns of the table, in their order; ends with NULL */
+    bool has_order;        /* --columns gave it; else it is how the table is commonly made */
+};
+
+extern const struct source SOURCE_LEAF;
+extern const struct source SOURCE_TINYID;
+
+/* Which column has this name, in any case; NO_COLUMN: none that means something. */
+int source_column(const struct source *source, const char *name, size_t len);
+
+/* Where each value of a row belongs. */
+struct columns {
+    int meaning[TABLE_COLUMNS_MAX];
+    size_t count;
+    bool too_many;
+};
+
+void columns_add(struct columns *columns, int meaning);
+bool columns_have(const struct columns *columns, int meaning);
+
+/* Those of the table, in its order. */
+void columns_in_order(struct columns *columns, const struct source *source);
+
+/* The name of a column that is needed and is not there; NULL: all are. */
+const char *columns_lack(const struct source *source, const struct columns *columns);
+
+/* --- rows --- */
+
+/* Texts of which only the first are kept, but all counted. */
+#define MESSAGES_KEPT 20
+struct messages {
+    struct buf texts; /* each ends with a NUL */
+    size_t kept;
+    size_t count;
+};
+
+void messages_add(struct messages *messages, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+struct row_value {
+    size_t at; /* in rows.text */
+    size_t len;
+    bool is_null; /* or there is no such column */
+};
+
+struct row {
+    uint32_t line;   /* counted from 1; 0: of a database */
+    uint32_t number; /* of the row in its statement, from 1; 0: a line has one row */
+    struct row_value values[COLUMNS];
+};
+
+struct rows {
+    struct buf text;
+    struct row *list;
+    size_t count;
+    size_t capacity;
+    struct messages errors;
+    bool guessed; /* nothing in the file names the columns of these rows */
+};
+
+void rows_free(struct rows *rows);
+
+/* A row without any value yet. It is one of the rows only after rows_keep(). */
+struct row rows_begin(uint32_t line, uint32_t number);
+void rows_keep(struct rows *rows, const struct row *row);
+
+/* "line 7, row 2" */
+#define ROW_PLACE_BYTES 48
+const char *row_place(const struct row *row, char out[ROW_PLACE_BYTES]);
+
+/* --- files --- */
+
+#define IMPORT_FILE_BYTES (1ULL << 30) /* more: refused */
+#define IMPORT_SHOWN_BYTES 160         /* of a value in a message */
+
+enum form {
+    FORM_UNKNOWN,
+    FORM_SQL,
+    FORM_TSV,
+    FORM_OUTFILE,
+    FORM_CSV,
+    FORM_CSV_DOUBLED,
+    FORM_CSV_BACKSLASH,
+    FORM_JSON,
+    FORMS
+};
+
+const char *form_name(enum form form);
+
+/* FORMS: there is none of that name. */
+enum form form_of_name(const char *name);
+
+/* The rows of a file's bytes; a NUL stands after them. *form: FORM_UNKNOWN becomes what it is. */
+int file_read(const struct source *source, const char *table, const char *data, size_t len,
+              enum form *form, struct rows *rows, struct buf *why) MUST_CHECK;
+
+/* A dump that ends without mysqldump's last line may lack rows. */
+bool file_may_be_cut_off(const char *data, size_t len);
+
+/* What a file's readers share. */
+struct file_reading {
+    const struct source *source;
+    const char *table; /* not empty */
+    const char *data;
+    size_t len;
+    size_t at;
+    uint32_t line; /* of the byte at `at` */
+    struct rows *rows;
+    struct buf *why; /* not empty: the file makes no sense */
+    unsigned tables; /* of this name, in phpMyAdmin's JSON */
+};
+
+/* The file makes no sense, because of this line. Only the first reason is kept. ERR_INVALID. */
+int reading_fail(struct file_reading *reading, uint32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Up to this byte; lines are counted. */
+void reading_advance(struct file_reading *reading, size_t to);
+
+/* Of a dump of MySQL or MariaDB, the rows of one table. Other tables, and the bodies of triggers
+ * and procedures, are passed over. */
+int sql_read(struct file_reading *reading) MUST_CHECK;
+
+/* The byte after the quote that closes the one at `at`; 0: there is none. A doubled quote is one
+ * quote; with escapes a backslash takes away the meaning of what follows. */
+size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes);
+
+/* What the letter after a backslash means; false: itself. */
+bool sql_escape(char letter, char *ret_meaning);
+
+/* --- databases --- */
+
+struct database {
+    const char *host; /* NULL: the socket */
+    unsigned port;
+    const char *socket; /* NULL: the host; one of both is there */
+    const char *user;
+    const char *password; /* NULL: none */
+    const char *name;     /* of the database */
+    unsigned timeout_s;
+};
+
+/* The rows of a table, straight from MariaDB or MySQL, by one SELECT: they are of one moment.
+ * Nothing is written there. */
+int database_read(const struct database *database, const struct source *source, const char *table,
+                  struct rows *rows, struct buf *why) MUST_CHECK;
+
+/* --- tags --- */
+
+#define TAG_MAX_ID INT64_MAX
+
+/* Beside the tag of this name in the cluster. */
+enum import_state {
+    IMPORT_NEW,    /* to be made */
+    IMPORT_CHANGE, /* to be changed */
+    IMPORT_THERE,  /* it is as it should be */
+    IMPORT_AHEAD,  /* further in the cluster than in the file: left alone */
+    IMPORT_STATES
+};
+
+struct import_tag {
+    const char *name; /* not ended by a NUL; lies in the rows, as the description does */
+    size_t name_len;
+    const char *description; /* UTF-8 without NUL */
+    size_t description_len;
+    bool has_description; /* else a tag keeps what it has */
+    char *cut;            /* the description where it had to be changed; NULL: it had not */
+    uint64_t max_id;      /* the next id */
+    uint64_t step;
+    const struct row *row;
+    enum import_state state;
+    uint64_t before; /* max_id in the cluster; 0: not there */
+    uint64_t after;  /* 1 + the same, when it was read back; 0: not there */
+};
+
+struct import_tags {
+    struct import_tag *list; /* by name, in the order of bytes */
+    size_t count;
+    struct messages errors;
+    struct messages warnings;
+};
+
+/* Rows held against the rules of leafd's tags. A row that breaks a rule is an error that names it
+ * and the rule, and no tag.
+ *
+ * Leaf: max_id is the next id that nobody was given. TinyID: max_id was handed out, or may have
+ * been, so the next one is max_id + 1. With a delta other than 1 TinyID hands out only the numbers
+ * that leave `remainder` when they are divided by it, mostly because another database hands out the
+ * others; leafd hands out every number. Such a row is an error, unless every_number says that all
+ * databases are in the file: then the largest max_id of a name counts. */
+void tags_check(const struct source *source, const struct rows *rows, bool every_number,
+                struct import_tags *ret_tags);
+void tags_free(struct import_tags *tags);
+
+/* The tag of this name; NULL: there is none. */
+struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len);
+
+#endif
