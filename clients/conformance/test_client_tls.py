@@ -179,7 +179,8 @@ def test_a_file_of_the_token_that_changes(start, seen, tmp_path):
 @pytest.mark.parametrize("settings", [
     {"token_file": "/nowhere/token"}, {"token_file": "/dev/null"},
     {"token_file": __file__}, {"token_file": __file__, "token": "secret"},
-    {"cert_file": __file__, "key_file": __file__}, {"cert_file": "/nowhere", "key_file": "/nowhere"},
+    {"cert_file": __file__, "key_file": __file__},
+    {"cert_file": "/nowhere", "key_file": "/nowhere"},
 ])
 def test_files_that_break_their_rule(start, locked, language, settings):
     """Refused when the client is made; by C's library, where it is libcurl that reads certificates,
