@@ -317,6 +317,7 @@ int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct le
         return fault(error, "bad_setting", 0, false, "count=%u must be from 1 to %d", count,
                      TEXT_COUNT_MAX);
     }
+    COUNT(client, waits);
     int result = ask(segment, count, "&contiguous=1", &how, &grant, error);
     if (result == 0 && grant.count != 1) {
         result = fault(error, "bad_answer", 200, false, "%d ranges where one was asked for",

@@ -288,6 +288,24 @@ def wait_for_end(server):
     server.ended.wait(30)
 
 
+@pytest.mark.parametrize("line", [*KINDS, "texts orders 1", "threads 8 orders 1"])
+def test_counters_of_an_outage(start, line):
+    """They mean the same in all libraries: each attempt is a request, all but the first of a call a
+    retry, each node that is left a failover; calls that wait are counted, and so are errors."""
+    ports = [take_port() for _ in range(3)]
+    client = start().open(deadline_ms=1500,
+                          endpoints=",".join(f"http://127.0.0.1:{port}" for port in ports))
+    client.refused(line, "unreachable")
+    stats = client.stats()
+    calls = 8 if line.startswith("threads") else 1
+    assert stats["waits"] == stats["errors"] == calls, stats
+    # Eight threads share one request of their source, which a late one of them may begin anew.
+    assert 1 <= stats["requests"] - stats["retries"] <= calls, stats
+    assert stats["requests"] - 3 <= stats["failovers"] <= stats["requests"], stats
+    assert 3 <= stats["requests"] <= 30 * calls, stats
+    assert not stats["burnt"] and not stats["ids_segment"] + stats["ids_strict"], stats
+
+
 def test_a_connection_that_takes_longer_each_time(start, fake, hole):
     """On a slow network connect_ms is too short in the first round, and is doubled until it is not:
     the one address is tried again and again, each time for longer."""

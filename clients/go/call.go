@@ -364,8 +364,9 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 }
 
 // single is the context of a call of a source that fetches nothing ahead: it ends by the call's deadline,
-// and with the client.
+// and with the client. Such a call always waits for a request.
 func (c *Client) single(ctx context.Context) (context.Context, context.CancelFunc) {
+	c.stats.waits.Add(1)
 	ctx, cancel := c.deadline(ctx)
 	ctx, stop := c.until(ctx)
 	return ctx, func() { stop(); cancel() }

@@ -124,10 +124,8 @@ func (s *Segment) NextRange(ctx context.Context, count int) (Range, error) {
 	if err := checkCount(count); err != nil {
 		return Range{}, err
 	}
-	ctx, cancel := s.client.deadline(ctx)
-	defer cancel()
-	ctx, stop := s.client.until(ctx)
-	defer stop()
+	ctx, end := s.client.single(ctx)
+	defer end()
 	var ranges []Range
 	read := s.client.readRanges(count, &ranges)
 	rq := &request{method: "GET", path: idsPath(s.tag, count, "&contiguous=1")}
@@ -142,10 +140,7 @@ func (s *Segment) NextRange(ctx context.Context, count int) (Range, error) {
 		return nil
 	})
 	if err != nil {
-		if s.client.isClosed() {
-			err = errClosed()
-		}
-		return Range{}, s.client.counted(err)
+		return Range{}, s.client.endedBy(err)
 	}
 	s.client.stats.segment.Add(int64(count))
 	return ranges[0], nil
