@@ -673,7 +673,7 @@ const struct setting settings[] = {
      "disk may not be mounted."},
     {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
      "A node that lost its data joins again "
-     "[automatically](membership.md#lost-data-without-hands) under `node.id` + 1000 (then + 2000, "
+     "[automatically](membership.md#automatic-replacement) under `node.id` + 1000 (then + 2000, "
      "...); its old member is removed. The same on all nodes."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "Members of an existing cluster that a new node asks to be let in. Used while the data "
