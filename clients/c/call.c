@@ -69,7 +69,7 @@ static bool read_error(const struct answer *answer, struct leafd_error *error)
         bool shaped = answer->status == 400 && strcmp(code, "bad_request") == 0 &&
                       strstr(message, " has a shape, ") != NULL;
         (void)fault(error, code, answer->status, again, "%.900s%s", message,
-                    shaped ? "; texts() of the client gives them" : "");
+                    shaped ? "; use texts() of the client" : "");
     }
     json_decref(json);
     return good;

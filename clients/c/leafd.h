@@ -75,8 +75,8 @@ struct leafd_range {
  *
  * Without endpoints the environment says which cluster it is and who is asking: LEAFD_ENDPOINTS,
  * LEAFD_ADMIN_ENDPOINTS, LEAFD_TOKEN, LEAFD_TOKEN_FILE, LEAFD_CA_FILE, LEAFD_CERT_FILE,
- * LEAFD_KEY_FILE, each that is not set here. Nothing is sent yet. NULL: "bad_setting" with the name,
- * the value and the rule, or "no_memory".
+ * LEAFD_KEY_FILE, each that is not set here. Nothing is sent yet. NULL: "bad_setting" with the
+ * name, the value and the rule, or "no_memory".
  * The client is the caller's, to be freed by leafd_free(). */
 struct leafd *leafd_open(const char *const *settings, struct leafd_error *error);
 

@@ -193,7 +193,7 @@ static int acquire(struct leafd_snowflake *snowflake, uint64_t until_ns, struct 
     if (result == 0 && !grant->has_layout) {
         release(snowflake, grant->worker_id, grant->epoch, grant->from_ms, false);
         return fault(error, "layout_unknown", 0, true,
-                     "no node that was asked told the cluster's layout");
+                     "no node knows the layout of the cluster's ids");
     }
     return result;
 }
@@ -277,7 +277,7 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
     } else if (snowflake->fenced) {
         snowflake->fenced = false;
         result = fault(error, "fenced", 409, true,
-                       "the worker id of %s is another's now; the next call asks for one",
+                       "another client holds the worker id of %s now; the next call acquires one",
                        snowflake->name);
     } else {
         snowflake->acquiring = true;

@@ -168,7 +168,7 @@ def test_sources_of_numbers_say_what_gives_texts(client, make):
     trend, strict = make(INVOICE), make(INVOICE, mode="strict")
     for line in (f"segment {trend} 1", f"range {trend} 1", f"strict {strict} 1"):
         error = client.refused(line, "bad_request")
-        assert error.status == 400 and "; texts() of the client gives them" in error.message
+        assert error.status == 400 and "; use texts() of the client" in error.message
 
 
 def test_texts_that_break_their_rule(client, tag):

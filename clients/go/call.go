@@ -348,7 +348,7 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 		code, message = "unavailable", "status 503"
 	}
 	if got.status == http.StatusBadRequest && code == "bad_request" && strings.Contains(message, shaped) {
-		message += "; texts() of the client gives them"
+		message += "; use texts() of the client"
 	}
 	e := &Error{Code: code, Status: got.status, Message: c.clean(message)}
 	out := &outcome{err: e, wait: wait}

@@ -13,8 +13,8 @@ const (
 	CodeUntrusted     = "untrusted"      // no node's certificate is trusted (ca_file)
 	CodeBadAnswer     = "bad_answer"     // what came is no answer of leafd
 	CodeWindowOver    = "window_over"    // no time of the worker id's window could be used by the deadline
-	CodeFenced        = "fenced"         // the worker id is another's now; the next call takes another
-	CodeLayoutUnknown = "layout_unknown" // no node told how the cluster's ids are made
+	CodeFenced        = "fenced"         // another client holds the worker id; the next call takes another
+	CodeLayoutUnknown = "layout_unknown" // no node knows the layout of the cluster's ids
 	CodeClosed        = "closed"         // the client, or the source, was closed
 	CodeCanceled      = "canceled"       // the caller's context was cancelled
 )

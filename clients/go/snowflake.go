@@ -97,7 +97,7 @@ func (s *Snowflake) Decode(id int64) (Parts, error) {
 	}
 	if layout == nil {
 		return Parts{}, s.client.counted(failure(CodeLayoutUnknown, true,
-			"no worker id was acquired so far, and so no node told how ids are made"))
+			"no worker id has been acquired, and the layout comes with the first one"))
 	}
 	return layout.Decode(id), nil
 }
@@ -188,7 +188,7 @@ func (s *Snowflake) lost() *Error {
 	if s.closed {
 		return errClosed()
 	}
-	return failure(CodeFenced, true, "the worker id is held by another now")
+	return failure(CodeFenced, true, "another client holds the worker id now")
 }
 
 // held waits until a worker id is held, and has it acquired.
@@ -341,7 +341,7 @@ func (s *Snowflake) acquireAs(ctx context.Context, name string) (*grant, *Error)
 	}
 	s.giveBack(ctx, g)
 	return nil, failure(CodeLayoutUnknown, false,
-		"none of the %d nodes tells how the cluster's ids are made", len(c.admin.urls))
+		"none of the %d nodes knows the layout of the cluster's ids", len(c.admin.urls))
 }
 
 // readGrant takes an answer that must be a worker id; status 0: of any success.

@@ -326,7 +326,7 @@ static void test_texts(void **state)
     assert_string_equal(error.code, "bad_answer");
     assert_int_equal(leafd_strict_next(leafd_strict(leafd, "t", NULL), &error), -1);
     assert_string_equal(error.code, "bad_request");
-    assert_non_null(strstr(error.message, "; texts() of the client gives them"));
+    assert_non_null(strstr(error.message, "; use texts() of the client"));
     leafd_free(leafd);
     server_stop(&server);
 }

@@ -74,7 +74,7 @@ export function errorOf(reply, success = [200]) {
         return badAnswer(reply, "and no error of leafd");
     }
     const hint = reply.status === 400 && code === "bad_request" && message.includes(SHAPED)
-        ? "; texts() of the client gives them" : "";
+        ? "; use texts() of the client" : "";
     return new LeafdError(code, message.slice(0, 1000) + hint, reply.status);
 }
 

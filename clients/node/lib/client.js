@@ -749,8 +749,8 @@ export class Snowflake extends Endless {
             }
         }
         await this.#release({ ...grant, usedMs: undefined });
-        throw new LeafdError("layout_unknown", "no node told how the cluster's ids are made: " +
-            "snowflake.workers is 0 on all that were asked");
+        throw new LeafdError("layout_unknown", "no node knows the layout of the cluster's ids: " +
+            "each has snowflake.workers = 0");
     }
 
     /** With the last time used; what fails is left to the window's end. */

@@ -112,7 +112,7 @@ def error_of(reply: Reply, success: Tuple[int, ...]) -> Optional[LeafdError]:
         return bad_answer(reply, "and no error of leafd")
     message = message[:1000]
     if reply.status == 400 and code == "bad_request" and _SHAPED in message:
-        message += "; texts() of the client gives them"
+        message += "; use texts() of the client"
     return LeafdError(code, message, reply.status)
 
 

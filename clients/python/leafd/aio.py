@@ -832,8 +832,8 @@ class Snowflake:
             if told.layout is not None:
                 return told._replace(from_ms=max(told.from_ms, grant.from_ms)), told.layout
         await self._release(Generator(grant, Layout(0, 41, 10, 12), self._wall_ns))
-        raise LeafdError("layout_unknown", "no node told how the cluster's ids are made: "
-                         "snowflake.workers is 0 on all that were asked")
+        raise LeafdError("layout_unknown", "no node knows the layout of the cluster's ids: "
+                         "each has snowflake.workers = 0")
 
     async def _release(self, generator: Generator) -> None:
         """With the last time used; what fails is left to the window's end."""

@@ -79,7 +79,7 @@ def test_a_source_of_numbers_says_what_gives_texts(shaped, open_client):
     for call in (client.segment("order").next, client.strict("invoice").next):
         error = failure(call)
         assert (error.code, error.status) == ("bad_request", 400)
-        assert error.message.endswith("; texts() of the client gives them")
+        assert error.message.endswith("; use texts() of the client")
 
 
 @pytest.mark.parametrize("body", [

@@ -673,7 +673,7 @@ const struct setting settings[] = {
      "disk may not be mounted."},
     {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
      "A node that lost its data joins again "
-     "[automatically](membership.md#lost-data-without-hands) under `node.id` + 1000 (then + 2000, "
+     "[automatically](membership.md#automatic-replacement) under `node.id` + 1000 (then + 2000, "
      "...); its old member is removed. The same on all nodes."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "Members of an existing cluster that a new node asks to be let in. Used while the data "
@@ -693,7 +693,7 @@ const struct setting settings[] = {
      "Address to listen on for the other nodes."},
     {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "its address in `cluster.members`, or `peer.listen`"),
-     "Address where the other nodes reach this one. A member that starts with another one tells "
+     "Address where the other nodes reach this one. A member that starts with a new one informs "
      "the others."},
     {"data.dir", RANGED(setting_directory, data.dir, 1, LIMIT_PATH_BYTES),
      DEFAULT("/var/lib/leafd"),
@@ -769,9 +769,9 @@ const struct setting settings[] = {
      "by default; more get 429 `quota`. Of the cluster `keys`, `workers` and, of "
      "`data.memory-bytes`, `tags`; more get 429 `share`. The same on all nodes."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
-     "A follower that hears no leader for one to two times this long stands for election. "
-     "Heartbeats come ten times as often. A change of the members without progress for sixty "
-     "times as long is abandoned. The same on all nodes."},
+     "A follower that hears no leader for a random time, one to two times this long, starts an "
+     "election. Heartbeats come ten times as often. A change of the members without progress for "
+     "sixty times as long is abandoned. The same on all nodes."},
     {"raft.snapshot-entries",
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"),
@@ -783,7 +783,7 @@ const struct setting settings[] = {
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
     {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
      DEFAULT("5000"),
-     "A segment lasts its tag at least so long, within the tag's `max_step`. Longer than an "
+     "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
      "election."},
     {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
@@ -799,8 +799,8 @@ const struct setting settings[] = {
     {"snowflake.window-ms",
      NUMBER(node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
      DEFAULT("600000"),
-     "How long snowflake ids are handed out without a leader. Times are granted so far ahead, "
-     "every 3 s."},
+     "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
+     "far ahead."},
     {"snowflake.clock-threshold-ms", NUMBER(node.replica.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
      "A clock that is further off the nodes' median, or jumps ahead by more, is not trusted: 503 "
@@ -810,12 +810,12 @@ const struct setting settings[] = {
      "number) or others; and as in `leaf@1577836800000` the Unix time in ms that times count from, "
      "else Leaf's, 1288834974657. Used at the cluster's first start; then the log knows it."},
     {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
-     "Started as root, leafd becomes this user before it opens anything; `data.dir` must be "
-     "theirs, and all files readable for them. `root`: it stays root."},
+     "Started as root, leafd becomes this user before it opens anything. The user must own "
+     "`data.dir` and be able to read all files. `root`: it stays root."},
     {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
-     "Give up system calls and paths that a node does not need (seccomp, Landlock): what the "
-     "kernel can (`auto`), or else not start (`on`). `debug`: `off`, with core dumps and "
-     "debuggers; the memory holds secrets."},
+     "Give up system calls and paths that a node does not need (seccomp, Landlock). `auto`: what "
+     "the kernel can; `on`: all, or do not start; `debug`: `off`, with core dumps and debuggers "
+     "(the memory holds secrets)."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
      "Pairs `key=value`, or JSON objects of the same keys."},

@@ -53,7 +53,7 @@ final class Answers {
         }
         String message = response.message();
         if (status == 400 && code.equals("bad_request") && message.contains(SHAPED)) {
-            message += "; texts() of the client gives them";
+            message += "; use texts() of the client";
         }
         boolean later = LATER.contains(status) || code.equals("no_worker_id");
         return new LeafdException(code, status, later, address + ": " + message, null);

@@ -491,8 +491,8 @@ public final class SnowflakeSource {
             release(worker(grant), epoch(grant), Math.max(1, from(grant)));
             acquireEnded();
             failAll(new LeafdException("layout_unknown", 0, true, "none of "
-                    + core.admin.size() + " nodes told the cluster's layout of snowflake ids; each"
-                    + " that was asked has snowflake.workers = 0, or did not answer", null));
+                    + core.admin.size() + " nodes gave the layout of the cluster's ids: each"
+                    + " has snowflake.workers = 0, or did not answer", null));
             return;
         }
         int node = (outcome.node() + step) % core.admin.size();
