@@ -351,6 +351,38 @@ def test_nobody_answers(tmp_path):
     assert "no server answers" in done.err and "LEAFCTL_SERVER" in done.err, done
 
 
+def test_the_nodes_of_make_run_are_found(liar, tmp_path):
+    """In the folder where it runs, as long as it holds the lock; what is named counts more."""
+    node, other = liar((200, {**TAG, "tag": "here"})), liar((200, {**TAG, "tag": "named"}))
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "servers").write_text(f"{node.address}\n")
+    here = Leafctl(tmp_path)
+
+    def get(*words, code=0):
+        run = subprocess.run([leafctl.leafctl_path(), "tags", "get", "x", *words], env=here.env,
+                             cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        assert code is None or run.returncode == code, run
+        return run
+
+    with open(data / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = get()
+        assert "here" in found.stdout
+        assert f"the nodes of make run are asked: {node.address}\n" in found.stderr
+        named = get("--server", other.address)
+        assert "named" in named.stdout and named.stderr == ""
+        # Not where another user may write to it, and no address but those of this machine.
+        (data / "servers").chmod(0o666)
+        assert "make run" not in get("--timeout", "1", code=None).stderr
+        (data / "servers").chmod(0o644)
+        (data / "servers").write_text(f"{node.address},10.0.0.1:80\n")
+        assert "make run" not in get("--timeout", "1", code=None).stderr
+        (data / "servers").write_text(f"{node.address}\n")
+    assert "make run" not in get("--timeout", "1", code=None).stderr  # it is over
+    assert len(node.asked) == 1
+
+
 def test_the_leader_is_killed_during_next(make_cluster, tmp_path):
     """No error, and no id twice: what was in the air is skipped."""
     cluster = make_cluster(settings={**FAST, "http-timeout-ms": 1000})

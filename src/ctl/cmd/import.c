@@ -255,7 +255,7 @@ static enum ctl_exit import_read_cluster(struct importing *importing,
     return pages_end(&pages);
 }
 
-static void tag_compare(struct import_tag *tag, const json_t *there)
+static void tag_set_state(struct import_tag *tag, const json_t *there)
 {
     const char *text = field_text(there, "description");
     bool same_text =
@@ -285,7 +285,7 @@ static enum ctl_exit import_compare(struct importing *importing)
     bool skip_ahead = ctl_has(importing->ctl, "skip-ahead");
     bool force = ctl_has(importing->ctl, "force");
     size_t forced = 0;
-    enum ctl_exit code = import_read_cluster(importing, tag_compare);
+    enum ctl_exit code = import_read_cluster(importing, tag_set_state);
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];

@@ -448,8 +448,8 @@ static void value_is_wrong(struct value *value, const char *why, const struct to
 }
 
 /* The bytes of a literal, after what may stand before it: _utf8mb4, n, x. */
-static void value_put_literal(struct sql_reading *in, const struct token *token,
-                              const struct token *before, struct value *value)
+static void sql_put_literal(struct sql_reading *in, const struct token *token,
+                            const struct token *before, struct value *value)
 {
     struct buf *out = &in->file->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
@@ -484,7 +484,7 @@ static void value_put_literal(struct sql_reading *in, const struct token *token,
 
 /* One value: the token after it. What follows up to the comma belongs to an expression, as in
  * current_timestamp(). */
-static struct token value_read(struct sql_reading *in, struct value *value)
+static struct token sql_read_value(struct sql_reading *in, struct value *value)
 {
     struct token token = sql_next(in);
     struct token before = token;
@@ -503,7 +503,7 @@ static struct token value_read(struct sql_reading *in, struct value *value)
         value->wrong = "a value is missing";
         return token;
     }
-    value_put_literal(in, &token, introduced ? &before : NULL, value);
+    sql_put_literal(in, &token, introduced ? &before : NULL, value);
     depth = token_is_char(&token, '(');
     for (token = sql_next(in); token.kind != TOKEN_END; token = sql_next(in)) {
         if (depth == 0 && (token_is_char(&token, ',') || token_is_char(&token, ')'))) {
@@ -532,7 +532,7 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
         struct value value;
         int meaning = count < columns->count ? columns->meaning[count] : NO_COLUMN;
 
-        token = value_read(in, &value);
+        token = sql_read_value(in, &value);
         if (token.kind == TOKEN_END) {
             (void)reading_fail(in->file, row->line, "this row does not end: the file is cut off");
             return false;

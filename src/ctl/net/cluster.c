@@ -414,7 +414,8 @@ static uint32_t time_left(const struct asking *asking)
 }
 
 /* Is another server, or the same one a little later, to be asked because of this answer? */
-static enum verdict judge(struct asking *asking, struct server *server, enum listener listener)
+static enum verdict judge_answer(struct asking *asking, struct server *server,
+                                 enum listener listener)
 {
     struct answer *answer = asking->answer;
     curl_off_t retry_after_s = 0;
@@ -470,7 +471,7 @@ static enum verdict try_server(struct asking *asking, struct server *server)
             return outcome == OUTCOME_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
         }
         take_answer(asking, address);
-        verdict = judge(asking, server, listener);
+        verdict = judge_answer(asking, server, listener);
     }
     return verdict;
 }

@@ -8,16 +8,19 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/address.h"
 #include "src/base/assert.h"
 
 const struct option_about SETTINGS_ABOUT[] = {
     [SETTING_SERVER] =
         {"server", 0, "HOST:PORT,...",
          "addresses of nodes, either listener, with https:// before them for TLS; one "
-         "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
+         "that answers is asked (default: the nodes that make run started in this "
+         "folder, otherwise " SETTINGS_SERVER_DEFAULT ")"},
     [SETTING_CA] = {"ca", 0, "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
     [SETTING_CERT] = {"cert", 0, "FILE", "certificate to show, in PEM; asks over TLS"},
     [SETTING_KEY] = {"key", 0, "FILE", "its key, in PEM"},
@@ -280,6 +283,41 @@ static int check_timeout(struct settings *settings, struct buf *why)
     return 0;
 }
 
+/* The nodes that `make run` started below this folder, if it runs (scripts/run-cluster): it holds
+ * the lock, and names them in a file that nobody else may write to. They are on this machine: no
+ * token goes elsewhere. */
+static bool find_local_nodes(struct settings *settings)
+{
+    int lock = open(SETTINGS_LOCAL "/lock", O_RDONLY | O_CLOEXEC);
+    bool runs = lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    BUF_LOCAL(text);
+    BUF_LOCAL(why);
+    char *addresses;
+
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+    if (!runs || settings_read_file(SETTINGS_LOCAL "/servers", 022, "", &text, &why) != 0) {
+        return false;
+    }
+    addresses = settings_trim((char *)text.data);
+    for (char *address = addresses; *address != '\0'; address += *address == ',') {
+        char *end = address + strcspn(address, ",");
+        char after = *end;
+        bool local;
+
+        *end = '\0';
+        local = address_is_loopback(address);
+        *end = after;
+        if (!local) {
+            return false;
+        }
+        address = end;
+    }
+    set_unless_set(settings, SETTING_SERVER, addresses);
+    return *addresses != '\0';
+}
+
 int settings_load(struct settings *settings, struct buf *why)
 {
     take_environment(settings);
@@ -287,6 +325,7 @@ int settings_load(struct settings *settings, struct buf *why)
         load_token(settings, why) != 0 || check_key(settings, why) != 0) {
         return ERR_INVALID;
     }
+    settings->local = settings->values[SETTING_SERVER] == NULL && find_local_nodes(settings);
     set_unless_set(settings, SETTING_SERVER, SETTINGS_SERVER_DEFAULT);
     return 0;
 }
