@@ -26,8 +26,7 @@
 enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
 
 struct findings {
-    json_t *list;   /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
-    json_t *alarms; /* of each: with which alarms it goes, or "" */
+    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
     enum severity worst;
 };
 

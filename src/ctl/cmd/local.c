@@ -193,15 +193,18 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
 
     (void)text_time_rfc3339(head->wall_ms, time);
     if (ctl->json) {
-        json_t *json = MUST_HAVE(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file",
-                                           download->path, "bytes", (json_int_t)download->bytes,
-                                           "rows", (json_int_t)totals->rows, "index",
-                                           (json_int_t)head->index, "term", (json_int_t)head->term,
-                                           "node_id", (json_int_t)head->node_id, "cluster_id",
-                                           head->cluster_id, "time", time, "local", head->local));
+        json_t *json =
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file", download->path,
+                      "bytes", (json_int_t)download->bytes, "rows", (json_int_t)totals->rows,
+                      "index", (json_int_t)head->index, "term", (json_int_t)head->term, "node_id",
+                      (json_int_t)head->node_id, "cluster_id", head->cluster_id, "time", time,
+                      "local", head->local);
 
-        ctl_put_json(ctl, json);
-        json_decref(json);
+        /* A name that is not UTF-8 cannot be said in JSON. */
+        if (json != NULL) {
+            ctl_put_json(ctl, json);
+            json_decref(json);
+        }
         return;
     }
     buf_printf(&ctl->out,

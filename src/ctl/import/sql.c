@@ -662,16 +662,6 @@ static void sql_read_insert(struct sql_reading *in)
 
 /* --- the file --- */
 
-static bool sql_is_ascii(const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if ((data[i] & 0x80) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The character set that a line sets, or NULL: "SET NAMES utf8mb4", also in a comment. */
 static const char *charset_line(const char *line, size_t *ret_len)
 {
@@ -697,12 +687,15 @@ static bool charset_check(struct file_reading *file)
 {
     size_t len = 0;
     const char *name = NULL;
+    bool ascii = true;
 
     for (size_t at = 0; name == NULL && at < file->len; at = sql_line_end(file, at) + 1) {
         name = charset_line(file->data + at, &len);
     }
-    if (name == NULL || charset_of(name, len) == CHARSET_UTF8 ||
-        sql_is_ascii(file->data, file->len)) {
+    for (size_t at = 0; at < file->len; at++) {
+        ascii &= (file->data[at] & 0x80) == 0;
+    }
+    if (name == NULL || ascii || charset_of(name, len) == CHARSET_UTF8) {
         return true;
     }
     buf_printf(file->why,

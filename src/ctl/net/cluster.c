@@ -183,36 +183,13 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data)
     return len;
 }
 
-static void set_security(CURL *curl, const struct settings *settings)
-{
-    SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (settings->values[SETTING_CA] != NULL) {
-        SET(curl, CAINFO, settings->values[SETTING_CA]);
-        SET(curl, CAPATH, NULL);
-    }
-    if (settings->values[SETTING_CERT] != NULL) {
-        SET(curl, SSLCERT, settings->values[SETTING_CERT]);
-        SET(curl, SSLKEY, settings->values[SETTING_KEY]);
-    }
-}
-
-static void set_times(CURL *curl, const struct ask *ask, uint32_t timeout_ms)
-{
-    SET(curl, NOSIGNAL, 1L);
-    SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
-    if (ask->sink == NULL) {
-        SET(curl, TIMEOUT_MS, (long)timeout_ms);
-    } else {
-        SET(curl, LOW_SPEED_LIMIT, 1L);
-        SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
-    }
-}
-
-static void set_request(struct asking *asking, const char *url)
+static void set_request(struct asking *asking, const char *url, uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
+    const struct settings *settings = asking->cluster->settings;
     const struct ask *ask = asking->ask;
 
+    curl_easy_reset(curl); /* which keeps connections */
     SET(curl, URL, url);
     SET(curl, PATH_AS_IS, 1L);
     SET(curl, PROTOCOLS_STR, "http,https");
@@ -230,6 +207,23 @@ static void set_request(struct asking *asking, const char *url)
      * of its own it does not. */
     SET(curl, FRESH_CONNECT, ask->once ? 1L : 0L);
     SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
+    SET(curl, NOSIGNAL, 1L);
+    SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
+    if (ask->sink == NULL) {
+        SET(curl, TIMEOUT_MS, (long)timeout_ms);
+    } else {
+        SET(curl, LOW_SPEED_LIMIT, 1L);
+        SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
+    }
+    SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (settings->values[SETTING_CA] != NULL) {
+        SET(curl, CAINFO, settings->values[SETTING_CA]);
+        SET(curl, CAPATH, NULL);
+    }
+    if (settings->values[SETTING_CERT] != NULL) {
+        SET(curl, SSLCERT, settings->values[SETTING_CERT]);
+        SET(curl, SSLKEY, settings->values[SETTING_KEY]);
+    }
 }
 
 static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
@@ -300,10 +294,7 @@ static enum outcome exchange(struct asking *asking, const struct server *server,
     buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, asking->ask->target);
     asking->body.len = 0;
     asking->too_large = false;
-    curl_easy_reset(curl); /* which keeps connections */
-    set_request(asking, buf_text(&url));
-    set_times(curl, asking->ask, timeout_ms);
-    set_security(curl, asking->cluster->settings);
+    set_request(asking, buf_text(&url), timeout_ms);
     SET(curl, HTTPHEADER, headers);
     SET(curl, ERRORBUFFER, error);
     code = curl_easy_perform(curl);
