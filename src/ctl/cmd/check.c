@@ -234,7 +234,7 @@ static void find_leader(struct findings *findings, const json_t *status)
     }
 }
 
-static void find_member(struct findings *findings, const json_t *status, const json_t *member)
+static void find_in_member(struct findings *findings, const json_t *status, const json_t *member)
 {
     int64_t id = field_number(member, "id", 0);
     int64_t self = field_number(status, "node_id", 0);
@@ -330,7 +330,7 @@ void find_in_status(struct findings *findings, const json_t *status)
     find_leader(findings, status);
     find_quorum(findings, status);
     for (size_t i = 0; i < field_count(status, "members"); i++) {
-        find_member(findings, status, field_item(status, "members", i));
+        find_in_member(findings, status, field_item(status, "members", i));
     }
     find_machines(findings, status);
     find_change(findings, status);

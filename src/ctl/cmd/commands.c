@@ -176,9 +176,7 @@ static const struct option_about TOKEN_NEW_OPTIONS[] = {
 const struct command COMMANDS[] = {
     {"status", NULL, NULL,
      "the cluster on one screen: members, leader, quorum, lag, clocks, disk, alarms",
-     "It is what one node sees. A node of an older version does not tell of lag, clocks, disk "
-     "and alarms.",
-     STATUS_OPTIONS, run_status, false, false},
+     "It is what one node sees.", STATUS_OPTIONS, run_status, false, false},
     {"check", NULL, NULL,
      "is the cluster healthy and well set up? reasons, what to do, and an exit code",
      "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
