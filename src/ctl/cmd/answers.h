@@ -58,7 +58,7 @@ void find_in_level(struct findings *findings, const json_t *level);
 
 /* --- rates: out of the segments that nodes hold ---
  *
- * A node tells of each tag's rate and of what is left in its buffers (GET /api/node/segments). The
+ * A node reports each tag's rate and what is left in its buffers (GET /api/node/segments). The
  * rates of all nodes are summed; the time for which a tag's buffers last is that of the node where
  * it is shortest. */
 

@@ -380,7 +380,7 @@ void find_in_level(struct findings *findings, const json_t *level)
 
     if (field_true(level, "can_rise")) {
         finding_add(findings, SEVERITY_WARNING, "level", "LeafdLevelNotRaised",
-                    "it rises by itself after upgrade.hold-ms, unless that is never; "
+                    "it rises automatically after upgrade.hold-ms, unless that is never; "
                     "sooner: level raise",
                     "all nodes speak a newer level than %" PRId64, number);
     } else if (field_true(level, "newest")) {
@@ -523,7 +523,7 @@ static void check_tags(struct check *checking)
 
             if (warning != NULL) {
                 finding_add(&checking->findings, SEVERITY_WARNING, "tag", NULL,
-                            "raise its max, or have its clients go on with another tag", "%s: %s",
+                            "raise its max, or have its clients use another tag", "%s: %s",
                             name != NULL ? name : "?", warning);
             }
         }

@@ -77,8 +77,8 @@ void describe_all(struct buf *out)
             describe_put_line(buf_text(&what), at->summary, out);
         }
     describe_put_settings(out);
-    buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "
-                    "program.\n");
+    buf_printf(out, "\nleafctl COMMAND --help explains a command; leafctl --version prints the "
+                    "version.\n");
 }
 
 void describe_command(const struct command *command, struct buf *out)

@@ -218,7 +218,7 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
         const struct import_tag *tag = tags_find(&importing->tags, again->name, again->name_len);
 
         if (tag != NULL && again->max_id != tag->max_id && moved++ < SAMPLE) {
-            ctl_progress("still in use: tag '%.*s' went on from %" PRIu64 " to %" PRIu64
+            ctl_progress("still in use: tag '%.*s' continued from %" PRIu64 " to %" PRIu64
                          " in the database",
                          (int)tag->name_len, tag->name, tag->max_id, again->max_id);
         }
@@ -293,7 +293,7 @@ static enum ctl_exit import_compare(struct importing *importing)
 
         importing->counts[tag->state]++;
         if (tag_needs_force(tag) && !force && forced++ < TOLD) {
-            ctl_progress("needs force: %s: tag '%.*s' would go on at %" PRIu64,
+            ctl_progress("needs force: %s: tag '%.*s' would continue at %" PRIu64,
                          row_place(tag->row, place), (int)tag->name_len, tag->name, tag->max_id);
         }
         if (tag->state == IMPORT_AHEAD && importing->counts[IMPORT_AHEAD] <= TOLD) {

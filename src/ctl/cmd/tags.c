@@ -269,7 +269,7 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
         return ctl_failed(code, &answer);
     }
     if (!ctl->json) {
-        buf_printf(&ctl->out, "deleted; made again it goes on above its ids\n");
+        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
     }
     return CTL_DONE;
 }

@@ -168,7 +168,7 @@ static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_
     return c == '/' && data[1] == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
 }
 
-/* The next token; one that is broken is the file's end, and that was told. */
+/* The next token; one that is broken is the file's end, and that is said in *why. */
 static struct token sql_next(struct sql_reading *in)
 {
     struct file_reading *file = in->file;
@@ -682,7 +682,7 @@ static const char *charset_line(const char *line, size_t *ret_len)
     return *ret_len > 0 ? line : NULL;
 }
 
-/* mysqldump writes utf8mb4 unless told otherwise, and says so in its head. */
+/* mysqldump writes utf8mb4 unless an option says otherwise, and says so in its head. */
 static bool charset_check(struct file_reading *file)
 {
     size_t len = 0;

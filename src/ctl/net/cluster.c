@@ -129,12 +129,12 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
     const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
     bool first = !server->is_not[listener];
     struct address asked;
-    struct address told;
+    struct address named;
 
     server->is_not[listener] = true;
     server->other[listener][0] = '\0';
     text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
-    if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &told) != 0 ||
+    if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &named) != 0 ||
         strlen(text) >= sizeof server->other[listener]) {
         return false;
     }
@@ -142,7 +142,7 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
     if (address_is_wildcard(text)) { /* which is reached at the host that was asked */
         (void)snprintf(server->other[listener], sizeof server->other[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
-                       told.port);
+                       named.port);
         return true;
     }
     if (address_is_loopback(text) && !address_is_loopback(server->address)) {
@@ -527,10 +527,12 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
             buf_printf(&answer->error, "\n%s", hint);
         }
         if (answer->repeated && code == CTL_REFUSED) {
-            buf_printf(&answer->error, "\nthis was asked a second time, as the first time had no "
-                                       "answer: it may have been done then; look before you go on");
+            buf_printf(&answer->error,
+                       "\nthis was asked a second time, as the first time had no "
+                       "answer: it may have been done then; look before you continue");
         } else if (code == CTL_UNKNOWN && asking->ask->once) {
-            buf_printf(&answer->error, "\nit is not repeated by itself: look whether it was done");
+            buf_printf(&answer->error,
+                       "\nit is not repeated automatically: look whether it was done");
         }
     } else if (verdict != VERDICT_DONE) {
         code = nobody_did_it(asking);
