@@ -76,7 +76,7 @@ def test_a_leaf_that_still_runs_is_noticed(database, fake, tmp_path):
     fake.put = put
     ctl = Leafctl(tmp_path, fake.url())
     done = ctl("import", "leaf", *options(database, "busy"), code=76)
-    assert "still in use: tag 'dash--' went on from 8 to 18" in done.err, done
+    assert "still in use: tag 'dash--' continued from 8 to 18" in done.err, done
     assert "stop its servers first" in done.err and "import again" in done.err
     fake.put = taken
     done = ctl("import", "leaf", *options(database, "busy"))

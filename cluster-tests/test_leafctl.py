@@ -178,7 +178,7 @@ def test_a_replacement_waits_for_another_change(make_cluster, tmp_path):
     (["tags", "put", "x", "--wait-all=1"], "has no value"),
     (["tags", "put", ""], "1 to 128 bytes, not 0"),
     (["tags", "put", "x" * 129], "not 129"),
-    (["tags", "--csv", "put", "x"], "stand behind its name"),
+    (["tags", "--csv", "put", "x"], "stand after its name"),
     (["tags", "list", "--csv", "--json"], "not both"),
     (["tags", "list", "--mode", "odd"], "none of trend, strict and monotonic"),
     (["tags", "list", "a", "b"], "usage: leafctl tags"),
@@ -349,6 +349,38 @@ def test_one_node_is_dead(make_cluster, tmp_path):
 def test_nobody_answers(tmp_path):
     done = Leafctl(tmp_path, f"127.0.0.1:{take_port()}")("status", code=69)
     assert "no server answers" in done.err and "LEAFCTL_SERVER" in done.err, done
+
+
+def test_the_nodes_of_make_run_are_found(liar, tmp_path):
+    """In the folder where it runs, as long as it holds the lock; what is named counts more."""
+    node, other = liar((200, {**TAG, "tag": "here"})), liar((200, {**TAG, "tag": "named"}))
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "servers").write_text(f"{node.address}\n")
+    here = Leafctl(tmp_path)
+
+    def get(*words, code=0):
+        run = subprocess.run([leafctl.leafctl_path(), "tags", "get", "x", *words], env=here.env,
+                             cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        assert code is None or run.returncode == code, run
+        return run
+
+    with open(data / "lock", "w", encoding="ascii") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        found = get()
+        assert "here" in found.stdout
+        assert f"the nodes of make run are asked: {node.address}\n" in found.stderr
+        named = get("--server", other.address)
+        assert "named" in named.stdout and named.stderr == ""
+        # Not where another user may write to it, and no address but those of this machine.
+        (data / "servers").chmod(0o666)
+        assert "make run" not in get("--timeout", "1", code=None).stderr
+        (data / "servers").chmod(0o644)
+        (data / "servers").write_text(f"{node.address},10.0.0.1:80\n")
+        assert "make run" not in get("--timeout", "1", code=None).stderr
+        (data / "servers").write_text(f"{node.address}\n")
+    assert "make run" not in get("--timeout", "1", code=None).stderr  # it is over
+    assert len(node.asked) == 1
 
 
 def test_the_leader_is_killed_during_next(make_cluster, tmp_path):

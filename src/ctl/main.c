@@ -27,6 +27,10 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
         if (ctl->cluster == NULL) {
             return ctl_fail(CTL_USAGE, "%s", buf_text(&why));
         }
+        if (ctl->settings.local) {
+            ctl_progress("the nodes of make run are asked: %s",
+                         ctl->settings.values[SETTING_SERVER]);
+        }
     }
     code = ctl->command->run(ctl);
     cluster_free(ctl->cluster);

@@ -26,8 +26,7 @@
 enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
 
 struct findings {
-    json_t *list;   /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
-    json_t *alarms; /* of each: with which alarms it goes, or "" */
+    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
     enum severity worst;
 };
 
@@ -59,7 +58,7 @@ void find_in_level(struct findings *findings, const json_t *level);
 
 /* --- rates: out of the segments that nodes hold ---
  *
- * A node tells of each tag's rate and of what is left in its buffers (GET /api/node/segments). The
+ * A node reports each tag's rate and what is left in its buffers (GET /api/node/segments). The
  * rates of all nodes are summed; the time for which a tag's buffers last is that of the node where
  * it is shortest. */
 

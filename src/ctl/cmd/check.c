@@ -21,14 +21,12 @@
 
 void findings_init(struct findings *findings)
 {
-    *findings = (struct findings){.list = json_array(), .alarms = json_array()};
-    ASSERT(findings->list != NULL && findings->alarms != NULL);
+    *findings = (struct findings){.list = MUST_HAVE(json_array())};
 }
 
 void findings_free(struct findings *findings)
 {
     json_decref(findings->list);
-    json_decref(findings->alarms);
     *findings = (struct findings){0};
 }
 
@@ -64,15 +62,21 @@ static json_t *finding_of_alarm(const struct findings *findings, const char *nam
     return NULL;
 }
 
-/* Add it unless an equal one is there. */
-static void finding_put(struct findings *findings, enum severity severity, const char *about,
-                        const char *alarm, const char *todo, const char *text)
+void finding_add(struct findings *findings, enum severity severity, const char *about,
+                 const char *alarm, const char *todo, const char *format, ...)
 {
-    json_t *finding = MUST_HAVE(json_pack("{s:s, s:s, s:o}", "severity", severity_name(severity),
-                                          "about", about, "text", finding_text(text)));
-    size_t i;
+    char *text = NULL;
+    json_t *finding;
     json_t *other;
+    size_t i;
+    va_list args;
 
+    va_start(args, format);
+    ASSERT(vasprintf(&text, format, args) >= 0);
+    va_end(args);
+    finding = MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity),
+                                  "about", about, "text", finding_text(text), "alarm", alarm));
+    free(text);
     if (todo != NULL) {
         ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
     }
@@ -85,42 +89,19 @@ static void finding_put(struct findings *findings, enum severity severity, const
         }
     }
     ASSERT(json_array_append_new(findings->list, finding) == 0);
-    ASSERT(json_array_append_new(findings->alarms, json_string(alarm != NULL ? alarm : "")) == 0);
-}
-
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *alarm, const char *todo, const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-
-    va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
-    va_end(args);
-    finding_put(findings, severity, about, alarm, todo, text);
-    free(text);
 }
 
 void findings_settle(struct findings *findings)
 {
     for (size_t i = json_array_size(findings->list); i-- > 0;) {
-        const char *alarm = json_string_value(json_array_get(findings->alarms, i));
+        json_t *finding = json_array_get(findings->list, i);
+        const char *alarm = field_text(finding, "alarm");
 
-        if (*alarm != '\0' && finding_of_alarm(findings, alarm) != NULL) {
+        if (alarm != NULL && finding_of_alarm(findings, alarm) != NULL) {
             ASSERT(json_array_remove(findings->list, i) == 0);
-            ASSERT(json_array_remove(findings->alarms, i) == 0);
+        } else {
+            (void)json_object_del(finding, "alarm");
         }
-    }
-}
-
-static void finding_print_more(const json_t *more, struct buf *out)
-{
-    size_t i;
-    json_t *text;
-
-    json_array_foreach(more, i, text)
-    {
-        buf_printf(out, "          also: %s\n", json_string_value(text));
     }
 }
 
@@ -131,19 +112,18 @@ void findings_print(const struct findings *findings, bool with_good, struct buf 
 
     for (int severity = SEVERITY_CRITICAL; severity >= (with_good ? 0 : SEVERITY_WARNING);
          severity--) {
-        const char *name = severity_name((enum severity)severity);
-
         json_array_foreach(findings->list, i, finding)
         {
-            if (strcmp(field_text(finding, "severity"), name) != 0) {
+            if (!field_is(finding, "severity", severity_name((enum severity)severity))) {
                 continue;
             }
-            buf_printf(out, "%-8s  %s: %s\n", name, field_text(finding, "about"),
-                       field_text(finding, "text"));
-            finding_print_more(json_object_get(finding, "more"), out);
-            if (field_text(finding, "do") != NULL) {
-                buf_printf(out, "          do: %s\n", field_text(finding, "do"));
+            ctl_put_form(out, "{severity:8}  {about}: {text}\n", finding);
+            for (size_t more = 0; more < field_count(finding, "more"); more++) {
+                buf_printf(out, "          also: %s\n",
+                           json_string_value(field_item(finding, "more", more)));
             }
+            ctl_put_form(out, field_text(finding, "do") != NULL ? "          do: {do}\n" : "",
+                         finding);
         }
     }
 }
@@ -156,20 +136,15 @@ static void alarm_add_more(json_t *finding, const char *known_text, const char *
     json_t *said = finding_text(text);
     json_t *more = json_object_get(finding, "more");
     bool known = strcmp(known_text, json_string_value(said)) == 0;
-    json_t *other;
-    size_t i;
 
-    json_array_foreach(more, i, other)
-    {
-        known = known || json_equal(other, said);
+    for (size_t i = 0; i < json_array_size(more); i++) {
+        known |= json_equal(json_array_get(more, i), said);
     }
     if (!known && more == NULL) {
         more = json_array();
         ASSERT(json_object_set_new(finding, "more", more) == 0);
     }
-    if (!known) {
-        ASSERT(json_array_append(more, said) == 0);
-    }
+    ASSERT(known || json_array_append(more, said) == 0);
     json_decref(said);
 }
 
@@ -259,7 +234,7 @@ static void find_leader(struct findings *findings, const json_t *status)
     }
 }
 
-static void find_member(struct findings *findings, const json_t *status, const json_t *member)
+static void find_in_member(struct findings *findings, const json_t *status, const json_t *member)
 {
     int64_t id = field_number(member, "id", 0);
     int64_t self = field_number(status, "node_id", 0);
@@ -355,7 +330,7 @@ void find_in_status(struct findings *findings, const json_t *status)
     find_leader(findings, status);
     find_quorum(findings, status);
     for (size_t i = 0; i < field_count(status, "members"); i++) {
-        find_member(findings, status, field_item(status, "members", i));
+        find_in_member(findings, status, field_item(status, "members", i));
     }
     find_machines(findings, status);
     find_change(findings, status);
@@ -363,25 +338,6 @@ void find_in_status(struct findings *findings, const json_t *status)
 }
 
 /* --- readiness and level --- */
-
-/* The alarm that says the same as this check of a node; NULL: there is none. */
-static const char *alarm_of_check(const char *name)
-{
-    return strcmp(name, "disk") == 0        ? "LeafdDiskLow"
-           : strcmp(name, "memory") == 0    ? "LeafdState"
-           : strcmp(name, "snowflake") == 0 ? "LeafdSnowflakeRefused"
-                                            : NULL;
-}
-
-static void find_settings(struct findings *findings, const char *server, const json_t *check)
-{
-    char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
-
-    finding_add(findings, SEVERITY_WARNING, "settings", NULL,
-                "what the log knows holds, whatever they are: correct them for the next restart",
-                "%s: settings differ from the log's: %s", server, differ != NULL ? differ : "?");
-    free(differ);
-}
 
 void find_in_ready(struct findings *findings, const char *server, const json_t *ready)
 {
@@ -397,14 +353,24 @@ void find_in_ready(struct findings *findings, const char *server, const json_t *
             continue;
         }
         if (strcmp(name, "settings") == 0) {
-            find_settings(findings, server, check);
-        } else {
-            finding_add(findings,
-                        field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING, "ready",
-                        alarm_of_check(name),
-                        "its log, and failure-model.md, \"what you see, what you do\"",
-                        "%s: %s: %s", server, name, reason != NULL ? reason : "not ok");
+            char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
+
+            finding_add(findings, SEVERITY_WARNING, "settings", NULL,
+                        "what the log knows holds, whatever they are: correct them for the next "
+                        "restart",
+                        "%s: settings differ from the log's: %s", server,
+                        differ != NULL ? differ : "?");
+            free(differ);
+            continue;
         }
+        finding_add(findings, field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING,
+                    "ready",
+                    strcmp(name, "disk") == 0        ? "LeafdDiskLow"
+                    : strcmp(name, "memory") == 0    ? "LeafdState"
+                    : strcmp(name, "snowflake") == 0 ? "LeafdSnowflakeRefused"
+                                                     : NULL,
+                    "its log, and failure-model.md, \"what you see, what you do\"", "%s: %s: %s",
+                    server, name, reason != NULL ? reason : "not ok");
     }
 }
 
@@ -414,7 +380,7 @@ void find_in_level(struct findings *findings, const json_t *level)
 
     if (field_true(level, "can_rise")) {
         finding_add(findings, SEVERITY_WARNING, "level", "LeafdLevelNotRaised",
-                    "it rises by itself after upgrade.hold-ms, unless that is never; "
+                    "it rises automatically after upgrade.hold-ms, unless that is never; "
                     "sooner: level raise",
                     "all nodes speak a newer level than %" PRId64, number);
     } else if (field_true(level, "newest")) {
@@ -464,16 +430,6 @@ static const char *check_reason(const struct answer *answer)
     return answer->error.len > 0 ? (char *)answer->error.data : "no answer";
 }
 
-/* Is it reached without TLS from another machine? Then tokens and names can be read on the way. */
-static void check_transport(struct check *checking, const struct server *server)
-{
-    if (!server->tls && !address_is_loopback(server->address)) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
-                    "give the nodes certificates: \"TLS\" in operations.md",
-                    "%s is asked without TLS: a token on its way can be read", server->address);
-    }
-}
-
 static void check_ready(struct check *checking, size_t which, const char *name)
 {
     const struct ask ask = {.target = "/readyz?verbose"};
@@ -502,7 +458,11 @@ static void check_server(struct check *checking, size_t which)
         checking->answered++;
         check_uid(checking, server->address, answer.json);
         find_in_status(&checking->findings, answer.json);
-        check_transport(checking, server);
+        if (!server->tls && !address_is_loopback(server->address)) {
+            finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
+                        "give the nodes certificates: \"TLS\" in operations.md",
+                        "%s is asked without TLS: a token on its way can be read", server->address);
+        }
         check_ready(checking, which, server->address);
         return;
     }
@@ -549,27 +509,24 @@ static void check_anonymous(struct check *checking)
     }
 }
 
-static void check_used_up(struct check *checking, const json_t *page)
-{
-    for (size_t i = 0; i < field_count(page, "tags"); i++) {
-        const json_t *tag = field_item(page, "tags", i);
-        const char *warning = field_text(tag, "warning");
-
-        if (warning != NULL) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "tag", NULL,
-                        "raise its max, or have its clients go on with another tag", "%s: %s",
-                        field_text(tag, "tag") != NULL ? field_text(tag, "tag") : "?", warning);
-        }
-    }
-}
-
+/* Tags that are nearly used up. */
 static void check_tags(struct check *checking)
 {
     struct pages pages = {
         .ctl = checking->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE, .quiet = true};
 
     for (int page = 0; page < TAG_PAGES && pages_next(&pages); page++) {
-        check_used_up(checking, pages.answer.json);
+        for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
+            const json_t *tag = field_item(pages.answer.json, "tags", i);
+            const char *name = field_text(tag, "tag");
+            const char *warning = field_text(tag, "warning");
+
+            if (warning != NULL) {
+                finding_add(&checking->findings, SEVERITY_WARNING, "tag", NULL,
+                            "raise its max, or have its clients use another tag", "%s: %s",
+                            name != NULL ? name : "?", warning);
+            }
+        }
     }
     (void)pages_end(&pages);
 }

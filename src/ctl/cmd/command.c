@@ -571,7 +571,7 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
         return args_unknown(parsing);
     }
     if (parsing->of_options != NULL && parsing->of_options != command) {
-        return ctl_fail(CTL_USAGE, "options of a command stand behind its name: leafctl %s %s ...",
+        return ctl_fail(CTL_USAGE, "options of a command stand after its name: leafctl %s %s ...",
                         command->family, command->name != NULL ? command->name : "");
     }
     given = parsing->count - used;

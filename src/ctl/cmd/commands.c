@@ -33,7 +33,7 @@ static const struct option_about TOP_OPTIONS[] = {
 static const struct option_about EVENTS_OPTIONS[] = {
     {"limit", 'n', "N", "the last so many (default 50)"},
     {"kind", 0, "KIND", "only this kind, such as election, member, level, alarm"},
-    {"follow", 'f', NULL, "go on with what comes, until Ctrl-C"},
+    {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
     {"times", 0, "N", "with --follow: end after so many looks"},
     END,
 };
@@ -43,7 +43,7 @@ static const struct option_about AUDIT_OPTIONS[] = {
     {"refused", 0, NULL, "only what was refused"},
     {"changes", 0, NULL, "only what was not refused"},
     {"who", 0, "NAME", "only what this token, or address, asked"},
-    {"follow", 'f', NULL, "go on with what comes, until Ctrl-C"},
+    {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
     {"times", 0, "N", "with --follow: end after so many looks"},
     END,
 };
@@ -176,9 +176,7 @@ static const struct option_about TOKEN_NEW_OPTIONS[] = {
 const struct command COMMANDS[] = {
     {"status", NULL, NULL,
      "the cluster on one screen: members, leader, quorum, lag, clocks, disk, alarms",
-     "It is what one node sees. A node of an older version does not tell of lag, clocks, disk "
-     "and alarms.",
-     STATUS_OPTIONS, run_status, false, false},
+     "It is what one node sees.", STATUS_OPTIONS, run_status, false, false},
     {"check", NULL, NULL,
      "is the cluster healthy and well set up? reasons, what to do, and an exit code",
      "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
@@ -186,14 +184,14 @@ const struct command COMMANDS[] = {
      CHECK_OPTIONS, run_check, false, false},
     {"top", NULL, "[PREFIX]",
      "the busiest tags: rates, and how long the ids that nodes hold will last",
-     "Each node tells of itself, so name all nodes by --server.", TOP_OPTIONS, run_top, false,
+     "A node knows only its own rates: name all nodes with --server.", TOP_OPTIONS, run_top, false,
      false},
     {"events", NULL, NULL, "what happened: elections, members, links, level, alarms",
-     "Each node tells what it saw since its start, so name all nodes by --server.", EVENTS_OPTIONS,
+     "A node knows what it saw since its start: name all nodes with --server.", EVENTS_OPTIONS,
      run_events, false, false},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
-     "Each node keeps what came to it since its start, so name all nodes by --server.",
-     AUDIT_OPTIONS, run_audit, false, false},
+     "A node keeps what came to it since its start: name all nodes with --server.", AUDIT_OPTIONS,
+     run_audit, false, false},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",
@@ -252,13 +250,13 @@ const struct command COMMANDS[] = {
      "Runs leafd recover with what follows, on this machine.", NULL, run_offline_misplaced, false,
      true},
     {"import", "leaf", "[FILE]",
-     "take over Leaf's table leaf_alloc: each tag goes on at its row's max_id",
+     "take over Leaf's table leaf_alloc: each tag continues at its row's max_id",
      "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
      "between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. All is checked before anything is "
      "sent, and a run that was broken off is run again.",
      IMPORT_OPTIONS, run_import, false, false},
     {"import", "tinyid", "[FILE]",
-     "take over TinyID's table tiny_id_info: each tag goes on above its row's max_id",
+     "take over TinyID's table tiny_id_info: each tag continues above its row's max_id",
      "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "
      "with a delta other than 1 is refused: leafd hands out every number.",
      IMPORT_OPTIONS, run_import, false, false},

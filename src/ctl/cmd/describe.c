@@ -77,8 +77,8 @@ void describe_all(struct buf *out)
             describe_put_line(buf_text(&what), at->summary, out);
         }
     describe_put_settings(out);
-    buf_printf(out, "\nleafctl COMMAND --help tells more of one; leafctl --version, of this "
-                    "program.\n");
+    buf_printf(out, "\nleafctl COMMAND --help explains a command; leafctl --version prints the "
+                    "version.\n");
 }
 
 void describe_command(const struct command *command, struct buf *out)
@@ -213,7 +213,8 @@ const char *complete_script(const char *shell)
         {"bash", "# leafctl completion for bash; made by leafctl --print-completion bash\n"
                  "_leafctl() {\n"
                  "    local cur=${COMP_WORDS[COMP_CWORD]} offered\n"
-                 "    offered=$(leafctl --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" | cut -f 1)\n"
+                 "    offered=$(\"${COMP_WORDS[0]}\" --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" "
+                 "2>/dev/null | cut -f 1)\n"
                  "    if [ \"$offered\" = :file ]; then\n"
                  "        compopt -o filenames 2>/dev/null\n"
                  "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
@@ -225,7 +226,8 @@ const char *complete_script(const char *shell)
         {"zsh", "#compdef leafctl\n# made by leafctl --print-completion zsh\n"
                 "_leafctl() {\n"
                 "    local offered\n"
-                "    offered=$(leafctl --complete \"${(@)words[2,CURRENT]}\" | cut -f 1)\n"
+                "    offered=$(${~words[1]} --complete \"${(@)words[2,CURRENT]}\" 2>/dev/null | "
+                "cut -f 1)\n"
                 "    if [ \"$offered\" = :file ]; then _files\n"
                 "    else compadd -- ${=offered}\n"
                 "    fi\n"
@@ -234,7 +236,7 @@ const char *complete_script(const char *shell)
         {"fish", "# leafctl completion for fish; made by leafctl --print-completion fish\n"
                  "function __leafctl\n"
                  "    set -l words (commandline -opc) (commandline -ct)\n"
-                 "    set -l offered (leafctl --complete $words[2..-1])\n"
+                 "    set -l offered ($words[1] --complete $words[2..-1] 2>/dev/null)\n"
                  "    if test \"$offered\" = :file\n"
                  "        __fish_complete_path (commandline -ct)\n"
                  "    else\n"

@@ -218,7 +218,7 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
         const struct import_tag *tag = tags_find(&importing->tags, again->name, again->name_len);
 
         if (tag != NULL && again->max_id != tag->max_id && moved++ < SAMPLE) {
-            ctl_progress("still in use: tag '%.*s' went on from %" PRIu64 " to %" PRIu64
+            ctl_progress("still in use: tag '%.*s' continued from %" PRIu64 " to %" PRIu64
                          " in the database",
                          (int)tag->name_len, tag->name, tag->max_id, again->max_id);
         }
@@ -255,7 +255,7 @@ static enum ctl_exit import_read_cluster(struct importing *importing,
     return pages_end(&pages);
 }
 
-static void tag_compare(struct import_tag *tag, const json_t *there)
+static void tag_set_state(struct import_tag *tag, const json_t *there)
 {
     const char *text = field_text(there, "description");
     bool same_text =
@@ -285,7 +285,7 @@ static enum ctl_exit import_compare(struct importing *importing)
     bool skip_ahead = ctl_has(importing->ctl, "skip-ahead");
     bool force = ctl_has(importing->ctl, "force");
     size_t forced = 0;
-    enum ctl_exit code = import_read_cluster(importing, tag_compare);
+    enum ctl_exit code = import_read_cluster(importing, tag_set_state);
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
@@ -293,7 +293,7 @@ static enum ctl_exit import_compare(struct importing *importing)
 
         importing->counts[tag->state]++;
         if (tag_needs_force(tag) && !force && forced++ < TOLD) {
-            ctl_progress("needs force: %s: tag '%.*s' would go on at %" PRIu64,
+            ctl_progress("needs force: %s: tag '%.*s' would continue at %" PRIu64,
                          row_place(tag->row, place), (int)tag->name_len, tag->name, tag->max_id);
         }
         if (tag->state == IMPORT_AHEAD && importing->counts[IMPORT_AHEAD] <= TOLD) {

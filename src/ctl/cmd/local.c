@@ -39,7 +39,7 @@ struct download {
     char *part;
     int fd;
     uint64_t bytes;
-    uint64_t told_ms;
+    uint64_t printed_ms;
     int error;         /* errno of a write that failed; 0: none */
     const char *wrong; /* what no backup has; NULL: nothing was seen yet */
 };
@@ -69,8 +69,8 @@ static bool backup_take(void *data, const void *bytes, size_t len)
         at += written > 0 ? (size_t)written : 0;
     }
     download->bytes += len;
-    if (now_ms - download->told_ms >= PROGRESS_MS) {
-        download->told_ms = now_ms;
+    if (now_ms - download->printed_ms >= PROGRESS_MS) {
+        download->printed_ms = now_ms;
         ctl_progress("%s so far", units_bytes(download->bytes, text));
     }
     return true;
@@ -105,7 +105,7 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download, st
     enum ctl_exit code;
 
     download->bytes = 0;
-    download->told_ms = clock_now_ms(clock_system());
+    download->printed_ms = clock_now_ms(clock_system());
     if (ftruncate(download->fd, 0) != 0 || lseek(download->fd, 0, SEEK_SET) != 0) {
         *ret = (struct answer){.code = ""};
         return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
@@ -193,15 +193,18 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
 
     (void)text_time_rfc3339(head->wall_ms, time);
     if (ctl->json) {
-        json_t *json = MUST_HAVE(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file",
-                                           download->path, "bytes", (json_int_t)download->bytes,
-                                           "rows", (json_int_t)totals->rows, "index",
-                                           (json_int_t)head->index, "term", (json_int_t)head->term,
-                                           "node_id", (json_int_t)head->node_id, "cluster_id",
-                                           head->cluster_id, "time", time, "local", head->local));
+        json_t *json =
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file", download->path,
+                      "bytes", (json_int_t)download->bytes, "rows", (json_int_t)totals->rows,
+                      "index", (json_int_t)head->index, "term", (json_int_t)head->term, "node_id",
+                      (json_int_t)head->node_id, "cluster_id", head->cluster_id, "time", time,
+                      "local", head->local);
 
-        ctl_put_json(ctl, json);
-        json_decref(json);
+        /* A name that is not UTF-8 cannot be said in JSON. */
+        if (json != NULL) {
+            ctl_put_json(ctl, json);
+            json_decref(json);
+        }
         return;
     }
     buf_printf(&ctl->out,

@@ -2,8 +2,8 @@
  * members.c - `members`, `leader`, `level`: which nodes the cluster has, which one leads it, and
  * what all of them speak.
  *
- * A change of the members goes on when its request is answered 202, and the same request waits for
- * it: that is done until it is made, or --wait is over. Thread: one.
+ * A change of the members continues when its request is answered 202, and the same request waits
+ * for it: it is sent until the change is made, or --wait is over. Thread: one.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ struct change {
     const char *path;
     const char *name;  /* after the path; NULL: nothing */
     json_t *body;      /* taken over; NULL: none */
-    const char *again; /* what to run when it goes on */
+    const char *again; /* what to run when it continues */
     bool force;
     bool in_turn; /* wait for another change that is under way */
 };
@@ -40,7 +40,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
     uint64_t wait_s = WAIT_DEFAULT_S;
     enum ctl_exit code = ctl_number_option(ctl, "wait", 1, 86400, &wait_s);
     uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
-    bool told = false;
+    bool printed = false;
     TARGET_LOCAL(target);
 
     target_init(&target, change->path, change->name);
@@ -66,15 +66,15 @@ static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
             ctl_put(ctl, answer.json, message_put);
             break;
         }
-        if (!told) {
+        if (!printed) {
             const char *message = field_text(answer.json, "message");
 
             ctl_progress("under way: %s", message != NULL ? message : "no message");
-            told = true;
+            printed = true;
         }
         if (clock_now_ms(clock_system()) >= deadline_ms) {
             code =
-                ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it goes on. %s waits for it",
+                ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it continues. %s waits for it",
                          wait_s, change->again);
         }
     }
@@ -208,7 +208,7 @@ enum ctl_exit run_members_remove(struct ctl *ctl)
 }
 
 /* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
- * new one that runs already asks by itself to be let in, and may have come first. */
+ * new one that runs already asks to be let in, and may have come first. */
 enum ctl_exit run_members_replace(struct ctl *ctl)
 {
     uint64_t old = 0;

@@ -64,23 +64,6 @@ static void csv_put_row(struct buf *out, const json_t *tag)
     buf_put(out, "\r\n", 2);
 }
 
-static bool tag_is_wanted(const struct listing *listing, const json_t *tag)
-{
-    return listing->left > 0 && (listing->mode == NULL || field_is(tag, "mode", listing->mode)) &&
-           (!listing->only_warned || field_text(tag, "warning") != NULL);
-}
-
-/* What the table shows in place of some fields. */
-static void tag_prepare(json_t *tag)
-{
-    if (field_true(tag, "changing")) {
-        ASSERT(json_object_set_new(tag, "mode", json_string("changing")) == 0);
-    }
-    if (field_text(tag, "warning") != NULL) {
-        ASSERT(json_object_set_new(tag, "description", json_string("! nearly used up")) == 0);
-    }
-}
-
 /* A page, with those of its tags that are wanted. */
 static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
 {
@@ -88,24 +71,30 @@ static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
     json_t *tags = json_object_get(page, "tags");
 
     for (size_t i = 0; i < json_array_size(tags);) {
-        if (tag_is_wanted(listing, json_array_get(tags, i))) {
-            listing->left--;
-            i++;
-        } else {
+        json_t *tag = json_array_get(tags, i);
+        bool warned = field_text(tag, "warning") != NULL;
+
+        if (listing->left == 0 || (listing->only_warned && !warned) ||
+            (listing->mode != NULL && !field_is(tag, "mode", listing->mode))) {
             ASSERT(json_array_remove(tags, i) == 0);
+            continue;
+        }
+        listing->left--;
+        i++;
+        if (listing->csv) {
+            csv_put_row(&ctl->out, tag);
+        } else if (!ctl->json) { /* what the table shows in place of some fields */
+            if (field_true(tag, "changing")) {
+                (void)json_object_set_new(tag, "mode", json_string("changing"));
+            }
+            if (warned) {
+                (void)json_object_set_new(tag, "description", json_string("! nearly used up"));
+            }
         }
     }
     if (ctl->json) {
         ctl_put_json(ctl, page);
-    }
-    for (size_t i = 0; !ctl->json && i < json_array_size(tags); i++) {
-        if (listing->csv) {
-            csv_put_row(&ctl->out, json_array_get(tags, i));
-        } else {
-            tag_prepare(json_array_get(tags, i));
-        }
-    }
-    if (!ctl->json && !listing->csv) {
+    } else if (!listing->csv) {
         ctl_put_rows(&ctl->out, &listing->grid, tags, 0);
     }
     return ctl_flush(ctl);
@@ -280,7 +269,7 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
         return ctl_failed(code, &answer);
     }
     if (!ctl->json) {
-        buf_printf(&ctl->out, "deleted; made again it goes on above its ids\n");
+        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
     }
     return CTL_DONE;
 }

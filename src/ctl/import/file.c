@@ -316,7 +316,7 @@ static int csv_read(struct file_reading *file)
         bool backslash = csv_writes_backslash(file->data, file->len);
         bool doubled = csv_writes_doubled(file->data, file->len);
 
-        /* Both make sense, with different texts. What only one of them writes tells. */
+        /* Both make sense, with different texts. What only one of them writes decides. */
         take_other = err != 0 || rows->errors.count > 0 || (backslash && !doubled);
         if (!take_other && !(doubled && !backslash)) {
             buf_printf(file->why,

@@ -275,7 +275,7 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
             "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
             "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
             "Where other databases hand out the rest, ids would repeat; with the rows of all "
-            "of them in one file, --every-number goes on above the largest max_id",
+            "of them in one file, --every-number continues above the largest max_id",
             delta, remainder, remainder, delta);
 }
 

@@ -168,7 +168,7 @@ static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_
     return c == '/' && data[1] == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
 }
 
-/* The next token; one that is broken is the file's end, and that was told. */
+/* The next token; one that is broken is the file's end, and that is said in *why. */
 static struct token sql_next(struct sql_reading *in)
 {
     struct file_reading *file = in->file;
@@ -448,8 +448,8 @@ static void value_is_wrong(struct value *value, const char *why, const struct to
 }
 
 /* The bytes of a literal, after what may stand before it: _utf8mb4, n, x. */
-static void value_put_literal(struct sql_reading *in, const struct token *token,
-                              const struct token *before, struct value *value)
+static void sql_put_literal(struct sql_reading *in, const struct token *token,
+                            const struct token *before, struct value *value)
 {
     struct buf *out = &in->file->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
@@ -484,7 +484,7 @@ static void value_put_literal(struct sql_reading *in, const struct token *token,
 
 /* One value: the token after it. What follows up to the comma belongs to an expression, as in
  * current_timestamp(). */
-static struct token value_read(struct sql_reading *in, struct value *value)
+static struct token sql_read_value(struct sql_reading *in, struct value *value)
 {
     struct token token = sql_next(in);
     struct token before = token;
@@ -503,7 +503,7 @@ static struct token value_read(struct sql_reading *in, struct value *value)
         value->wrong = "a value is missing";
         return token;
     }
-    value_put_literal(in, &token, introduced ? &before : NULL, value);
+    sql_put_literal(in, &token, introduced ? &before : NULL, value);
     depth = token_is_char(&token, '(');
     for (token = sql_next(in); token.kind != TOKEN_END; token = sql_next(in)) {
         if (depth == 0 && (token_is_char(&token, ',') || token_is_char(&token, ')'))) {
@@ -532,7 +532,7 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
         struct value value;
         int meaning = count < columns->count ? columns->meaning[count] : NO_COLUMN;
 
-        token = value_read(in, &value);
+        token = sql_read_value(in, &value);
         if (token.kind == TOKEN_END) {
             (void)reading_fail(in->file, row->line, "this row does not end: the file is cut off");
             return false;
@@ -662,16 +662,6 @@ static void sql_read_insert(struct sql_reading *in)
 
 /* --- the file --- */
 
-static bool sql_is_ascii(const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if ((data[i] & 0x80) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The character set that a line sets, or NULL: "SET NAMES utf8mb4", also in a comment. */
 static const char *charset_line(const char *line, size_t *ret_len)
 {
@@ -692,17 +682,20 @@ static const char *charset_line(const char *line, size_t *ret_len)
     return *ret_len > 0 ? line : NULL;
 }
 
-/* mysqldump writes utf8mb4 unless told otherwise, and says so in its head. */
+/* mysqldump writes utf8mb4 unless an option says otherwise, and says so in its head. */
 static bool charset_check(struct file_reading *file)
 {
     size_t len = 0;
     const char *name = NULL;
+    bool ascii = true;
 
     for (size_t at = 0; name == NULL && at < file->len; at = sql_line_end(file, at) + 1) {
         name = charset_line(file->data + at, &len);
     }
-    if (name == NULL || charset_of(name, len) == CHARSET_UTF8 ||
-        sql_is_ascii(file->data, file->len)) {
+    for (size_t at = 0; at < file->len; at++) {
+        ascii &= (file->data[at] & 0x80) == 0;
+    }
+    if (name == NULL || ascii || charset_of(name, len) == CHARSET_UTF8) {
         return true;
     }
     buf_printf(file->why,

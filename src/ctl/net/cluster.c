@@ -129,12 +129,12 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
     const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
     bool first = !server->is_not[listener];
     struct address asked;
-    struct address told;
+    struct address named;
 
     server->is_not[listener] = true;
     server->other[listener][0] = '\0';
     text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
-    if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &told) != 0 ||
+    if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &named) != 0 ||
         strlen(text) >= sizeof server->other[listener]) {
         return false;
     }
@@ -142,7 +142,7 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
     if (address_is_wildcard(text)) { /* which is reached at the host that was asked */
         (void)snprintf(server->other[listener], sizeof server->other[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
-                       told.port);
+                       named.port);
         return true;
     }
     if (address_is_loopback(text) && !address_is_loopback(server->address)) {
@@ -183,36 +183,13 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data)
     return len;
 }
 
-static void set_security(CURL *curl, const struct settings *settings)
-{
-    SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (settings->values[SETTING_CA] != NULL) {
-        SET(curl, CAINFO, settings->values[SETTING_CA]);
-        SET(curl, CAPATH, NULL);
-    }
-    if (settings->values[SETTING_CERT] != NULL) {
-        SET(curl, SSLCERT, settings->values[SETTING_CERT]);
-        SET(curl, SSLKEY, settings->values[SETTING_KEY]);
-    }
-}
-
-static void set_times(CURL *curl, const struct ask *ask, uint32_t timeout_ms)
-{
-    SET(curl, NOSIGNAL, 1L);
-    SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
-    if (ask->sink == NULL) {
-        SET(curl, TIMEOUT_MS, (long)timeout_ms);
-    } else {
-        SET(curl, LOW_SPEED_LIMIT, 1L);
-        SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
-    }
-}
-
-static void set_request(struct asking *asking, const char *url)
+static void set_request(struct asking *asking, const char *url, uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
+    const struct settings *settings = asking->cluster->settings;
     const struct ask *ask = asking->ask;
 
+    curl_easy_reset(curl); /* which keeps connections */
     SET(curl, URL, url);
     SET(curl, PATH_AS_IS, 1L);
     SET(curl, PROTOCOLS_STR, "http,https");
@@ -230,6 +207,23 @@ static void set_request(struct asking *asking, const char *url)
      * of its own it does not. */
     SET(curl, FRESH_CONNECT, ask->once ? 1L : 0L);
     SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
+    SET(curl, NOSIGNAL, 1L);
+    SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
+    if (ask->sink == NULL) {
+        SET(curl, TIMEOUT_MS, (long)timeout_ms);
+    } else {
+        SET(curl, LOW_SPEED_LIMIT, 1L);
+        SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
+    }
+    SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (settings->values[SETTING_CA] != NULL) {
+        SET(curl, CAINFO, settings->values[SETTING_CA]);
+        SET(curl, CAPATH, NULL);
+    }
+    if (settings->values[SETTING_CERT] != NULL) {
+        SET(curl, SSLCERT, settings->values[SETTING_CERT]);
+        SET(curl, SSLKEY, settings->values[SETTING_KEY]);
+    }
 }
 
 static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
@@ -300,10 +294,7 @@ static enum outcome exchange(struct asking *asking, const struct server *server,
     buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, asking->ask->target);
     asking->body.len = 0;
     asking->too_large = false;
-    curl_easy_reset(curl); /* which keeps connections */
-    set_request(asking, buf_text(&url));
-    set_times(curl, asking->ask, timeout_ms);
-    set_security(curl, asking->cluster->settings);
+    set_request(asking, buf_text(&url), timeout_ms);
     SET(curl, HTTPHEADER, headers);
     SET(curl, ERRORBUFFER, error);
     code = curl_easy_perform(curl);
@@ -414,7 +405,8 @@ static uint32_t time_left(const struct asking *asking)
 }
 
 /* Is another server, or the same one a little later, to be asked because of this answer? */
-static enum verdict judge(struct asking *asking, struct server *server, enum listener listener)
+static enum verdict judge_answer(struct asking *asking, struct server *server,
+                                 enum listener listener)
 {
     struct answer *answer = asking->answer;
     curl_off_t retry_after_s = 0;
@@ -470,7 +462,7 @@ static enum verdict try_server(struct asking *asking, struct server *server)
             return outcome == OUTCOME_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
         }
         take_answer(asking, address);
-        verdict = judge(asking, server, listener);
+        verdict = judge_answer(asking, server, listener);
     }
     return verdict;
 }
@@ -535,10 +527,12 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
             buf_printf(&answer->error, "\n%s", hint);
         }
         if (answer->repeated && code == CTL_REFUSED) {
-            buf_printf(&answer->error, "\nthis was asked a second time, as the first time had no "
-                                       "answer: it may have been done then; look before you go on");
+            buf_printf(&answer->error,
+                       "\nthis was asked a second time, as the first time had no "
+                       "answer: it may have been done then; look before you continue");
         } else if (code == CTL_UNKNOWN && asking->ask->once) {
-            buf_printf(&answer->error, "\nit is not repeated by itself: look whether it was done");
+            buf_printf(&answer->error,
+                       "\nit is not repeated automatically: look whether it was done");
         }
     } else if (verdict != VERDICT_DONE) {
         code = nobody_did_it(asking);

@@ -11,13 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/address.h"
 #include "src/base/assert.h"
 
 const struct option_about SETTINGS_ABOUT[] = {
     [SETTING_SERVER] =
         {"server", 0, "HOST:PORT,...",
          "addresses of nodes, either listener, with https:// before them for TLS; one "
-         "that answers is asked (default " SETTINGS_SERVER_DEFAULT ")"},
+         "that answers is asked (default: the nodes that make run started in this "
+         "folder, otherwise " SETTINGS_SERVER_DEFAULT ")"},
     [SETTING_CA] = {"ca", 0, "FILE", "certificates of authorities to trust, in PEM; asks over TLS"},
     [SETTING_CERT] = {"cert", 0, "FILE", "certificate to show, in PEM; asks over TLS"},
     [SETTING_KEY] = {"key", 0, "FILE", "its key, in PEM"},
@@ -58,34 +60,14 @@ static void take_environment(struct settings *settings)
     }
 }
 
-/* Who may do what to a file. bad_mode: bits that it must not have. */
-static int settings_check_owner(const char *path, const struct stat *st, mode_t bad_mode,
-                                const char *rule, struct buf *why)
-{
-    if (!S_ISREG(st->st_mode)) {
-        buf_printf(why, "%s is not a regular file", path);
-        return ERR_INVALID;
-    }
-    if (st->st_uid != geteuid() && st->st_uid != 0) {
-        buf_printf(why, "%s belongs to another user (%u)", path, (unsigned)st->st_uid);
-        return ERR_INVALID;
-    }
-    if ((st->st_mode & bad_mode) != 0) {
-        buf_printf(why, "%s has mode %04o: %s; chmod go-%s it", path,
-                   (unsigned)(st->st_mode & 07777), rule, (bad_mode & 044) != 0 ? "rwx" : "w");
-        return ERR_INVALID;
-    }
-    return 0;
-}
-
-/* A whole file of bounded size. 0; ERR_NOT_FOUND: there is none; ERR_INVALID. */
+/* A whole file of bounded size, which belongs to this user or to root, without these bits in its
+ * mode (rule: why not). 0; ERR_NOT_FOUND: there is none; ERR_INVALID. */
 static int settings_read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
                               struct buf *why)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st = {0};
     ssize_t got = 1;
-    int err;
 
     if (fd < 0 || fstat(fd, &st) != 0) {
         int seen = errno;
@@ -96,23 +78,26 @@ static int settings_read_file(const char *path, mode_t bad_mode, const char *rul
         }
         return seen == ENOENT || seen == ENOTDIR ? ERR_NOT_FOUND : ERR_INVALID;
     }
-    err = settings_check_owner(path, &st, bad_mode, rule, why);
+    if (!S_ISREG(st.st_mode)) {
+        buf_printf(why, "%s is not a regular file", path);
+    } else if (st.st_uid != geteuid() && st.st_uid != 0) {
+        buf_printf(why, "%s belongs to another user (%u)", path, (unsigned)st.st_uid);
+    } else if ((st.st_mode & bad_mode) != 0) {
+        buf_printf(why, "%s has mode %04o: %s; chmod go-%s it", path,
+                   (unsigned)(st.st_mode & 07777), rule, (bad_mode & 044) != 0 ? "rwx" : "w");
+    }
     buf_reserve(out, SETTINGS_FILE_BYTES + 2);
-    while (err == 0 && got > 0 && out->len <= SETTINGS_FILE_BYTES) {
+    while (why->len == 0 && got > 0 && out->len <= SETTINGS_FILE_BYTES) {
         got = read(fd, out->data + out->len, SETTINGS_FILE_BYTES + 1 - out->len);
         out->len += got > 0 ? (size_t)got : 0;
     }
-    (void)close(fd);
-    if (err == 0 && (got < 0 || out->len > SETTINGS_FILE_BYTES)) {
+    if (got < 0 || out->len > SETTINGS_FILE_BYTES) {
         buf_printf(why, "%s %s", path, got < 0 ? strerror(errno) : "has more than 65536 bytes");
-        err = ERR_INVALID;
-    }
-    out->data[out->len] = '\0';
-    if (err == 0 && strlen((char *)out->data) != out->len) {
+    } else if (strlen(buf_text(out)) != out->len) {
         buf_printf(why, "%s has a NUL", path);
-        err = ERR_INVALID;
     }
-    return err;
+    (void)close(fd);
+    return why->len == 0 ? 0 : ERR_INVALID;
 }
 
 static char *settings_trim(char *text)
@@ -157,25 +142,11 @@ static int take_line(struct settings *settings, const char *path, unsigned numbe
     return ERR_INVALID;
 }
 
-/* Where the file is unless it was named. False: nowhere. */
-static bool default_path(struct buf *out)
-{
-    const char *base = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
-
-    if (base != NULL && *base == '/') {
-        buf_printf(out, "%s/leafctl/config", base);
-    } else if (home != NULL && *home == '/') {
-        buf_printf(out, "%s/.config/leafctl/config", home);
-    } else {
-        return false;
-    }
-    return true;
-}
-
 static int take_file(struct settings *settings, struct buf *why)
 {
     const char *named = settings->values[SETTING_CONFIG];
+    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
     BUF_LOCAL(path);
     BUF_LOCAL(text);
     unsigned number = 0;
@@ -183,7 +154,11 @@ static int take_file(struct settings *settings, struct buf *why)
 
     if (named != NULL) {
         buf_printf(&path, "%s", named);
-    } else if (!default_path(&path)) {
+    } else if (base != NULL && *base == '/') {
+        buf_printf(&path, "%s/leafctl/config", base);
+    } else if (home != NULL && *home == '/') {
+        buf_printf(&path, "%s/.config/leafctl/config", home);
+    } else {
         return 0;
     }
     err = settings_read_file(buf_text(&path), 022,
@@ -280,6 +255,42 @@ static int check_timeout(struct settings *settings, struct buf *why)
     return 0;
 }
 
+/* The nodes that `make run` started below this folder, if it runs (scripts/run-cluster): it holds
+ * the lock, and names them in a file that nobody else may write to. They are on this machine: no
+ * token goes elsewhere. */
+static bool find_local_nodes(struct settings *settings)
+{
+    int lock = open(SETTINGS_LOCAL "/lock", O_RDONLY | O_CLOEXEC);
+    struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET}; /* of all of it */
+    bool runs = lock >= 0 && fcntl(lock, F_GETLK, &held) == 0 && held.l_type == F_WRLCK;
+    BUF_LOCAL(text);
+    BUF_LOCAL(why);
+    char *addresses;
+
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+    if (!runs || settings_read_file(SETTINGS_LOCAL "/servers", 022, "", &text, &why) != 0) {
+        return false;
+    }
+    addresses = settings_trim((char *)text.data);
+    for (char *address = addresses; *address != '\0'; address += *address == ',') {
+        char *end = address + strcspn(address, ",");
+        char after = *end;
+        bool local;
+
+        *end = '\0';
+        local = address_is_loopback(address);
+        *end = after;
+        if (!local) {
+            return false;
+        }
+        address = end;
+    }
+    set_unless_set(settings, SETTING_SERVER, addresses);
+    return *addresses != '\0';
+}
+
 int settings_load(struct settings *settings, struct buf *why)
 {
     take_environment(settings);
@@ -287,6 +298,7 @@ int settings_load(struct settings *settings, struct buf *why)
         load_token(settings, why) != 0 || check_key(settings, why) != 0) {
         return ERR_INVALID;
     }
+    settings->local = settings->values[SETTING_SERVER] == NULL && find_local_nodes(settings);
     set_unless_set(settings, SETTING_SERVER, SETTINGS_SERVER_DEFAULT);
     return 0;
 }

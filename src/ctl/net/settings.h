@@ -11,6 +11,9 @@
  * belong to the user or to root, and nobody else may write to it. A file with a token or a key must
  * not be readable by others.
  *
+ * Where nothing names a server, the nodes that `make run` started in the current folder are asked,
+ * if it runs; otherwise those of SETTINGS_SERVER_DEFAULT.
+ *
  * A token is never on the command line, where every user of the machine could see it.
  *
  * Failure modes: a text that names the setting, the value and the rule. Ownership: texts are the
@@ -37,6 +40,7 @@ enum setting {
 };
 
 #define SETTINGS_SERVER_DEFAULT "127.0.0.1:9080,127.0.0.1:8080"
+#define SETTINGS_LOCAL "data" /* where `make run` keeps its cluster */
 #define SETTINGS_TIMEOUT_DEFAULT_MS 10000
 #define SETTINGS_TIMEOUT_MAX_S 3600
 #define SETTINGS_FILE_BYTES (64 << 10) /* of any file that is read; more: refused */
@@ -46,6 +50,7 @@ struct settings {
     char *values[SETTINGS]; /* NULL: not set */
     char *token;            /* NULL: none */
     uint32_t timeout_ms;
+    bool local; /* the servers are those that `make run` started in this folder */
 };
 
 /* An option, for help and documents. */

@@ -31,7 +31,7 @@ enum ctl_exit {
     CTL_UNREACHABLE = 69, /* no server answered; nothing was done */
     CTL_INTERNAL = 70,    /* a bug, here or in an answer */
     CTL_OUTPUT = 74,      /* what was to be written could not be */
-    CTL_UNKNOWN = 75,     /* no answer in time: it may or may not have been done, or goes on */
+    CTL_UNKNOWN = 75,     /* no answer in time: perhaps it was done, or it continues */
     CTL_REFUSED = 76,     /* the cluster refused */
     CTL_DENIED = 77       /* a token, a role or the right listener is missing */
 };
