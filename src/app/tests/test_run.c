@@ -335,6 +335,19 @@ void http_server_stop(struct http_server *server)
     event("http_stop");
 }
 
+/* Of calls that answer connections, of which there are none. */
+void http_port_ref(struct http_port *port)
+{
+    (void)port;
+    fail_msg("there is no connection");
+}
+
+void http_port_unref(struct http_port *port)
+{
+    (void)port;
+    fail_msg("there is no connection");
+}
+
 /* --- tests --- */
 
 static int setup(void **state)
