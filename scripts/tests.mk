@@ -23,7 +23,7 @@ IN_TESTS   := $(call only,/tests/,$(FILES))
 TEST_FILES := $(call only,/test_,$(IN_TESTS))
 # Always programs of their own: they take the place of functions of the system or of leafd, which
 # the other groups would meet, too. A test that does so and is not named here fails to build.
-APART      := $(addprefix $(OUT)/,src/app/tests/test_replace_lost src/app/tests/test_server \
+APART      := $(addprefix $(OUT)/,src/app/tests/test_replace_lost src/app/tests/test_run \
               src/app/tests/test_supervisor src/app/recovery/tests/test_saved \
               $(addprefix storage/lmdb/tests/,test_failing test_power test_power_dirs) \
               $(basename $(shell grep -rl --include="test_*.c" "_world.h" http 2>/dev/null)))

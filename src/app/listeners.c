@@ -21,29 +21,16 @@
 
 /* --- the certificate --- */
 
-#define DAY_S 86400
-#define SOON_DAYS 14
-
-/* One that has ended is put in force all the same: a node that refuses to start serves nobody. */
+/* One that has ended is put in force all the same: a node that refuses to start serves nobody. That
+ * it ends or has ended is an alarm (http/watch/alarms.def). */
 static void certificate_log(const struct tls_context *context)
 {
-    int64_t now_s = (int64_t)(clock_wall_ms(clock_system()) / 1000);
-    int64_t left_s = tls_context_until_s(context) - now_s;
     BUF_LOCAL(text);
     char quoted[400];
-    const char *shown;
 
     tls_context_describe(context, &text);
-    shown = log_quote((const char *)text.data, text.len, quoted, sizeof quoted);
-    if (left_s <= 0) {
-        log_warn("tls", "the certificate has ended: clients will refuse it", "certificate=%s",
-                 shown);
-    } else if (left_s < SOON_DAYS * DAY_S) {
-        log_warn("tls", "the certificate ends soon", "certificate=%s days=%" PRId64, shown,
-                 left_s / DAY_S);
-    } else {
-        log_info("tls", "certificate in force", "certificate=%s", shown);
-    }
+    log_info("tls", "certificate in force", "certificate=%s",
+             log_quote((const char *)text.data, text.len, quoted, sizeof quoted));
 }
 
 int certificate_start(struct certificate *certificate, const struct config *config,

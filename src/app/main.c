@@ -17,7 +17,7 @@
 #include "src/app/recovery/recovery.h"
 #include "src/app/replace_lost.h"
 #include "src/app/report.h"
-#include "src/app/server.h"
+#include "src/app/run.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/crypto.h"
@@ -74,7 +74,7 @@ static enum exit_code refuse_settings(int rv, const struct config_error *error)
     return exit_code_of(rv);
 }
 
-static enum exit_code run_node(struct config *config)
+static enum exit_code prepare_and_run(struct config *config)
 {
     struct config_error error;
     int rv = privileges_drop(config, &error);
@@ -82,7 +82,7 @@ static enum exit_code run_node(struct config *config)
     if (rv == 0) {
         rv = lost_choose(config, &error);
     }
-    return rv == 0 ? server_run(config) : refuse_settings(rv, &error);
+    return rv == 0 ? run_node(config) : refuse_settings(rv, &error);
 }
 
 static enum exit_code check_settings(const struct config *config)
@@ -104,7 +104,7 @@ static enum exit_code run_action(enum config_action action, struct config *confi
 
     switch (action) {
     case CONFIG_RUN:
-        return run_node(config);
+        return prepare_and_run(config);
     case CONFIG_HELP:
         config_print_help(&text);
         return print_text(&text);

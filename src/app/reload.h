@@ -68,7 +68,7 @@ void reload_release(struct reload *reload);
 /* --- the keys between nodes --- */
 
 struct reload_keys {
-    struct node *const *node; /* where the server has it; NULL there: it is gone */
+    struct node *const *node; /* where the process has it; NULL there: it is gone */
     struct net_keys *made;    /* between prepare and commit or drop */
 };
 

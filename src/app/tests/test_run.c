@@ -1,5 +1,5 @@
 /*
- * test_server.c - the order of starting and stopping, and the exit codes, with a node, an HTTP
+ * test_run.c - the order of starting and stopping, and the exit codes, with a node, an HTTP
  * server and a store that only note what is asked of them.
  *
  * The functions of raft/node/node.h, http/server/loop.h and storage/lmdb/store.h are defined
@@ -27,7 +27,7 @@
 #include "http/server/loop.h"
 #include "raft/node/node.h"
 #include "src/app/config/load.h"
-#include "src/app/server.h"
+#include "src/app/run.h"
 #include "storage/lmdb/store.h"
 
 /* What a server is to call when it has drained. */
@@ -335,6 +335,19 @@ void http_server_stop(struct http_server *server)
     event("http_stop");
 }
 
+/* Of calls that answer connections, of which there are none. */
+void http_port_ref(struct http_port *port)
+{
+    (void)port;
+    fail_msg("there is no connection");
+}
+
+void http_port_unref(struct http_port *port)
+{
+    (void)port;
+    fail_msg("there is no connection");
+}
+
 /* --- tests --- */
 
 static int setup(void **state)
@@ -384,10 +397,10 @@ static void test_order(void **state)
 {
     (void)state;
     configure(NULL, NULL);
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
     fake = (struct fake){.signal = SIGINT};
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
 }
 
@@ -398,7 +411,7 @@ static void test_two_doors(void **state)
     admin_listen = "--admin-listen=127.0.0.1:9999";
     configure(NULL, NULL);
     admin_listen = JOINED;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_true(fake.has_admin);
     assert_string_equal(
         fake.events,
@@ -413,7 +426,7 @@ static void test_settings_are_handed_down(void **state)
 {
     (void)state;
     configure("--http-loops", "3");
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_ptr_equal(fake.node_settings, &config.node);
     assert_non_null(fake.api_settings);
     assert_string_equal(fake.http_settings.listen_address, config.http.listen_address);
@@ -434,9 +447,9 @@ static void test_store_id_is_random(void **state)
 
     (void)state;
     configure(NULL, NULL);
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     first = fake.store_config.identity.store_id;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_true(fake.store_config.identity.store_id != first);
 }
 
@@ -446,7 +459,7 @@ static void test_waits_for_the_handover(void **state)
     (void)state;
     configure(NULL, NULL);
     fake.drained_after = 5;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_int_equal(fake.drained_after, 0);
     assert_string_equal(fake.events, UP " " DOWN);
     assert_int_equal(fake.retire_ms, LIMIT_HTTP_RETIRE_MS);
@@ -461,7 +474,7 @@ static void test_handover_is_bounded(void **state)
     configure(NULL, NULL);
     config.shutdown.grace_ms = 50;
     fake.drained_after = -1;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
     assert_int_equal(fake.retire_ms, 25); /* within the grace */
     assert_int_equal(fake.drain_grace_ms, 0);
@@ -474,7 +487,7 @@ static void test_no_grace(void **state)
     configure(NULL, NULL);
     config.shutdown.grace_ms = 0;
     fake.drained_after = -1;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
 }
 
@@ -486,7 +499,7 @@ static void test_delay(void **state)
     (void)state;
     configure("--shutdown-delay-ms", "1100");
     began = uv_hrtime();
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_true(uv_hrtime() - began >= 1099000000);
     assert_int_equal(fake.retire_ms, 1100);
     assert_in_range(fake.drain_grace_ms, 4000, 5000);
@@ -508,7 +521,7 @@ static void test_store_errors(void **state)
     configure(NULL, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fake = (struct fake){.store_err = cases[i].err};
-        assert_int_equal(server_run(&config), cases[i].code);
+        assert_int_equal(run_node(&config), cases[i].code);
         assert_string_equal(fake.events, "store_open");
     }
 }
@@ -529,7 +542,7 @@ static void test_node_errors(void **state)
     configure(NULL, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fake = (struct fake){.node_err = cases[i].err};
-        assert_int_equal(server_run(&config), cases[i].code);
+        assert_int_equal(run_node(&config), cases[i].code);
         assert_string_equal(fake.events, "store_open node_start store_close");
     }
 }
@@ -540,12 +553,12 @@ static void test_http_errors(void **state)
     (void)state;
     configure(NULL, NULL);
     fake.http_err = ERR_EXISTS;
-    assert_int_equal(server_run(&config), EXIT_CODE_ADDRESS);
+    assert_int_equal(run_node(&config), EXIT_CODE_ADDRESS);
     assert_string_equal(
         fake.events,
         "store_open node_start api_new http_start api_free node_stop node_free store_close");
     fake = (struct fake){.http_err = ERR_INVALID};
-    assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
+    assert_int_equal(run_node(&config), EXIT_CODE_CONFIG);
 }
 
 /* With cluster.bootstrap = never the store is not even opened where there is none. */
@@ -556,15 +569,15 @@ static void test_create_false(void **state)
 
     (void)state;
     configure("--cluster-bootstrap", "never");
-    assert_int_equal(server_run(&config), EXIT_CODE_DATA);
+    assert_int_equal(run_node(&config), EXIT_CODE_DATA);
     assert_string_equal(fake.events, "");
 
     assert_non_null(mkdtemp(dir));
     (void)snprintf(db, sizeof db, "%s/db", dir);
     config.data.dir = dir;
-    assert_int_equal(server_run(&config), EXIT_CODE_DATA);
+    assert_int_equal(run_node(&config), EXIT_CODE_DATA);
     assert_int_equal(mkdir(db, 0700), 0);
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
     assert_int_equal(rmdir(db), 0);
     assert_int_equal(rmdir(dir), 0);
@@ -583,7 +596,7 @@ static int run_in_child(void)
         (void)setrlimit(RLIMIT_CORE, &no_core);
         (void)!freopen("/dev/null", "w", stderr);
         (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* as main() has it */
-        _exit((int)server_run(&config));
+        _exit((int)run_node(&config));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -1,5 +1,5 @@
 /*
- * server.h - the node as a process: everything put together, started, and stopped in order.
+ * run.h - the node as a process: everything put together, started, and stopped in order.
  *
  * Up:   the store is opened, the node starts (links to the peers; one that joins a cluster is let
  *       in), HTTP listens.
@@ -26,13 +26,13 @@
  *
  * Thread: main, which is the raft loop.
  */
-#ifndef LEAFD_APP_SERVER_H
-#define LEAFD_APP_SERVER_H
+#ifndef LEAFD_APP_RUN_H
+#define LEAFD_APP_RUN_H
 
 #include "src/app/config/config.h"
 #include "src/app/report.h"
 
 /* Run a node until something stops it. */
-enum exit_code server_run(const struct config *config);
+enum exit_code run_node(const struct config *config);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * server.c - see server.h: the stop, its last phase first, then the start.
+ * run.c - see run.h: the stop, its last phase first, then the start.
  *
  * Thread: main, but for failed_cb and drained_cb.
  */
-#include "src/app/server.h"
+#include "src/app/run.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ static uint64_t in_phase_ms(const struct server *server)
 
 /* --- the stop: stopping --- */
 
-/* The loop ends, and with it server_run(). */
+/* The loop ends, and with it run_node(). */
 static void close_handles(struct server *server)
 {
     server_move(server, STOPPED);
@@ -534,7 +534,7 @@ static enum exit_code server_up(struct server *server)
     return code;
 }
 
-enum exit_code server_run(const struct config *config)
+enum exit_code run_node(const struct config *config)
 {
     struct files_split files;
     struct server server;
