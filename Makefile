@@ -129,7 +129,7 @@ $(OUT)/commit: anew
 	$(call NOTE,$(COMMIT))
 # Files that are put into an object as they are: the page at `/`, and what says the routes.
 $(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
-$(OUT)/http/api/handlers_page.o: http/api/openapi.json
+$(OUT)/http/api/api.o: http/api/openapi.json
 $(foreach layer,$(LAYERS) ctl history memory_model,\
 	$(eval $(call lib,$(layer)): $(call objs,$(layer)); $$(ARCHIVE)))
 

@@ -209,7 +209,7 @@ COLD static void renew_tokens(struct conn *conn)
 
 HOT bool gate_is_open(struct conn *conn)
 {
-    const struct api_loop *loop = api_loop(conn);
+    const struct api_loop *loop = conn->conns->data;
 
     if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
         renew_tokens(conn);
@@ -255,7 +255,7 @@ static const struct {
     const char *reason;
 } verdicts[] = {
     [GATE_OPEN] = {200, "none"},
-    [GATE_OTHER_LISTENER] = {404, "the other door's"},
+    [GATE_OTHER_LISTENER] = {404, "another listener's"},
     [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
     [GATE_FOREIGN] = {403, "foreign Origin"},
     [GATE_TYPE] = {415, "Content-Type is not application/json"},

@@ -6,7 +6,7 @@
  * sees: two loads. When the tokens were read again, the first request that a loop sees has all of
  * the loop's connections looked at anew.
  *
- * Failure modes: whatever is refused is answered by deny() (denial.h). An api without struct auth
+ * Failure modes: whatever is refused is answered by deny() (audited.h). An api without struct auth
  * (tests) refuses nothing.
  *
  * Thread: the loop's.
