@@ -70,8 +70,8 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
 /* What is spoken at the listener of settings->resp_address. Before a server is made. */
 void api_set_resp(struct api *api, const struct talker *talker);
 
-/* Look at the node once a second from now on, for alarms, events and viewers (status.h). The servers
- * were started. */
+/* Look at the node once a second from now on: alarms, events, viewers (status.h). The servers were
+ * started. */
 void api_watch(struct api *api);
 
 /* To be given to the backend; take it off again before http_server_stop(). */

@@ -175,8 +175,11 @@ HOT static int claim_check(const struct snowflake *snowflake, const struct id_cl
     return 0;
 }
 
-static __attribute__((noinline)) int claim_named(struct api_loop *loop, struct id_claim *claim,
-                                                 struct segment_range *ret_range, bool *ret_notify)
+static int claim_named(struct api_loop *loop, struct id_claim *claim,
+                       struct segment_range *ret_range, bool *ret_notify) __attribute__((noinline));
+
+static int claim_named(struct api_loop *loop, struct id_claim *claim,
+                       struct segment_range *ret_range, bool *ret_notify)
 {
     return snowflake_named_claim(loop->backend->snowflake, claim->layout, loop->index, claim->left,
                                  prng_next(&loop->prng), ret_range, ret_notify);

@@ -175,7 +175,7 @@ static unsigned doors_of(json_t *operation)
     json_t *listener;
     size_t i;
 
-    json_array_foreach(json_object_get(operation, "x-doors"), i, listener)
+    json_array_foreach(json_object_get(operation, "x-listeners"), i, listener)
     {
         listeners |=
             strcmp(json_string_value(listener), "ids") == 0 ? LISTENER_IDS : LISTENER_ADMIN;
