@@ -447,7 +447,9 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     loop->conns = conns;
     loop->port = port;
     loop->index = index;
-    gate_begin(loop);
+    if (api->auth != NULL) {
+        loop->tokens = auth_take(api->auth, &loop->tokens_generation);
+    }
     waiters_init(&loop->waiters);
     LIST_INIT(&loop->live.viewers);
     SLIST_INIT(&loop->kept);
@@ -469,7 +471,7 @@ static void api_loop_end(void *loop_data)
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
     call_free_kept(loop);
-    gate_end(loop);
+    tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
     zones_free(loop->zones);
     free(loop);

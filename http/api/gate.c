@@ -12,18 +12,6 @@
 #define BEARER "Bearer "
 #define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
 
-void gate_begin(struct api_loop *loop)
-{
-    if (loop->api->auth != NULL) {
-        loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
-    }
-}
-
-void gate_end(struct api_loop *loop)
-{
-    tokens_unref(loop->tokens);
-}
-
 /* --- who asks --- */
 
 /* By what the request says, or the connection has said. */

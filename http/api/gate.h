@@ -40,10 +40,6 @@ enum gate {
     GATE_TAG
 };
 
-/* The loop begins, and ends. */
-void gate_begin(struct api_loop *loop);
-void gate_end(struct api_loop *loop);
-
 /* A head with this route is there: judge it. */
 void gate_admit(struct conn *conn, const struct route *route);
 

@@ -838,11 +838,6 @@ static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
 
 /* --- pages of GET /api/tags --- */
 
-static bool is_next(const json_t *value)
-{
-    return json_is_string(value) || json_is_null(value);
-}
-
 /* A member's name and the colon; borrowed until the value is freed. NULL with *ret_fault. */
 static json_t *take_name(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
@@ -937,7 +932,7 @@ static int take_next(struct tag_bulk *bulk, struct body_fault *ret_fault)
         return bulk->at < bulk->len ? bad_json(bulk, ret_fault)
                                     : expected(bulk, "a name or null", ret_fault);
     }
-    rv = is_next(value) ? 0 : no_page(ret_fault);
+    rv = json_is_string(value) || json_is_null(value) ? 0 : no_page(ret_fault);
     json_decref(value);
     bulk->has_next = true;
     bulk->state = TAG_BULK_BEHIND_VALUE;

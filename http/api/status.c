@@ -154,15 +154,6 @@ void live_show(struct api *api, struct buf *bytes)
 
 /* --- the route --- */
 
-/* What the kernel keeps for a viewer that takes nothing; one that reads has it empty all the time.
- * Without this it would take pictures for hours, and nobody would see that they are not read. */
-static void bound_socket(const struct conn *conn)
-{
-    int bytes = LIMIT_LIVE_SOCKET_BYTES;
-
-    (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-}
-
 /* While few places are left no client takes more than its share. This machine's own address does,
  * since it may stand for many clients. */
 static bool is_over_share(const struct http_client *client, unsigned viewers)
@@ -174,6 +165,7 @@ static bool is_over_share(const struct http_client *client, unsigned viewers)
 int handle_live(struct conn *conn)
 {
     static const char hello[] = "retry: 2000\n\n";
+    static const int socket_bytes = LIMIT_LIVE_SOCKET_BYTES;
     struct api_loop *loop = api_loop(conn);
     unsigned viewers = viewers_of(loop->api);
     struct live_viewer *viewer;
@@ -200,7 +192,10 @@ int handle_live(struct conn *conn)
                                       .expires_on_drain = true};
     LIST_INSERT_HEAD(&loop->live.viewers, viewer, link);
     atomic_fetch_add_explicit(&loop->live.count, 1, memory_order_relaxed);
-    bound_socket(conn);
+    /* What the kernel keeps for a viewer that takes nothing; one that reads has it empty all the
+     * time. Without this it would take pictures for hours, and nobody would see that they are not
+     * read. */
+    (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_SNDBUF, &socket_bytes, sizeof socket_bytes);
     conn_stream(conn, LIVE_TYPE);
     conn_stream_put(conn, hello, sizeof hello - 1);
     viewer->untaken = true;

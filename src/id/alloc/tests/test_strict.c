@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/alloc/tests/strict_world.h"
 #include "src/tests/unit/death.h"
+#include "src/id/alloc/tests/strict_world.h"
 
 #define PATIENCE_MS 1000
 

@@ -19,8 +19,8 @@
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
-#include "src/id/tests/id_random.h"
 #include "src/tests/unit/hex.h"
+#include "src/id/tests/id_random.h"
 
 #define GREEDY 20
 #define MODEST 22
