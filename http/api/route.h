@@ -71,22 +71,19 @@ int handle_snowflake_get(struct conn *conn);
 /* Let parked snowflake requests try again, oldest first: when loop->snowflake_retry fires. */
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms);
 
-/* snowflake.c */
 int handle_segment_decode(struct conn *conn);
 int handle_snowflake_decode(struct conn *conn);
 int handle_leaf_decode(struct conn *conn);
+int handle_layout_get(struct conn *conn);
+int handle_layout_put(struct conn *conn);
+int handle_layout_delete(struct conn *conn);
+int handle_layouts_list(struct conn *conn);
 
 /* workers.c */
 int handle_worker_acquire(struct conn *conn);
 int handle_worker_renew(struct conn *conn);
 int handle_worker_release(struct conn *conn);
 int handle_workers_list(struct conn *conn);
-
-/* snowflake.c */
-int handle_layout_get(struct conn *conn);
-int handle_layout_put(struct conn *conn);
-int handle_layout_delete(struct conn *conn);
-int handle_layouts_list(struct conn *conn);
 
 /* tags.c */
 int handle_tag_get(struct conn *conn);
@@ -97,13 +94,9 @@ int handle_tags_list(struct conn *conn);
 
 /* cluster.c */
 int handle_backup(struct conn *conn);
-
-/* cluster.c */
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
 int handle_cluster_segments(struct conn *conn);
-
-/* cluster.c */
 int handle_member_add(struct conn *conn);
 int handle_member_remove(struct conn *conn);
 int handle_member_move(struct conn *conn);
@@ -114,6 +107,10 @@ int handle_level_raise(struct conn *conn);
 /* status.c */
 int handle_status(struct conn *conn);
 int handle_events(struct conn *conn);
+int handle_live(struct conn *conn);
+int handle_livez(struct conn *conn);
+int handle_readyz(struct conn *conn);
+int handle_version(struct conn *conn);
 
 /* api.c */
 int handle_page(struct conn *conn);
@@ -125,16 +122,8 @@ int handle_openapi(struct conn *conn);
  * against what a node answers. */
 const char *openapi_text(size_t *ret_len);
 
-/* status.c */
-int handle_live(struct conn *conn);
-
 /* audited.c */
 int handle_audit(struct conn *conn);
-
-/* status.c */
-int handle_livez(struct conn *conn);
-int handle_readyz(struct conn *conn);
-int handle_version(struct conn *conn);
 
 /* metrics.c */
 int handle_metrics(struct conn *conn);
