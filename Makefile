@@ -107,11 +107,13 @@ define ARCHIVE
 @mkdir -p $(@D) && rm -f $@
 $(call SAY,AR)ar qcs $@ $^
 endef
-# With $(WITH) after the objects and archives.
+# With $(WITH) after the objects and archives. Helpers of tests come before the group: some take the
+# place of a function of libuv's, which only the tests that name such a helper are to meet.
+HELPERS = $(filter $(OUT)/libhelp-%,$^)
 define LINK
 @mkdir -p $(@D)
-$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
-	$(filter %.a,$^) -Wl,--end-group $(WITH)
+$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(HELPERS) -Wl,--start-group \
+	$(filter-out $(HELPERS),$(filter %.a,$^)) -Wl,--end-group $(WITH)
 endef
 # A file that says what something was made with, so that it is made anew when that changes.
 define NOTE
@@ -129,7 +131,7 @@ $(OUT)/commit: anew
 	$(call NOTE,$(COMMIT))
 # Files that are put into an object as they are: the page at `/`, and what says the routes.
 $(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
-$(OUT)/http/api/handlers_page.o: http/api/openapi.json
+$(OUT)/http/api/api.o: http/api/openapi.json
 $(foreach layer,$(LAYERS) ctl history memory_model,\
 	$(eval $(call lib,$(layer)): $(call objs,$(layer)); $$(ARCHIVE)))
 

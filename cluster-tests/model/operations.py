@@ -2,7 +2,7 @@
 
 An operation is a name and a few plain words, and what they mean is looked up when it runs: so a
 sequence can be cut, repeated and pasted. draw(rng, plan) makes the words, run(run, **words) does it
-and checks. covers names what of the routes of http/api/router.c, the methods of
+and checks. covers names what of the routes of http/api/api.c, the methods of
 http/resp/api/resp.c and the commands of src/ctl/cmd/all.h it uses; NOT_DRAWN has the rest,
 with why. scripts/check-model compares.
 """

@@ -18,10 +18,34 @@
 #ifndef LEAFD_HTTP_API_API_H
 #define LEAFD_HTTP_API_API_H
 
-#include "http/api/build.h"
+#include <stddef.h>
+
+#include "http/api/context.h"
+#include "http/api/route.h"
 #include "http/auth/tokens.h"
+#include "http/proto/parser.h"
 #include "http/server/service.h"
 #include "src/id/backend/id_backend.h"
+
+/* --- routes --- */
+
+enum router_result {
+    ROUTER_FOUND,
+    ROUTER_NO_ROUTE,
+    ROUTER_SLASH,     /* a name with an unencoded slash */
+    ROUTER_NO_METHOD, /* the path is there, with other methods; *ret_route is one of its routes */
+};
+
+/* Find the route of a path. ret_name is the rest after route->path (encoded, borrowed from
+ * path). */
+enum router_result router_find(enum method method, const char *path, size_t path_len,
+                               const struct route **ret_route, const char **ret_name,
+                               size_t *ret_name_len);
+
+/* The routes one after the other; NULL after the last. */
+const struct route *router_route(size_t at);
+
+#define ROUTER_ALLOW_BYTES 48
 
 struct api;
 
@@ -46,8 +70,8 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
 /* What is spoken at the listener of settings->resp_address. Before a server is made. */
 void api_set_resp(struct api *api, const struct talker *talker);
 
-/* Look at the node once a second from now on, for alarms, events and those who watch (watch.h). The
- * servers were started. */
+/* Look at the node once a second from now on: alarms, events, viewers (status.h). The servers were
+ * started. */
 void api_watch(struct api *api);
 
 /* To be given to the backend; take it off again before http_server_stop(). */

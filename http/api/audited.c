@@ -10,14 +10,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
-#include "http/api/handlers.h"
-#include "http/api/layout_use.h"
+#include "http/api/json.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
-#include "http/api/tag_json.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
@@ -218,7 +215,7 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
     free(note);
 }
 
-void audited_refuse(struct conn *conn)
+static void audited_refuse(struct conn *conn)
 {
     int status;
     const char *reason = gate_reason(conn, &status);
@@ -283,10 +280,10 @@ static int tag_before_cb(struct conn *conn, struct call *call)
 static int worker_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct call *change = call->behind;
+    struct call *change = call->next;
     struct worker_rows rows;
 
-    call->behind = NULL;
+    call->next = NULL;
     if (call->request.status == 0 && worker_rows_decode(reply->data, reply->len, &rows) == 0) {
         const struct worker_row *row = rows.rows;
         BUF_LOCAL(json);
@@ -314,7 +311,7 @@ static int look_at_row(struct conn *conn, uint32_t id, struct call *change)
 
     call->sees_errors = true;
     call->request.local = true;
-    call->behind = change;
+    call->next = change;
     call->looking.at = id;
     query_workers_encode(&call->request.payload, (uint16_t)id, 1);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
@@ -326,7 +323,7 @@ int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
                                                        : call_submit(conn, change);
 }
 
-/* Items of a list have room for so many bytes, as an entry writes them; behind them stands how many
+/* Items of a list have room for so many bytes, as an entry writes them; after them stands how many
  * there are more. */
 #define LIST_BYTES (VALUE_BYTES - 40)
 
@@ -505,11 +502,11 @@ static int item_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     struct call_looking looking = call->looking;
-    struct call *change = call->behind;
+    struct call *change = call->next;
     TAG_ROWS_LOCAL(rows);
     struct tag_put put;
 
-    call->behind = NULL;
+    call->next = NULL;
     ASSERT(command_next(&looking.items, &put));
     if (call->request.status != 0 || tag_rows_decode(reply->data, reply->len, &rows) != 0) {
         rows.count = 0;
@@ -521,7 +518,7 @@ static int item_before_cb(struct conn *conn, struct call *call)
     return look_on(conn, change, looking);
 }
 
-/* Look at the next item, then at those behind it. */
+/* Look at the next item, then at those after it. */
 static int look_on(struct conn *conn, struct call *change, struct call_looking looking)
 {
     struct command_list items = looking.items;
@@ -535,7 +532,7 @@ static int look_on(struct conn *conn, struct call *change, struct call_looking l
     call = call_new(ID_REQUEST_QUERY, item_before_cb);
     call->sees_errors = true;
     call->request.local = true;
-    call->behind = change;
+    call->next = change;
     call->looking = looking;
     query_get_encode(&call->request.payload, put.name, put.name_len);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
@@ -574,4 +571,277 @@ int handle_audit(struct conn *conn)
     }
     audit_list(&auth->audit, options[0].number, (size_t)options[1].number, reply_begin(conn));
     return 200;
+}
+
+/* --- requests that the gate refused --- */
+
+/* --- what the client is told --- */
+
+static int refuse_token(struct conn *conn, const char *error, const char *message)
+{
+    char extra[96];
+
+    (void)snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"leafd\"%s\r\n", error);
+    conn_fail(conn, 401, "unauthorized", extra, "", message);
+    return ANSWERED;
+}
+
+static int refuse_role(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    const struct identity *identity = gate_identity(conn);
+    char shown[SHOWN_BYTES];
+    char roles[ROLES_TEXT_BYTES];
+
+    if (identity->kind == IDENTITY_ANONYMOUS) {
+        const char *name = conn_certificate(conn);
+
+        return reply_error(conn, 403, "forbidden",
+                           "this needs the role %s, and the certificate %s has no line in the "
+                           "tokens file",
+                           role_name(route->role),
+                           name != NULL ? text_show(name, strlen(name), shown, sizeof shown) : "");
+    }
+    return reply_error(conn, 403, "forbidden", "this needs the role %s, and %s has %s",
+                       role_name(route->role), identity->name, roles_text(identity->roles, roles));
+}
+
+/* "a", "b" of a client's prefixes. */
+static void show_prefixes(const struct identity *identity, char *out, size_t size)
+{
+    char shown[SHOWN_BYTES];
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < size; i++) {
+        const struct identity_prefix *prefix = &identity->prefixes[i];
+
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i > 0 ? ", " : "",
+                               text_show(prefix->text, prefix->len, shown, sizeof shown));
+    }
+}
+
+static int refuse_tag(struct conn *conn, const char *what)
+{
+    const struct identity *identity = gate_identity(conn);
+    char prefixes[4 * SHOWN_BYTES];
+
+    show_prefixes(identity, prefixes, sizeof prefixes);
+    return reply_error(conn, 403, "forbidden_tag", "%s: %s has the tags that begin with %s", what,
+                       identity->name, prefixes);
+}
+
+static int refuse_page(struct conn *conn)
+{
+    const struct parser_head *head = conn_head(conn);
+    const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
+    char shown[SHOWN_BYTES];
+    const char *host;
+    size_t len;
+
+    switch ((enum gate)conn->request.gate) {
+    case GATE_MISDIRECTED:
+        host = web_authority(&request, &len);
+        return reply_error(conn, 421, "misdirected",
+                           "Host %s is no host of this node: http.hosts lists further ones",
+                           text_show(host, len, shown, sizeof shown));
+    case GATE_FOREIGN:
+        if (head->origin.count == 0) {
+            return reply_error(
+                conn, 403, "foreign_origin",
+                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
+                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
+                          sizeof shown));
+        }
+        return reply_error(
+            conn, 403, "foreign_origin",
+            "a page of Origin %s may not ask this node: http.origins lists those that may",
+            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
+    default:
+        return reply_error(conn, 415, "bad_content_type",
+                           "Content-Type %s: a body that changes something must be "
+                           "application/json, and say so once",
+                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
+                                     shown, sizeof shown));
+    }
+}
+
+static int refuse_listener(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+    bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
+    char message[LIMIT_ADDRESS_BYTES + 96];
+
+    (void)snprintf(message, sizeof message, "this route is served at the other door: %s, %s",
+                   is_admin ? "http.listen" : "admin.listen",
+                   is_admin ? loop->api->http_address : loop->api->admin_address);
+    return reply_error(conn, 404, "other_door", "%s", message);
+}
+
+static int refuse_by(struct conn *conn)
+{
+    switch ((enum gate)conn->request.gate) {
+    case GATE_OTHER_LISTENER:
+        return refuse_listener(conn);
+    case GATE_MISDIRECTED:
+    case GATE_FOREIGN:
+    case GATE_TYPE:
+        return refuse_page(conn);
+    case GATE_TWO_TOKENS:
+        return reply_error(conn, 400, "bad_request", "Authorization is given twice");
+    case GATE_NO_BEARER:
+        return refuse_token(conn, "", "Authorization must be: Bearer TOKEN");
+    case GATE_UNKNOWN:
+        return refuse_token(conn, ", error=\"invalid_token\"", "this token is not known here");
+    case GATE_NO_TOKEN:
+        return refuse_token(conn, "",
+                            conn->caller == NULL ? "this needs a token: Authorization: Bearer TOKEN"
+                                                 : "this needs a token: AUTH TOKEN");
+    case GATE_ROLE:
+        return refuse_role(conn);
+    case GATE_TAG:
+        return refuse_tag(conn, "this tag is another's");
+    case GATE_OPEN:
+        break;
+    }
+    UNREACHABLE("a verdict of the gate");
+}
+
+int deny(struct conn *conn)
+{
+    if (conn->request.gate != GATE_OTHER_LISTENER) {
+        audited_refuse(conn);
+    }
+    return refuse_by(conn);
+}
+
+/* --- tags that no path names --- */
+
+bool narrow_list(struct conn *conn, struct param *prefix)
+{
+    const struct identity *identity;
+
+    if (api_loop(conn)->api->auth == NULL) {
+        return true;
+    }
+    identity = gate_identity(conn);
+    if (identity->prefix_count == 0 ||
+        (prefix->present && identity_may_use(identity, prefix->text, prefix->len))) {
+        return true;
+    }
+    if (!prefix->present && identity->prefix_count == 1) {
+        prefix->present = true;
+        prefix->text = identity->prefixes[0].text;
+        prefix->len = identity->prefixes[0].len;
+        return true;
+    }
+    conn->request.gate = GATE_TAG;
+    audited_refuse(conn);
+    refuse_tag(conn, prefix->present ? "this prefix has others' tags, too" : "name a prefix");
+    return false;
+}
+
+bool may_put(struct conn *conn, const struct buf *command)
+{
+    const struct identity *identity;
+    struct command read;
+    struct tag_put tag;
+    char what[64 + SHOWN_BYTES];
+    char shown[SHOWN_BYTES];
+
+    if (api_loop(conn)->api->auth == NULL) {
+        return true;
+    }
+    identity = gate_identity(conn);
+    if ((identity->roles & ROLE_TAGS) == 0) { /* the tokens were read again meanwhile */
+        conn->request.gate = identity->kind == IDENTITY_ANONYMOUS ? GATE_NO_TOKEN : GATE_ROLE;
+        deny(conn);
+        return false;
+    }
+    if (identity->prefix_count == 0 || command_read(command->data, command->len, &read) != 0) {
+        return true; /* what cannot be read is refused by whoever applies it */
+    }
+    while (command_next(&read.list, &tag)) {
+        if (!identity_may_use(identity, tag.name, tag.name_len)) {
+            (void)snprintf(what, sizeof what, "tag %s is another's",
+                           text_show(tag.name, tag.name_len, shown, sizeof shown));
+            conn->request.gate = GATE_TAG;
+            audited_refuse(conn);
+            refuse_tag(conn, what);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- what one client may hold --- */
+
+#define WHY_BYTES 96
+#define MESSAGE_BYTES 400
+
+static const struct {
+    enum meter_refusal refusal;
+    const char *things;
+    const char *quota; /* of a token, and of all others */
+    const char *until;
+} kinds[] = {
+    [SHARE_KEYS] = {REFUSED_KEYS, "idempotency keys", "keys",
+                    "each is forgotten a day after its first use"},
+    [SHARE_WORKERS] = {REFUSED_WORKERS, "worker ids", "workers",
+                       "each counts until its window is over, also once released"},
+    [SHARE_TAGS] = {REFUSED_TAGS, "bytes of tags", "tags",
+                    "a tag that is deleted counts less, and nothing more when it is made again"},
+};
+
+/* The one with a line in the tokens file; NULL: none, an address is counted. */
+static const struct identity *named_client(struct conn *conn)
+{
+    const struct identity *identity =
+        api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
+
+    return identity != NULL && identity->kind != IDENTITY_ANONYMOUS ? identity : NULL;
+}
+
+struct share share_of(struct conn *conn)
+{
+    const struct identity *identity = named_client(conn);
+    struct share share = {.client = conn->peer->id};
+    uint64_t is_named = identity != NULL;
+
+    if (identity != NULL) {
+        share.client = client_id_of_name(identity->name, strlen(identity->name));
+        share.keys = identity->quotas.keys;
+        share.workers = identity->quotas.workers;
+    }
+    share.tags = identity != NULL && identity->quotas.tags_mib > 0
+                     ? (uint64_t)identity->quotas.tags_mib << 20
+                     : api_loop(conn)->api->settings->tags_bytes;
+    share.client = (share.client & ~UINT64_C(1)) | is_named;
+    share.client += share.client <= 1 ? 2 : 0; /* that would be nobody */
+    return share;
+}
+
+int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_t most,
+                 const char *where)
+{
+    const struct identity *identity = named_client(conn);
+    char message[MESSAGE_BYTES];
+    char more[WHY_BYTES];
+    char why[WHY_BYTES];
+
+    conns_count(&conn->conns->counts.refused[kinds[kind].refusal], 1);
+    (void)snprintf(why, sizeof why, "holds %llu %s, its share is %llu", ull(held),
+                   kinds[kind].things, ull(most));
+    (void)snprintf(more, sizeof more, ",\"held\":%llu,\"share\":%llu", ull(held), ull(most));
+    (void)snprintf(message, sizeof message,
+                   "%s%s %s holds %llu %s, and may hold %llu: %s; %s= in the setting quota, or "
+                   "in the line of a token, allows more",
+                   where, identity != NULL ? "client" : "the address",
+                   identity != NULL ? identity->name : conn->peer->name, ull(held),
+                   kinds[kind].things, ull(most), kinds[kind].until, kinds[kind].quota);
+    if (api_loop(conn)->api->auth != NULL) {
+        audited_refuse_as(conn, 429, why);
+    }
+    conn_fail(conn, 429, err_code(ERR_SHARE), NULL, more, message);
+    return ANSWERED;
 }

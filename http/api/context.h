@@ -1,13 +1,17 @@
 /*
- * context.h - what handlers find: the api, and its part in each HTTP loop.
+ * context.h - what handlers find: the api, its part in each HTTP loop, and what the process says of
+ * itself.
  *
- * Thread: a loop's part is its thread's own, but for counts, which any thread may read.
+ * Thread: a loop's part is its thread's own, but for counts, which any thread may read. What the
+ * process says does not change, but for the counters of reloads.
  */
 #ifndef LEAFD_HTTP_API_CONTEXT_H
 #define LEAFD_HTTP_API_CONTEXT_H
 
-#include "http/api/build.h"
-#include "http/api/waiters.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "http/api/claim.h"
 #include "http/auth/tokens.h"
 #include "http/server/conn.h"
 #include "http/server/loop.h"
@@ -15,6 +19,30 @@
 #include "src/base/prng.h"
 #include "src/base/zone.h"
 #include "src/id/backend/id_backend.h"
+
+/* How often it read its settings again (SIGHUP): written by main, read by any. */
+struct http_reloads {
+    _Atomic uint64_t done;
+    _Atomic uint64_t refused;
+    _Atomic uint64_t done_ms; /* wall time of the last one that was done; 0: none yet */
+};
+
+static inline void http_reloads_add(_Atomic uint64_t *count)
+{
+    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+
+static inline void http_reloads_set(_Atomic uint64_t *value, uint64_t to)
+{
+    atomic_store_explicit(value, to, memory_order_relaxed);
+}
+
+struct http_build {
+    const char *version;
+    const char *commit;                 /* "" if unknown */
+    const char *libraries;              /* JSON object text of library versions */
+    const struct http_reloads *reloads; /* NULL: it has no settings to read again */
+};
 
 /* What requests count as, for their latency (http/server/latency.h). */
 enum traffic {
@@ -38,7 +66,7 @@ struct watch;
 
 LIST_HEAD(live_viewers, live_viewer);
 
-/* Those who watch (live.h), of a loop. */
+/* Those who watch (status.h), of a loop. */
 struct live {
     struct live_viewers viewers;
     _Atomic uint32_t count; /* of these; any thread may read */
@@ -65,7 +93,7 @@ struct api_loop {
     struct api_counts counts;
     struct live live;
     struct waiters waiters;       /* requests that wait for ids */
-    struct call_list kept;        /* calls of strict ids that are over (call.h) */
+    struct call_list kept;        /* calls of strict ids that are over (request.h) */
     unsigned kept_count;          /* <= LIMIT_HTTP_CALLS_KEPT */
     struct timer snowflake_retry; /* armed while some wait for the clock */
     struct prng prng;

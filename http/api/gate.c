@@ -12,18 +12,6 @@
 #define BEARER "Bearer "
 #define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
 
-void gate_begin(struct api_loop *loop)
-{
-    if (loop->api->auth != NULL) {
-        loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
-    }
-}
-
-void gate_end(struct api_loop *loop)
-{
-    tokens_unref(loop->tokens);
-}
-
 /* --- who asks --- */
 
 /* By what the request says, or the connection has said. */
@@ -209,7 +197,7 @@ COLD static void renew_tokens(struct conn *conn)
 
 HOT bool gate_is_open(struct conn *conn)
 {
-    const struct api_loop *loop = api_loop(conn);
+    const struct api_loop *loop = conn->conns->data;
 
     if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
         renew_tokens(conn);
@@ -255,7 +243,7 @@ static const struct {
     const char *reason;
 } verdicts[] = {
     [GATE_OPEN] = {200, "none"},
-    [GATE_OTHER_LISTENER] = {404, "the other door's"},
+    [GATE_OTHER_LISTENER] = {404, "another listener's"},
     [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
     [GATE_FOREIGN] = {403, "foreign Origin"},
     [GATE_TYPE] = {415, "Content-Type is not application/json"},

@@ -6,7 +6,7 @@
  * sees: two loads. When the tokens were read again, the first request that a loop sees has all of
  * the loop's connections looked at anew.
  *
- * Failure modes: whatever is refused is answered by deny() (denial.h). An api without struct auth
+ * Failure modes: whatever is refused is answered by deny() (audited.h). An api without struct auth
  * (tests) refuses nothing.
  *
  * Thread: the loop's.
@@ -39,10 +39,6 @@ enum gate {
     GATE_ROLE,
     GATE_TAG
 };
-
-/* The loop begins, and ends. */
-void gate_begin(struct api_loop *loop);
-void gate_end(struct api_loop *loop);
 
 /* A head with this route is there: judge it. */
 void gate_admit(struct conn *conn, const struct route *route);

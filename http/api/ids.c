@@ -6,440 +6,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/api/audited.h"
 #include "http/api/context.h"
-#include "http/api/layout_use.h"
+#include "http/api/gate.h"
+#include "http/api/id_text.h"
+#include "http/api/json.h"
 #include "http/api/request.h"
+#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/id/codec/command.h"
 #include "src/id/snowflake/snowflake_named.h"
 
-#define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
-#define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
-#define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
-_Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
+/* Asking the cluster may take so long, even for a request that will not wait for ids: what waits
+ * for nothing could never hear whether a tag exists, nor get an id of a strict one, which needs a
+ * majority. */
+#define CLUSTER_WAIT_MIN_MS 500
 
-/* --- ids as text --- */
+#define REPLAYED_HEADER "Idempotency-Replayed: true\r\n"
 
-static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
-{
-    struct snowflake_parts parts;
-
-    if (text->shape != NULL) {
-        return shape_put(text->shape, loop->ff1, id, at);
-    }
-    if (text->layout != NULL) {
-        return text_decimal(named_layout_id(text->layout, id), at);
-    }
-    ASSERT(text->form != ID_FORM_NUMBER);
-    parts = snowflake_decode(&loop->backend->snowflake->layout, id);
-    long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
-    return long_id_bytes(text->form);
-}
-
-/* Another reply may have used the loop's permutation since. */
-static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
-{
-    if (text->shape != NULL) {
-        shape_prepare(text->shape, id, loop->ff1);
-    }
-}
-
-/* Is the id the first by its key? */
-static bool begins_key(const struct id_text *text, uint64_t id)
-{
-    return text->shape != NULL && text->shape->has_key && id > 0 &&
-           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
-}
-
-size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
-{
-    prepare_shape(loop, text, id);
-    return put_id(loop, text, id, at);
-}
-
-uint32_t id_text_lines(const struct id_text *text)
-{
-    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
-                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
-                                        : long_id_bytes(text->form);
-
-    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
-}
-
-uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
-{
-    uint64_t bytes = 0;
-
-    if (text->layout != NULL) {
-        char digits[TEXT_DECIMAL_BYTES];
-
-        for (uint32_t i = 0; i < range->count; i++) {
-            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
-        }
-        return bytes;
-    }
-    if (text->shape == NULL) {
-        return range->count * (long_id_bytes(text->form) + 1);
-    }
-    for (uint64_t done = 0; done < range->count;) {
-        uint64_t id = range->first + done;
-        uint64_t alike = shape_alike(text->shape, id);
-
-        alike = alike < range->count - done ? alike : range->count - done;
-        bytes += alike * (shape_bytes(text->shape, id) + 1);
-        done += alike;
-    }
-    return bytes;
-}
-
-void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
-                       const struct segment_range *range, struct buf *buf)
-{
-    char line[ID_TEXT_BYTES_MAX + 1];
-
-    for (uint32_t i = 0; i < range->count; i++) {
-        uint64_t id = range->first + i;
-        size_t len;
-
-        if (i == 0 || begins_key(text, id)) {
-            prepare_shape(loop, text, id);
-        }
-        len = put_id(loop, text, id, line);
-        line[len] = '\n';
-        buf_put(buf, line, len + 1);
-    }
-}
-
-/* --- claims --- */
-
-HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
-{
-    struct segment_range *last =
-        claim->range_count > 0 ? &claim->ranges[claim->range_count - 1] : NULL;
-
-    ASSERT(range->count > 0 && range->count <= claim->left);
-    if (last != NULL && last->first + last->count == range->first) {
-        last->count += range->count;
-    } else if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
-        claim->ranges[claim->range_count++] = *range;
-    } else {
-        return false;
-    }
-    claim->left -= range->count;
-    return true;
-}
-
-static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
-{
-    return range->first + range->count == next->first;
-}
-
-static void remove_range(struct id_claim *claim, uint32_t at)
-{
-    ASSERT(at < claim->range_count);
-    claim->range_count--;
-    memmove(&claim->ranges[at], &claim->ranges[at + 1],
-            (claim->range_count - at) * sizeof claim->ranges[0]);
-}
-
-/* Join a range to those before and behind the place where it belongs. False if it fits neither. */
-static bool join_range(struct id_claim *claim, uint32_t at, const struct segment_range *range)
-{
-    struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
-    struct segment_range *behind = at < claim->range_count ? &claim->ranges[at] : NULL;
-
-    if (before != NULL && range_goes_on(before, range)) {
-        before->count += range->count;
-        if (behind != NULL && range_goes_on(before, behind)) {
-            before->count += behind->count;
-            remove_range(claim, at);
-        }
-        return true;
-    }
-    if (behind != NULL && range_goes_on(range, behind)) {
-        behind->first = range->first;
-        behind->count += range->count;
-        return true;
-    }
-    return false;
-}
-
-HOT void id_claim_make_room(struct id_claim *claim)
-{
-    uint32_t shortest = 0;
-
-    if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
-        return;
-    }
-    for (uint32_t i = 1; i < claim->range_count; i++) {
-        if (claim->ranges[i].count < claim->ranges[shortest].count) {
-            shortest = i;
-        }
-    }
-    claim->left += claim->ranges[shortest].count;
-    remove_range(claim, shortest);
-}
-
-HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
-{
-    uint32_t at = claim->range_count;
-
-    ASSERT(at < LIMIT_RANGES_PER_REPLY);
-    ASSERT(range->count > 0 && range->count <= claim->left);
-    while (at > 0 && claim->ranges[at - 1].first > range->first) {
-        at--;
-    }
-    ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
-    claim->left -= range->count;
-    if (join_range(claim, at, range)) {
-        return;
-    }
-    memmove(&claim->ranges[at + 1], &claim->ranges[at],
-            (claim->range_count - at) * sizeof claim->ranges[0]);
-    claim->ranges[at] = *range;
-    claim->range_count++;
-}
-
-/* The decimal digits of the next number, in place; a carry out of the front makes one digit
- * more. */
-static size_t increment(char *digits, size_t len)
-{
-    for (size_t i = len; i > 0; i--) {
-        if (digits[i - 1] != '9') {
-            digits[i - 1]++;
-            return len;
-        }
-        digits[i - 1] = '0';
-    }
-    ASSERT(len < TEXT_DECIMAL_BYTES);
-    memmove(digits + 1, digits, len);
-    digits[0] = '1';
-    return len + 1;
-}
-
-/* The bytes of a range's lines. */
-static uint64_t lines_bytes(const struct segment_range *range)
-{
-    char digits[TEXT_DECIMAL_BYTES];
-    uint64_t first = range->first;
-    uint64_t left = range->count;
-    uint64_t bytes = 0;
-
-    while (left > 0) {
-        size_t len = text_decimal(first, digits);
-        uint64_t power = 10; /* the first number that has a digit more */
-        uint64_t count;
-
-        for (size_t i = 1; i < len; i++) {
-            power *= 10;
-        }
-        count = len == TEXT_DECIMAL_BYTES || power - first > left ? left : power - first;
-        bytes += count * (len + 1);
-        first += count;
-        left -= count;
-    }
-    return bytes;
-}
-
-/* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
- * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
- * since to copy a length that the compiler knows takes a move or two. */
-static void put_number_lines(const struct segment_range *range, struct buf *buf)
-{
-    char line[LINE_COPY_BYTES] = {0};
-    size_t len = text_decimal(range->first, line);
-    char last = line[len - 1];
-    char *at;
-
-    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
-    at = (char *)buf->data + buf->len;
-    line[len] = '\n';
-    for (uint32_t left = range->count; left > 0; left--) {
-        memcpy(at, line, LINE_COPY_BYTES);
-        at[len - 1] = last;
-        at += len + 1;
-        if (last < '9') {
-            last++;
-            continue;
-        }
-        last = '0';
-        len = increment(line, len - 1) + 1;
-        line[len] = '\n';
-    }
-    buf->len = (size_t)(at - (char *)buf->data);
-    ASSERT(buf->len <= buf->capacity);
-}
-
-static void put_number_range(const struct segment_range *range, struct buf *buf)
-{
-    char *at;
-
-    buf_reserve(buf, 2 * LINE_BYTES_MAX);
-    at = (char *)buf->data + buf->len;
-    at += text_decimal(range->first, at);
-    *at++ = ' ';
-    at += text_decimal(range->first + range->count - 1, at);
-    *at++ = '\n';
-    buf->len = (size_t)(at - (char *)buf->data);
-}
-
-static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
-{
-    buf_printf(buf, "{\"%s\":", claim->snowflake ? "key" : "tag");
-    text_put_json(buf, claim->name, claim->name_len);
-    buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        const struct segment_range *range = &claim->ranges[i];
-
-        buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"}", i > 0 ? "," : "",
-                   ull(range->first), ull(range->first + range->count - 1));
-    }
-    buf_put(buf, "]}", 2);
-}
-
-void id_claim_put(const struct id_claim *claim, struct buf *buf)
-{
-    ASSERT(claim->left == 0);
-    ASSERT(claim->range_count > 0);
-    if (claim->format == ID_FORMAT_JSON) {
-        put_ranges_json(claim, buf);
-        return;
-    }
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        const struct segment_range *range = &claim->ranges[i];
-
-        if (claim->format == ID_FORMAT_TEXT) {
-            put_number_lines(range, buf);
-        } else {
-            put_number_range(range, buf);
-        }
-    }
-}
-
-/* --- many lines, part by part --- */
-
-/* An answer of more lines than are made at once. */
-struct lines {
-    struct answer_parts parts;
-    struct id_text text;
-    uint64_t left_bytes;
-    uint32_t range_count;
-    uint32_t at; /* the range that goes on */
-    struct segment_range ranges[];
+enum claim_result {
+    CLAIM_DONE,
+    CLAIM_EMPTY,
+    CLAIM_UNKNOWN,
+    CLAIM_EXHAUSTED,
+    CLAIM_NOT_CONTIGUOUS,
+    CLAIM_SCATTERED, /* more ranges than a reply may have */
+    CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
 };
 
-static void lines_free(struct answer_parts *parts)
+static int ids_open(struct conn *conn, const struct id_claim *claim);
+
+/* --- what is asked --- */
+
+struct layout_words *layout_named(struct conn *conn, const char *name, size_t len)
 {
-    free(CONTAINER(parts, struct lines, parts));
-}
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    struct layout_words *named = NULL;
+    char shown[SHOWN_BYTES];
 
-/* So many lines are made at once. */
-static uint32_t lines_per_part(const struct id_text *text)
-{
-    return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
-}
-
-static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
-{
-    struct lines *lines = CONTAINER(parts, struct lines, parts);
-    uint32_t room = lines_per_part(&lines->text);
-    size_t before = out->len;
-
-    while (room > 0 && lines->at < lines->range_count) {
-        struct segment_range *range = &lines->ranges[lines->at];
-        struct segment_range part = {range->first, range->count < room ? range->count : room};
-
-        if (id_text_is_number(&lines->text)) {
-            put_number_lines(&part, out);
-        } else {
-            id_text_put_lines(api_loop(conn), &lines->text, &part, out);
-        }
-        room -= part.count;
-        range->first += part.count;
-        range->count -= part.count;
-        lines->at += range->count == 0;
+    if (snowflake != NULL) {
+        named = snowflake_named_find(snowflake, name, len);
     }
-    ASSERT(lines->left_bytes >= out->len - before);
-    lines->left_bytes -= out->len - before;
-    ASSERT_IMPLIES(lines->at == lines->range_count, lines->left_bytes == 0);
-    return lines->at == lines->range_count;
-}
-
-static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
-{
-    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
-
-    *lines = (struct lines){.parts = {.put = lines_put, .free = lines_free},
-                            .text = claim->text,
-                            .range_count = claim->range_count};
-    memcpy(lines->ranges, claim->ranges, ranges_bytes);
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        lines->left_bytes += id_text_is_number(&claim->text)
-                                 ? lines_bytes(&claim->ranges[i])
-                                 : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+    if (named == NULL) {
+        (void)reply_error(conn, 404, "unknown_layout",
+                          "this node knows of no layout %s: GET /api/layouts lists them",
+                          text_show(name, len, shown, sizeof shown));
     }
-    conn_answer_parts(conn, ANSWER_TEXT, extra, lines->left_bytes, &lines->parts);
-    return ANSWERED;
-}
-
-/* Answer with ids that are no numbers. */
-static int answer_texts(struct conn *conn, const struct id_claim *claim, const char *extra)
-{
-    struct api_loop *loop = api_loop(conn);
-    struct buf *body;
-    char text[ID_TEXT_BYTES_MAX];
-
-    ASSERT(claim->format == ID_FORMAT_TEXT);
-    if (!claim->counted) {
-        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
-                    id_text_put(loop, &claim->text, claim->ranges[0].first, text));
-        return ANSWERED;
-    }
-    if (claim->count > lines_per_part(&claim->text)) {
-        return answer_lines(conn, claim, extra);
-    }
-    body = reply_begin(conn);
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
-    }
-    conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
-    return ANSWERED;
-}
-
-HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
-{
-    struct api_counts *counts = &api_loop(conn)->counts;
-    struct buf *body;
-    char digits[TEXT_DECIMAL_BYTES];
-
-    conns_count(claim->snowflake                    ? &counts->snowflake_ids
-                : claim->strict && claim->monotonic ? &counts->monotonic_ids
-                : claim->strict                     ? &counts->strict_ids
-                                                    : &counts->segment_ids,
-                claim->count);
-    if (claim->format == ID_FORMAT_OTHER) {
-        return claim->answer(conn, claim);
-    }
-    if (!id_text_is_number(&claim->text)) {
-        return answer_texts(conn, claim, extra);
-    }
-    if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
-        ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
-                    text_decimal(claim->ranges[0].first, digits));
-        return ANSWERED;
-    }
-    if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
-        return answer_lines(conn, claim, extra);
-    }
-    body = reply_begin(conn);
-    id_claim_put(claim, body);
-    conn_answer(conn, 200, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra,
-                body->data, body->len);
-    return ANSWERED;
+    return named;
 }
 
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len)
@@ -519,6 +135,8 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
 
 HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count)
 {
+    const struct api_loop *loop = conn->conns->data;
+
     claim->count = count;
     claim->left = count;
     claim->counted = false;
@@ -535,7 +153,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
     claim->text = (struct id_text){0};
     claim->number = false;
     claim->layout = NULL;
-    claim->timeout_ms = api_loop(conn)->api->settings->default_timeout_ms;
+    claim->timeout_ms = loop->api->settings->default_timeout_ms;
     claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     claim->name_len = 0;
     claim->range_count = 0;
@@ -608,4 +226,643 @@ struct conn *parked_resume(struct parked *parked)
 {
     waiters_remove(&parked->loop->waiters, &parked->waiter);
     return conn_resume(&parked->wait);
+}
+
+/* The ids of a tag with a shape are texts, unless numbers were asked for. False: answered, since
+ * the request wants what a text is not, or the number that a secret shape hides. */
+static bool take_shape(struct conn *conn, struct id_claim *claim, const struct shape *shape)
+{
+    char shown[SHOWN_BYTES];
+
+    if (claim->number) {
+        return !shape->secret || gate_may(conn, ROLE_READ) ||
+               reply_error(conn, 403, "forbidden",
+                           "tag %s has a secret shape: the numbers behind its texts need the role "
+                           "read; ask for texts, without as=number and INCRBY",
+                           text_show(claim->name, claim->name_len, shown, sizeof shown));
+    }
+    claim->text.shape = shape;
+    return claim->format == ID_FORMAT_TEXT || claim->format == ID_FORMAT_OTHER ||
+           reply_error(conn, 400, "bad_request",
+                       "tag %s has a shape, so its ids are texts: format=%s needs as=number",
+                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       claim->format == ID_FORMAT_RANGE ? "range" : "json");
+}
+
+/* --- from the log --- */
+
+static const char *key_text(const struct conn *conn)
+{
+    return conn_at(conn, conn_head(conn)->key_at);
+}
+
+/* The key of the request is fit to be kept, or there is none; else answered. */
+static bool key_ok(struct conn *conn)
+{
+    const struct parser_head *head = conn_head(conn);
+    const char *key = key_text(conn);
+    char shown[SHOWN_BYTES];
+
+    if (head->key_count == 0) {
+        return true;
+    }
+    if (head->key_count > 1) {
+        return reply_error(conn, 400, "bad_key",
+                           "%u Idempotency-Key headers; one request has one key", head->key_count);
+    }
+    if (head->key_len < 1 || head->key_len > LIMIT_KEY_BYTES) {
+        return reply_error(conn, 400, "bad_key",
+                           "an Idempotency-Key of %u bytes; it must have 1 to %d", head->key_len,
+                           LIMIT_KEY_BYTES);
+    }
+    for (size_t i = 0; i < head->key_len; i++) {
+        if (key[i] < 0x20 || key[i] > 0x7e) {
+            return reply_error(conn, 400, "bad_key",
+                               "Idempotency-Key %s: byte %zu is not a printable ASCII character",
+                               text_show(key, head->key_len, shown, sizeof shown), i + 1);
+        }
+    }
+    return true;
+}
+
+/* The tag has segments: start again, having asked the cluster about it. */
+static int answer_trend(struct conn *conn, struct call *call, const char *shown)
+{
+    struct id_claim *claim = &call->claim;
+
+    if (claim->keyed) {
+        return reply_error(
+            conn, 400, "bad_key",
+            "an Idempotency-Key needs a tag in strict or monotonic mode; tag %s is in trend "
+            "mode",
+            shown);
+    }
+    if (!claim->reopened) {
+        ASSERT(claim->strict);
+        claim->strict = false;
+        claim->reopened = true;
+        return ids_open(conn, claim);
+    }
+    return reply_error(conn, 503, "mode_changing", "the mode of tag %s is being changed; ask again",
+                       shown);
+}
+
+static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
+                               const struct strict_result *result, const char *shown)
+{
+    char key[SHOWN_BYTES];
+
+    if (result->detail == 0) {
+        return reply_error(
+            conn, 409, err_code(ERR_KEY_CONFLICT),
+            "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
+            "token or certificate; use keys that no other client makes, as UUIDs are",
+            text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown);
+    }
+    return reply_error(
+        conn, 409, err_code(ERR_KEY_CONFLICT),
+        "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
+        text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown,
+        ull(result->detail), claim->count);
+}
+
+static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uint64_t left,
+                            const char *shown)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct id_tag *tag = id_table_find(loop->backend->table, claim->name, claim->name_len);
+    const struct shape *shape =
+        tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
+    struct tag_period period;
+
+    if (shape != NULL &&
+        tag_period_now(shape, 0, loop->zones, clock_wall_ms(loop->backend->clock), &period)) {
+        return reply_error(conn, 409, "exhausted",
+                           "tag %s has %llu numbers of %u left, which is less than count=%u; it "
+                           "counts from 1 again %s",
+                           shown, ull(left), period.number, claim->count, period.next);
+    }
+    return reply_error(
+        conn, 409, "exhausted",
+        "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u", shown,
+        ull(left), claim->count);
+}
+
+/* A refusal of which the state machine told the details. */
+static int answer_result(struct conn *conn, struct call *call, const struct strict_result *result)
+{
+    const struct id_claim *claim = &call->claim;
+    unsigned long long detail = result->detail;
+    char shown[SHOWN_BYTES];
+
+    text_show(claim->name, claim->name_len, shown, sizeof shown);
+    switch (result->status) {
+    case ERR_UNKNOWN_TAG:
+        return reply_error(conn, 404, "unknown_tag",
+                           "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
+    case ERR_WRONG_MODE:
+        return answer_trend(conn, call, shown);
+    case ERR_EXHAUSTED:
+        return answer_exhausted(conn, claim, result->detail, shown);
+    case ERR_KEY_CONFLICT:
+        return answer_key_conflict(conn, claim, result, shown);
+    case ERR_KEYS_FULL:
+        return reply_error(
+            conn, 503, err_code(ERR_KEYS_FULL),
+            "%llu idempotency keys are remembered, which is the limit (strict.keys, or what "
+            "data.memory-bytes has room for); each is forgotten a day after its first use",
+            detail);
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_KEYS, detail >> 32, (uint32_t)detail, "");
+    case ERR_CHANGING:
+        return reply_error(
+            conn, 503, err_code(ERR_CHANGING),
+            "tag %s has left trend mode, and node %llu has not said yet that it holds no segment "
+            "of it: start that node, remove it from the cluster, or repeat the PUT with "
+            "?force=1 if it never comes back",
+            shown, detail);
+    case ERR_EMPTY:
+        return reply_error(conn, 503, "timeout",
+                           "the cluster has no common time yet, which an Idempotency-Key needs");
+    default:
+        return reply_err(conn, result->status);
+    }
+}
+
+static int answer_late(struct conn *conn, const struct id_claim *claim)
+{
+    return reply_error(conn, 503, "timeout", "no answer from the cluster within %u ms: %s",
+                       claim->timeout_ms,
+                       claim->keyed ? "repeat the request with the same Idempotency-Key"
+                                    : "the ids of this request are skipped if they were allocated");
+}
+
+static int strict_cb(struct conn *conn, struct call *call)
+{
+    const struct id_request *request = &call->request;
+    struct id_claim *claim = &call->claim;
+    struct strict_result result = {.status = request->status};
+    size_t count = 0;
+
+    if (request->reply.len > 0 && (results_decode(RESULT_STRICT, request->reply.data,
+                                                  request->reply.len, &result, 1, &count) != 0 ||
+                                   count != 1)) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (result.status == ERR_TIMEOUT) {
+        return answer_late(conn, claim);
+    }
+    if (result.status != 0) {
+        return answer_result(conn, call, &result);
+    }
+    ASSERT(count == 1); /* a success has its range */
+    claim->ranges[0] = (struct segment_range){result.first, claim->count};
+    claim->range_count = 1;
+    claim->left = 0;
+    claim->monotonic = request->mode == TAG_MODE_MONOTONIC;
+    return ids_answer(conn, claim, result.replayed ? REPLAYED_HEADER : NULL);
+}
+
+/* Take the ids of a claim from the log, or the leader's window. tag: of its name. Not inlined, for
+ * the room that it takes on the stack. */
+static __attribute__((noinline)) int strict_start(struct conn *conn, const struct id_claim *claim,
+                                                  const struct id_tag *tag)
+{
+    struct strict_item item = {.name = claim->name,
+                               .name_len = claim->name_len,
+                               .key = key_text(conn),
+                               .key_len = (uint16_t)conn_head(conn)->key_len,
+                               .count = claim->count};
+    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint32_t wait_ms = CLUSTER_WAIT_MIN_MS;
+    struct share share;
+    struct call *call;
+
+    ASSERT(claim->left == claim->count && claim->range_count == 0);
+    if (!key_ok(conn)) {
+        return ANSWERED;
+    }
+    if (claim->timeout_ms > 0) {
+        wait_ms = claim->deadline_ms > now_ms ? (uint32_t)(claim->deadline_ms - now_ms) : 0;
+    }
+    if (item.key_len > 0) {
+        share = share_of(conn);
+        item.client = share.client;
+        item.most = share.keys;
+    }
+    conn->traffic = TRAFFIC_STRICT;
+    call = call_new_strict(api_loop(conn), strict_cb);
+    call->sees_errors = true;
+    call->claim = *claim;
+    call->claim.strict = true;
+    strict_item_encode(&item, &call->request.payload);
+    call->request.mode =
+        atomic_load(&tag->state) == ID_TAG_MONOTONIC ? TAG_MODE_MONOTONIC : TAG_MODE_STRICT;
+    return call_submit_for(conn, call, wait_ms);
+}
+
+/* --- from segments --- */
+
+/* Ask for a refill, unless somebody has or there is nothing to be had. */
+static void tag_want(struct id_backend *backend, struct id_tag *tag)
+{
+    if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
+        !atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) &&
+        !atomic_exchange(&tag->refill_wanted, true)) {
+        YIELD("set refill_wanted");
+        backend->ops->want(backend, tag);
+    }
+}
+
+/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
+ * ranges). */
+HOT static int claim_step(struct api_loop *loop, struct id_tag *tag, struct id_claim *claim)
+{
+    struct id_backend *backend = loop->backend;
+    struct segment_range range;
+    struct segment_view view;
+    int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
+                               : segment_claim(&tag->buffer, claim->left, &range, &view);
+
+    if (view.skipped > 0) {
+        conns_count(&loop->counts.burnt_skipped, view.skipped);
+    }
+    if (rv == ERR_EMPTY) {
+        return rv;
+    }
+    ASSERT(rv == 0);
+    ASSERT_IMPLIES(claim->contiguous, range.count == claim->left);
+    if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
+        tag_want(backend, tag);
+    }
+    if (!id_claim_add(claim, &range)) {
+        conns_count(&loop->counts.burnt_unanswered, range.count);
+        return ERR_OVERLOADED;
+    }
+    return 0;
+}
+
+/* What it means that the buffer could not give all. */
+static enum claim_result claim_short(struct id_backend *backend, struct id_tag *tag,
+                                     const struct id_claim *claim)
+{
+    uint32_t state;
+
+    YIELD("found too few ids");
+    state = atomic_load(&tag->state);
+    if (state == ID_TAG_UNKNOWN) {
+        return CLAIM_UNKNOWN;
+    }
+    if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
+        return CLAIM_STRICT;
+    }
+    if (state != ID_TAG_EXHAUSTED) {
+        YIELD("saw the tag's state");
+        tag_want(backend, tag);
+        return CLAIM_EMPTY;
+    }
+    return claim->contiguous && segment_left(&tag->buffer) > 0 ? CLAIM_NOT_CONTIGUOUS
+                                                               : CLAIM_EXHAUSTED;
+}
+
+/* So near to its end a tag's claims are judged before they take anything: a part of one is burnt
+ * when the rest does not come. */
+#define ROOM_JUDGED LIMIT_COUNT
+
+/* May the claim begin to take ids? CLAIM_DONE: yes. CLAIM_EMPTY: a segment is under way, which will
+ * tell. CLAIM_EXHAUSTED: no, if the leader says the same (claim_end()).
+ *
+ * The order of the loads: a range that `room` no longer has was under way, or is published. If
+ * nothing is under way after that load, the buffer shows it. */
+static __attribute__((noinline)) enum claim_result
+claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
+{
+    uint64_t room = is_last ? 0 : atomic_load_explicit(&tag->room, memory_order_acquire);
+    bool wanted = !is_last && atomic_load_explicit(&tag->refill_wanted, memory_order_acquire);
+    struct segment_slot_view slots[2];
+    uint64_t left[2];
+
+    segment_inspect(&tag->buffer, slots);
+    for (unsigned i = 0; i < 2; i++) {
+        left[i] = slots[i].end - slots[i].next_id;
+    }
+    if (claim->contiguous ? left[0] >= claim->left || left[1] >= claim->left
+                          : left[0] + left[1] >= claim->left) {
+        return CLAIM_DONE;
+    }
+    if (wanted) {
+        return CLAIM_EMPTY;
+    }
+    if (claim->judged && (claim->contiguous ? room : left[0] + left[1] + room) >= claim->left) {
+        return CLAIM_DONE;
+    }
+    return claim->contiguous && left[0] + left[1] + room > 0 ? CLAIM_NOT_CONTIGUOUS
+                                                             : CLAIM_EXHAUSTED;
+}
+
+/* Claim what is still wanted, as far as the tag has it. */
+HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag *tag,
+                                            struct id_claim *claim)
+{
+    struct id_backend *backend = loop->backend;
+    uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
+    uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
+    enum claim_result result;
+    int rv = 0;
+
+    ASSERT(claim->left > 0);
+    if (state == ID_TAG_UNKNOWN) {
+        return CLAIM_UNKNOWN;
+    }
+    if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
+        return CLAIM_STRICT;
+    }
+    if (claim->contiguous && max_step != 0 && claim->count > max_step) {
+        return CLAIM_NOT_CONTIGUOUS;
+    }
+    /* Nothing more will come, or it may come beside what is there: taking a part would burn it,
+     * should the rest not come. */
+    if (claim->left > 1 && segment_left(&tag->buffer) < claim->left &&
+        (state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0 || segment_make_room(&tag->buffer))) {
+        return claim_short(backend, tag, claim);
+    }
+    if (claim->left > 1 && claim->left == claim->count &&
+        atomic_load_explicit(&tag->room, memory_order_relaxed) <= ROOM_JUDGED) {
+        result = claim_judge(tag, claim, state == ID_TAG_EXHAUSTED);
+        if (result != CLAIM_DONE) {
+            return result;
+        }
+    }
+    while (rv == 0 && claim->left > 0) {
+        rv = claim_step(loop, tag, claim);
+    }
+    if (rv == ERR_OVERLOADED) {
+        return CLAIM_SCATTERED;
+    }
+    return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
+}
+
+/* The request fails, or begins anew: what it had claimed so far is burnt. */
+static void claim_burn(struct api_loop *loop, struct id_claim *claim)
+{
+    ASSERT(claim->left <= claim->count);
+    if (claim->left < claim->count) {
+        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
+    }
+    claim->left = claim->count;
+    claim->range_count = 0;
+}
+
+static int answer_too_late(struct conn *conn, const struct id_claim *claim)
+{
+    if (!atomic_load(&api_loop(conn)->backend->health->leader_known)) {
+        return reply_error(conn, 503, "no_leader",
+                           "no ids in memory and no leader to grant more; waited %u ms",
+                           claim->timeout_ms);
+    }
+    return reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
+                       claim->left, claim->count, claim->timeout_ms);
+}
+
+COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+                           enum claim_result result)
+{
+    char shown[SHOWN_BYTES];
+
+    text_show(claim->name, claim->name_len, shown, sizeof shown);
+    switch (result) {
+    case CLAIM_UNKNOWN:
+        return reply_error(conn, 404, "unknown_tag",
+                           "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
+    case CLAIM_EXHAUSTED:
+        return reply_error(conn, 409, "exhausted",
+                           "tag %s has less than count=%u ids left below its max, or 2^63", shown,
+                           claim->count);
+    case CLAIM_NOT_CONTIGUOUS:
+        return reply_error(conn, 409, "not_contiguous",
+                           "count=%u does not fit one segment of tag %s: its max_step is %u, and "
+                           "near its max, or 2^63, a segment has what is left",
+                           claim->count, shown, atomic_load(&tag->max_step));
+    case CLAIM_SCATTERED:
+        return reply_error(conn, 503, "overloaded",
+                           "count=%u would take more than %d ranges of tag %s", claim->count,
+                           LIMIT_RANGES_PER_REPLY, shown);
+    case CLAIM_DONE:
+    case CLAIM_EMPTY:
+    case CLAIM_STRICT:
+        break;
+    }
+    UNREACHABLE("a result of a claim that fails");
+}
+
+/* Answer a request that does not wait. What it has claimed is burnt unless it gets all. */
+HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                            enum claim_result result)
+{
+    struct api_loop *loop = api_loop(conn);
+
+    switch (result) {
+    case CLAIM_DONE:
+        return ids_answer(conn, claim, NULL);
+    case CLAIM_EMPTY:
+        (void)answer_too_late(conn, claim);
+        claim_burn(loop, claim);
+        return ANSWERED;
+    case CLAIM_STRICT:
+        claim_burn(loop, claim);
+        return strict_start(conn, claim, tag);
+    case CLAIM_UNKNOWN:
+    case CLAIM_EXHAUSTED:
+    case CLAIM_NOT_CONTIGUOUS:
+    case CLAIM_SCATTERED:
+        claim_burn(loop, claim);
+        return fail_claim(conn, claim, tag, result);
+    }
+    UNREACHABLE("a result of a claim");
+}
+
+/* A request has failed that was before others: there may be enough for them. They are woken as by
+ * the raft loop, in a turn of their own: connections may be closing in this one. */
+static void wake_others(struct api_loop *loop, struct id_tag *tag)
+{
+    struct id_waker *waker = &loop->api->waker;
+
+    if (waiters_first(&loop->waiters, tag) != NULL && segment_left(&tag->buffer) > 0) {
+        waker->wake(waker, tag, UINT64_C(1) << loop->index);
+    }
+}
+
+/* The connection goes away. */
+static void ids_cancel(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+    struct api_loop *loop = parked->loop;
+
+    waiters_remove(&loop->waiters, &parked->waiter);
+    claim_burn(loop, &parked->claim);
+    wake_others(loop, parked->waiter.tag);
+    free(parked);
+}
+
+/* The deadline has come. */
+static void ids_expire(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    answer_claim(parked_resume(parked), &parked->claim, NULL, CLAIM_EMPTY);
+    wake_others(parked->loop, parked->waiter.tag);
+    free(parked);
+}
+
+/* Wait for more ids. */
+static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+{
+    struct api_loop *loop = api_loop(conn);
+
+    /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
+     * the ids, so none are claimed for it. */
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+        return answer_claim(conn, claim, tag, CLAIM_EMPTY);
+    }
+    if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
+        YIELD("added to the demand");
+        segment_wake(loop, tag);
+    } else {
+        claim_burn(loop, claim);
+    }
+    return ANSWERED;
+}
+
+/* Answer, unless this node's word alone says that too few ids are left: the max may have been
+ * raised, the tag set back by force or made again, a moment ago. */
+static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                     enum claim_result result)
+{
+    bool is_near_end = result == CLAIM_EXHAUSTED || (result == CLAIM_NOT_CONTIGUOUS &&
+                                                     claim->count <= atomic_load(&tag->max_step));
+
+    if (is_near_end && !claim->judged) {
+        claim->judged = true;
+        return ids_open(conn, claim);
+    }
+    return answer_claim(conn, claim, tag, result);
+}
+
+void segment_wake(struct api_loop *loop, struct id_tag *tag)
+{
+    struct waiter *waiter = waiters_first(&loop->waiters, tag);
+    struct waiter *next;
+
+    if (waiter == NULL) {
+        return;
+    }
+    atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
+    YIELD("set the waiting bit");
+    for (; waiter != NULL; waiter = next) {
+        struct parked *parked = CONTAINER(waiter, struct parked, waiter);
+        enum claim_result result = claim_segments(loop, tag, &parked->claim);
+
+        ASSERT(parked->loop == loop && parked->waiter.tag == tag);
+        ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
+        next = waiters_after(waiter);
+        if (result != CLAIM_EMPTY) {
+            /* That it is exhausted was the cluster's answer, which is why this one is awake. */
+            parked->claim.judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
+            claim_end(parked_resume(parked), &parked->claim, tag, result);
+            free(parked);
+            continue;
+        }
+        waiters_set_demand(waiter, parked->claim.left);
+        if (!parked->claim.contiguous) {
+            /* What is left is for this one. A contiguous request may leave some to those after. */
+            break;
+        }
+    }
+}
+
+/* The cluster has said whether the tag exists. */
+static int opened_cb(struct conn *conn, struct call *call)
+{
+    const struct id_claim *claim = &call->claim;
+    struct id_tag *tag =
+        id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len);
+    int status = call->request.status;
+
+    if (status == ERR_UNKNOWN_TAG) {
+        return answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
+    }
+    if (status == 0) {
+        call->claim.opened = true;
+        return segment_begin(conn, &call->claim, tag);
+    }
+    if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
+        /* Nobody could say anything newer. */
+        return answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
+    }
+    return status;
+}
+
+/* This node does not know the tag, or knows it as deleted, or as all but used up: it may have been
+ * made, or changed, a moment ago. */
+static int ids_open(struct conn *conn, const struct id_claim *claim)
+{
+    uint32_t wait_ms =
+        claim->timeout_ms > CLUSTER_WAIT_MIN_MS ? claim->timeout_ms : CLUSTER_WAIT_MIN_MS;
+    struct call *call = call_new(ID_REQUEST_OPEN, opened_cb);
+
+    call->sees_errors = true;
+    call->claim = *claim;
+    call->request.fresh = claim->judged;
+    buf_put(&call->request.payload, claim->name, claim->name_len);
+    return call_submit_for(conn, call, wait_ms);
+}
+
+/* tag: of the claim's name, NULL: the table does not have it. */
+HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+{
+    struct api_loop *loop = conn->conns->data;
+    const struct shape *shape;
+    enum claim_result result;
+
+    if (!claim->opened && (tag == NULL || atomic_load_explicit(&tag->state, memory_order_acquire) ==
+                                              ID_TAG_UNKNOWN)) {
+        return ids_open(conn, claim);
+    }
+    if (tag == NULL) {
+        /* It exists, but the table has no room for it. */
+        return ERR_OVERLOADED;
+    }
+    shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
+    if (shape != NULL && !take_shape(conn, claim, shape)) {
+        return ANSWERED;
+    }
+    if (claim->keyed) {
+        /* Whatever this node knows of the tag, the log knows it better. */
+        return strict_start(conn, claim, tag);
+    }
+    /* Those that wait already come first. */
+    result = loop->waiters.count > 0 && waiters_first(&loop->waiters, tag) != NULL
+                 ? CLAIM_EMPTY
+                 : claim_segments(loop, tag, claim);
+    if (result == CLAIM_DONE) {
+        return ids_answer(conn, claim, NULL);
+    }
+    return result == CLAIM_EMPTY ? ids_park(conn, claim, tag) : claim_end(conn, claim, tag, result);
+}
+
+HOT int handle_segment_get(struct conn *conn)
+{
+    struct api_loop *loop = conn->conns->data;
+    struct id_tag *tag = conn->request.known;
+    struct id_claim claim;
+
+    if (!ids_read(conn, &claim, false)) {
+        return ANSWERED;
+    }
+    if (tag == NULL) {
+        tag = id_table_find(loop->backend->table, claim.name, claim.name_len);
+        /* An entry of the table stays where it is: good for the same head, should it repeat. */
+        conn->request.known = claim.plain ? tag : NULL;
+    }
+    return segment_begin(conn, &claim, tag);
 }

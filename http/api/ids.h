@@ -1,104 +1,41 @@
 /*
- * ids.h - a claim of ids under way: what was asked, what was claimed so far, how it waits for more,
- * and how it is answered.
+ * ids.h - taking ids: what a request for ids says, how a claim waits for more, and the data plane
+ * of tags, GET and POST /api/segment/get/{tag}.
  *
- * As a rule it lives on the stack of its handler. One that cannot be filled at once is parked: it
- * waits until its tag has more ids, or, without a tag, until the clock brings them. One that asks
- * the cluster is kept in a struct call.
+ * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
+ * is appended to the connection's output. No lock, no allocation, no system call.
  *
- * Failure modes: too many are parked on this loop: 503.
+ * When the ids there are too few, the request parks with a deadline and is woken, oldest first,
+ * when the raft loop has published more. What is there it leaves where it is, so that a request
+ * that fails has used up nothing, as long as there is room for another segment; it takes and keeps
+ * a part only where nothing more could come else. No wake-up is lost:
+ * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
+ * publishes before it takes the bits; both change the same word, so one of the two sees the other.
+ *
+ * The ids of a tag in strict or monotonic mode, also of one that became so while its request was
+ * parked, come from the log, or the leader, by a request (ID_REQUEST_STRICT) for each, so that an
+ * id is greater than every id of its tag whose reply arrived anywhere before the request was sent:
+ * tag, count and Idempotency-Key go to the backend, and the answer is one range. When the tag is in
+ * trend mode after all (this node lags), a request without a key begins anew with a segment;
+ * one with a key is refused, because a segment cannot keep its promise.
+ *
+ * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
+ * the deadline 503, too many parked or too many ranges 503; a bad key 400, one that was used with
+ * another count 409. The parts that a request of more than two segments had taken when it fails are
+ * burnt: an id may be skipped, never repeated, and what is above them may have been handed out. Nor
+ * does a claim take anything while it is known that too few are left. After a 503
+ * `timeout` of a strict tag the ids may have been used up; with a key the same request can be
+ * repeated without losing any.
  *
  * Thread: the loop's.
  */
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "http/api/waiters.h"
+#include "http/api/claim.h"
 #include "http/server/conn.h"
-#include "src/base/buf.h"
-#include "src/base/limits.h"
-#include "src/id/alloc/segment.h"
-#include "src/id/codec/shape.h"
-#include "src/id/codec/snowflake_layout.h"
 
 struct api_loop;
-struct layout_words;
-
-#define ID_TEXT_BYTES_MAX SHAPE_ID_BYTES_MAX
-_Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
-
-/* How ids are written that are no decimal numbers that follow each other: those of a tag with a
- * shape (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or
- * those of a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal
- * numbers. */
-struct id_text {
-    enum id_form form;
-    const struct shape *shape; /* of the tag, which the table keeps; NULL: it has none */
-    /* Of which ranges have the plain forms, which stays as long as the backend; NULL: none. */
-    const struct named_layout *layout;
-};
-
-static inline bool id_text_is_number(const struct id_text *text)
-{
-    return text->form == ID_FORM_NUMBER && text->shape == NULL && text->layout == NULL;
-}
-
-/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
-size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
-
-/* So many lines are made at once. */
-uint32_t id_text_lines(const struct id_text *text);
-
-/* The bytes that the lines of a range take, and the lines. */
-uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range);
-void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
-                       const struct segment_range *range, struct buf *buf);
-
-/* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
-enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
-
-struct id_claim {
-    uint32_t count; /* asked for */
-    uint32_t left;  /* not claimed yet */
-    bool counted;   /* count= was given: lines instead of the bare number */
-    bool contiguous;
-    bool snowflake; /* ids by the clock; name is the key that was given */
-    bool plain;     /* the name stands in the path as it is, without decoding */
-    bool opened;    /* the cluster was asked about the tag once */
-    bool judged;    /* by the leader's row, since too few seemed to be left */
-    bool strict;    /* its ids come from the log, or the leader */
-    bool monotonic; /* from the leader */
-    bool reopened;  /* it did not, as it turned out: the cluster was asked again */
-    bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
-    enum id_format format;
-    struct id_text text;         /* what is no number comes with ID_FORMAT_TEXT alone */
-    bool number;                 /* as=number: whatever shape the tag has */
-    struct layout_words *layout; /* of snowflake ids: the named one; NULL: the cluster's own */
-    int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns ANSWERED */
-    uint32_t timeout_ms;
-    uint64_t deadline_ms; /* on the loop's clock */
-    uint16_t name_len;
-    uint32_t range_count;
-    char name[LIMIT_TAG_NAME_BYTES];
-    struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
-};
-
-/* Add a range, joined to the last one where it goes on. False if it does not fit. */
-bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
-
-/* See that there is a place for one more range: when all are taken, the shortest range is given up,
- * and its ids are wanted again. */
-void id_claim_make_room(struct id_claim *claim);
-
-/* Add a range where it belongs by its ids, joined to its neighbours where they go on. There is room
- * (ASSERT). */
-void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
-
-/* Append the body of the answer to a claim of several ids, or in another format than text. */
-void id_claim_put(const struct id_claim *claim, struct buf *buf);
 
 /* A claim of so many ids of a tag, with nothing claimed yet and the waiting time of the settings.
  * The caller sets the name, and answer where the format is ID_FORMAT_OTHER. */
@@ -112,17 +49,9 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
 
-/* Take the ids of a claim that was read, and answer. tag: segment_find() of it. Return as a handler
- * does. */
+/* Take the ids of a claim that was read, and answer. tag: the table's entry of its name, NULL: it
+ * has none. Return as a handler does. */
 int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
-int snowflake_begin(struct conn *conn, struct id_claim *claim);
-
-/* The table's entry of the claim's name; NULL: it has none. */
-struct id_tag *segment_find(const struct api_loop *loop, const struct id_claim *claim);
-
-/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
- * Returns ANSWERED. */
-int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 /* Made when a claim parks; freed when it is answered or its connection closes. */
 struct parked {
@@ -137,11 +66,14 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
 /* The oldest that waits for the clock, for ids of the layout; and the oldest of the first layout
- * behind it, in the order of waiters.h. NULL: none does. */
+ * after it, in the order of claim.h. NULL: none does. */
 struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout);
 struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout);
 
 /* It waits no more: to be answered and freed. Returns its connection. */
 struct conn *parked_resume(struct parked *parked);
+
+/* The layout of the name, deleted or not; NULL: there is none, answered. */
+struct layout_words *layout_named(struct conn *conn, const char *name, size_t len);
 
 #endif

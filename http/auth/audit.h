@@ -9,7 +9,7 @@
  *
  * Failure modes: none; the oldest entries of a part go when it is full, in number or in bytes.
  *
- * Threads: any; a lock is taken. Nothing on the way of an id comes here.
+ * Threads: any; a lock is taken. Nothing that serves an id comes here.
  */
 #ifndef LEAFD_HTTP_AUTH_AUDIT_H
 #define LEAFD_HTTP_AUTH_AUDIT_H

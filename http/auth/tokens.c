@@ -496,11 +496,6 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
 
 /* --- tables --- */
 
-static void tokens_ref(struct token_table *table)
-{
-    atomic_fetch_add(&table->refs, 1);
-}
-
 void tokens_unref(struct token_table *table)
 {
     if (table == NULL || atomic_fetch_sub(&table->refs, 1) > 1) {
@@ -730,7 +725,7 @@ struct token_table *auth_take(struct auth *auth, uint64_t *ret_generation)
 
     ASSERT(pthread_mutex_lock(&auth->lock) == 0);
     table = auth->table;
-    tokens_ref(table);
+    atomic_fetch_add(&table->refs, 1);
     *ret_generation = auth->generation;
     ASSERT(pthread_mutex_unlock(&auth->lock) == 0);
     return table;

@@ -2,7 +2,7 @@
  * web.h - what keeps web pages out: a page that somebody's browser shows can make the browser send
  * requests to any address that this machine reaches, a node on loopback too.
  *
- * Four rules, of which each ends a way that a page has:
+ * Four rules, of which each stops one thing that a page can do:
  *   Host          names one of our own hosts, or the page's own name was made to mean our address
  *                 (DNS rebinding), and the page could read the answers, too;
  *   Origin        if there is one, is ours or a listed one: browsers say which page asks;

@@ -1,5 +1,5 @@
 /*
- * fuzz_conn.c - whole connections into the real conn: any requests behind any others, read in any
+ * fuzz_conn.c - whole connections into the real conn: any requests after any others, read in any
  * pieces.
  *
  * The input is made of tokens: a byte of ASCII stands for itself, the others for whole requests
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/tests/conn_world.h"
 #include "http/proto/tests/reference_parser.h"
+#include "http/tests/conn_world.h"
 #include "http/tests/request_kinds.h"
 #include "src/base/assert.h"
 #include "src/id/codec/tag.h"

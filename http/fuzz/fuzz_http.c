@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/api/tag_bulk.h"
+#include "http/api/json.h"
 #include "http/proto/head.h"
 #include "http/proto/parser.h"
 #include "http/proto/tests/reference_parser.h"

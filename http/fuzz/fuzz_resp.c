@@ -1,5 +1,5 @@
 /*
- * fuzz_resp.c - whole connections into the RESP listener: any requests behind any others, read in
+ * fuzz_resp.c - whole connections into the RESP listener: any requests after any others, read in
  * any pieces.
  *
  * The input is made of tokens: a byte of ASCII stands for itself, the others for pieces of

@@ -112,7 +112,7 @@ struct query {
     size_t count;
     enum options_others others;
     bool plain;  /* nothing in it is encoded: pieces are taken where they stand */
-    char *space; /* for what is decoded; moves on behind values */
+    char *space; /* for what is decoded; moves on after values */
     char *why;
 };
 

@@ -27,7 +27,7 @@
 struct target {
     const char *path;  /* in the raw target, from its first '/' to the '?' */
     size_t path_len;   /* 0 for "http://host" */
-    const char *query; /* behind the '?'; NULL if there is none */
+    const char *query; /* after the '?'; NULL if there is none */
     size_t query_len;
 };
 

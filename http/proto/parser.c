@@ -337,7 +337,7 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     const char *name = data + parser->name_at;
     const char *value = data + parser->mark;
     size_t len = parser->at - parser->mark;
-    size_t raw_len; /* with the spaces behind the value */
+    size_t raw_len; /* with the spaces after the value */
 
     while (len > 0 && (value[0] == ' ' || value[0] == '\t')) {
         value++;
@@ -737,14 +737,14 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
 enum body_state {
     BODY_SIZE = 0,
     BODY_EXT_SEMICOLON, /* spaces before a ';' */
-    BODY_EXT_START,     /* behind it */
+    BODY_EXT_START,     /* after it */
     BODY_EXT_NAME,
-    BODY_EXT_EQUALS, /* spaces behind a name */
+    BODY_EXT_EQUALS, /* spaces after a name */
     BODY_EXT_VALUE_START,
     BODY_EXT_VALUE,
     BODY_EXT_QUOTED,
-    BODY_EXT_ESCAPED, /* behind a '\\' in quotes */
-    BODY_EXT_END,     /* behind the closing quote */
+    BODY_EXT_ESCAPED, /* after a '\\' in quotes */
+    BODY_EXT_END,     /* after the closing quote */
     BODY_SIZE_LF,
     BODY_DATA,
     BODY_DATA_CR,
@@ -787,7 +787,7 @@ static enum parser_event chunk_size(struct parser *parser, char c)
     return PARSER_MORE;
 }
 
-/* Behind a name or a value: what may follow it. */
+/* After a name or a value: what may follow it. */
 static enum parser_event extension_goes_on(struct parser *parser, char c)
 {
     bool is_name = parser->state == BODY_EXT_NAME || parser->state == BODY_EXT_EQUALS;

@@ -3,7 +3,7 @@
  *
  * Bytes that two programs read differently are how requests are smuggled past a proxy. So the
  * scanner takes only what the grammar of lines allows: no spaces in header names, no bare LF, no
- * junk behind a chunk. It is held against http-parser by the tests.
+ * junk after a chunk. It is held against http-parser by the tests.
  *
  * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
  * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow

@@ -74,7 +74,8 @@ int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *r
 /* --- new connections --- */
 
 /* Is a connection of this client one too many? METER_REFUSALS: no. While few are left no client
- * takes more than its share. This machine's own address does, since there may be many behind it. */
+ * takes more than its share. This machine's own address does, since it may stand for many clients.
+ * */
 static enum meter_refusal too_many(const struct conns *conns, const struct http_client *client)
 {
     uint32_t max = atomic_load_explicit(&client->connections_max, memory_order_relaxed);

@@ -290,7 +290,7 @@ HOT void conn_serve(struct conn *conn)
 }
 
 /* Is the reply that begins now the last? The answer holds until its end. While connections retire
- * what the client has sent behind the request is served, too, as long as there is time. */
+ * what the client has sent after the request is served, too, as long as there is time. */
 static inline bool is_last(struct conn *conn)
 {
     const struct conns *conns = conn->conns;
@@ -391,7 +391,7 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
                        struct answer_parts *parts)
 {
     struct conns *conns = conn->conns;
-    const struct answer answer = {.way = ANSWER_PARTS,
+    const struct answer answer = {.form = ANSWER_PARTS,
                                   .is_last = is_last(conn),
                                   .status = 200,
                                   .type = type,
@@ -413,7 +413,7 @@ void conn_stream(struct conn *conn, const char *type)
 {
     struct conns *conns = conn->conns;
     const struct answer answer = {
-        .way = ANSWER_STREAM, .is_last = is_last(conn), .status = 200, .type = type};
+        .form = ANSWER_STREAM, .is_last = is_last(conn), .status = 200, .type = type};
 
     ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
     conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
@@ -728,7 +728,7 @@ HOT static bool conn_decrypt(struct conn *conn)
         return true;
     }
     if (is_broken) {
-        conn->ending = CONN_LINGERS; /* what came behind was not read */
+        conn->ending = CONN_LINGERS; /* what came after it was not read */
     }
     if (session_owes(conn->wire.tls, false)) {
         conn_queue(conn);

@@ -12,7 +12,7 @@
  * serving, and the kernel's path from send() to the receiver, both fit into the processor's caches,
  * but not together.
  *
- * There are three ways to answer:
+ * An answer comes in one of three forms:
  *   - whole: conn_answer(), of which conn_fail() is the one for errors;
  *   - in parts: conn_answer_parts(), of a known length, made part by part when it is this
  *     connection's turn, so that long answers keep nobody waiting;
@@ -421,13 +421,16 @@ COLD void conn_is_proxied(struct conn *conn);
 
 /* --- quotas --- */
 
-/* conn_charge(), where there is a quota. */
+/* conn_charge(), where there is a quota, of this or of connections. */
 bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
 /* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
 static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
-    return (!conn->over_quota && !client_has_quota(rate)) || conn_charge_bound(conn, rate, amount);
+    bool is_bound =
+        conn->over_quota || atomic_load_explicit(&rate->per_s, memory_order_relaxed) != 0;
+
+    return !is_bound || conn_charge_bound(conn, rate, amount);
 }
 
 /* --- all of a loop: for loop.c --- */

@@ -230,7 +230,7 @@ static const char *status_reason(int status)
     UNREACHABLE("a status leafd does not send");
 }
 
-/* Appends where there is room, and has the place behind. */
+/* Appends where there is room, and returns the place after it. */
 #define PUT_LITERAL(at, text) mempcpy((at), (text), sizeof(text) - 1)
 
 /* For the Date header: made anew each second. */
@@ -284,14 +284,14 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
     size_t body_len = answer->len; /* of what is put here */
     char *at;
 
-    if (answer->way == ANSWER_STREAM) {
+    if (answer->form == ANSWER_STREAM) {
         put_stream_head(conn, out, answer);
         return;
     }
     ASSERT(status >= 200 && status <= 599);
     ASSERT_IMPLIES(answer->len > 0, answer->type != NULL && status != 204);
-    ASSERT_IMPLIES(answer->way == ANSWER_PARTS, head->method != METHOD_HEAD);
-    if (answer->way == ANSWER_PARTS || (is_complete && head->method == METHOD_HEAD)) {
+    ASSERT_IMPLIES(answer->form == ANSWER_PARTS, head->method != METHOD_HEAD);
+    if (answer->form == ANSWER_PARTS || (is_complete && head->method == METHOD_HEAD)) {
         body_len = 0;
     }
     buf_reserve(out, HEAD_BYTES_MAX + extra_len + body_len);

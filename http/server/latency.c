@@ -35,14 +35,37 @@ HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, ui
     return 0;
 }
 
+/* Of 16 digits, which are some. */
+static uint64_t trace_half(const char *digits)
+{
+    uint64_t number = 0;
+
+    for (int i = 0; i < 16; i++) {
+        char c = digits[i];
+
+        ASSERT((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'));
+        number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return number;
+}
+
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,
                       const char trace[HEADER_TRACE_BYTES], uint64_t wall_ms)
 {
     unsigned digit = (unsigned)status / 100 - 2;
+    struct exemplar *exemplar;
+    uint64_t writes;
 
     ASSERT(class < LATENCY_CLASSES && digit < LATENCY_STATUSES);
-    exemplar_put(&latency->exemplars[class][digit][histogram_bucket(took_us)], trace, took_us,
-                 wall_ms);
+    exemplar = &latency->exemplars[class][digit][histogram_bucket(took_us)];
+    writes = atomic_load_explicit(&exemplar->writes, memory_order_relaxed);
+    /* Each is stored after the odd count, and the even one after them. */
+    atomic_store_explicit(&exemplar->writes, writes + 1, memory_order_relaxed);
+    atomic_store_explicit(&exemplar->trace[0], trace_half(trace), memory_order_release);
+    atomic_store_explicit(&exemplar->trace[1], trace_half(trace + 16), memory_order_release);
+    atomic_store_explicit(&exemplar->took_us, took_us, memory_order_release);
+    atomic_store_explicit(&exemplar->wall_ms, wall_ms, memory_order_release);
+    atomic_store_explicit(&exemplar->writes, writes + 2, memory_order_release);
 }
 
 uint64_t latency_count(const struct latency *latency, unsigned class, unsigned status)
@@ -73,34 +96,6 @@ HOT void latency_turn_end(struct latency *latency, uint64_t now_us)
 }
 
 /* --- exemplars --- */
-
-/* Of 16 digits, which are some. */
-static uint64_t trace_half(const char *digits)
-{
-    uint64_t number = 0;
-
-    for (int i = 0; i < 16; i++) {
-        char c = digits[i];
-
-        ASSERT((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'));
-        number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return number;
-}
-
-void exemplar_put(struct exemplar *exemplar, const char trace[HEADER_TRACE_BYTES], uint64_t took_us,
-                  uint64_t wall_ms)
-{
-    uint64_t writes = atomic_load_explicit(&exemplar->writes, memory_order_relaxed);
-
-    /* Each is stored behind the odd count, and the even one behind them. */
-    atomic_store_explicit(&exemplar->writes, writes + 1, memory_order_relaxed);
-    atomic_store_explicit(&exemplar->trace[0], trace_half(trace), memory_order_release);
-    atomic_store_explicit(&exemplar->trace[1], trace_half(trace + 16), memory_order_release);
-    atomic_store_explicit(&exemplar->took_us, took_us, memory_order_release);
-    atomic_store_explicit(&exemplar->wall_ms, wall_ms, memory_order_release);
-    atomic_store_explicit(&exemplar->writes, writes + 2, memory_order_release);
-}
 
 void exemplar_newer(struct exemplar_view *view, const struct exemplar *exemplar)
 {

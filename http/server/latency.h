@@ -42,10 +42,6 @@ struct exemplar_view {
     uint64_t wall_ms; /* when it was answered; 0: there is none */
 };
 
-/* trace: as header_trace() gives it. */
-void exemplar_put(struct exemplar *exemplar, const char trace[HEADER_TRACE_BYTES], uint64_t took_us,
-                  uint64_t wall_ms);
-
 /* Look at it, and take it if it is newer than what the view has. */
 void exemplar_newer(struct exemplar_view *view, const struct exemplar *exemplar);
 

@@ -13,7 +13,7 @@
  * that clients take to read their replies. The settings are for a node, and each loop has its part.
  *
  * Input. Of what came of a request and was not served (the beginning of a head, the head of a body
- * that is being received, requests behind others whose turn has not come) a connection keeps a copy
+ * that is being received, requests after others whose turn has not come) a connection keeps a copy
  * (wire.h), over TLS also of what is not decrypted yet. All of these are bounded; beyond it the
  * connection is closed whose last request is longest ago.
  *
@@ -53,7 +53,7 @@
  * is kept, meter_body_free() when the body goes; rate_begin() when a client did not take all at
  * once, rate_look() every rate_look_ms() until it has nothing left to take.
  *
- * Failure modes: no room: which bound stands in the way is said, and nothing is taken. A client
+ * Failure modes: no room: which bound is reached is said, and nothing is taken. A client
  * that has used up its quota hears when to come again.
  *
  * Threads: a loop's; records of clients are for any (a mutex guards their table, taken when a
@@ -101,7 +101,7 @@ struct http_client {
     /* Fixed. */
     uint64_t id;   /* a hash of the name and its kind: the same on all nodes */
     uint32_t hash; /* and one by the table's seed */
-    bool is_local; /* this machine's own address: there may be many behind it */
+    bool is_local; /* this machine's own address: it may stand for many clients */
     bool is_named; /* by a token */
     uint16_t name_len;
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
@@ -151,11 +151,6 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
 
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);
-
-static inline bool client_has_quota(const struct client_rate *rate)
-{
-    return atomic_load_explicit(&rate->per_s, memory_order_relaxed) != 0;
-}
 
 /* Charge so many requests or ids. 0: go on; else nothing was charged, and the client may come again
  * after so many seconds. What is charged may be more than is left: the debt is paid before the next

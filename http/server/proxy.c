@@ -56,7 +56,7 @@ static bool read_port(const char **at, in_port_t *ret_port)
     return port <= UINT16_MAX;
 }
 
-/* The line without its CRLF, and with a NUL behind it. */
+/* The line without its CRLF, and with a NUL after it. */
 static enum proxy_step read_proxy_line(struct proxy_header *header, const char *at)
 {
     char family[8];
@@ -222,7 +222,7 @@ static bool is_within(const struct in6_addr *address, const struct network *netw
             address->s6_addr[whole] >> rest == network->address.s6_addr[whole] >> rest);
 }
 
-/* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits behind the prefix are 0, or
+/* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits after the prefix are 0, or
  * somebody has mistaken one for the other. */
 static bool read_network(const char *text, size_t len, struct network *ret_network)
 {

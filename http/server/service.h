@@ -39,14 +39,14 @@ enum http_admission {
 };
 
 /* How an answer comes (conn.h). */
-enum answer_way {
+enum answer_form {
     ANSWER_WHOLE,
     ANSWER_PARTS, /* its length is known, its body comes later */
     ANSWER_STREAM /* neither is known */
 };
 
 struct answer {
-    enum answer_way way;
+    enum answer_form form;
     bool is_last; /* of its connection */
     int status;
     const char *type;  /* NULL: there is no body */

@@ -77,7 +77,7 @@ static inline uint32_t wire_len(const struct wire *wire)
     return wire->end - wire->start;
 }
 
-/* Before a read: the lent memory, with what was kept at its front. There is room behind it. */
+/* Before a read: the lent memory, with what was kept at its front. There is room after it. */
 void wire_borrow(struct wire *wire, char *lent);
 
 enum wire_read {
@@ -91,10 +91,10 @@ enum wire_read {
 enum wire_read wire_read(struct wire *wire, char *lent);
 
 /* Over TLS, whose handshake is done: decrypt more into the lent memory. False: there is no more
- * now. *ret_broken: the session broke, and what came behind was not read. */
+ * now. *ret_broken: the session broke, and what came after it was not read. */
 bool wire_decrypt(struct wire *wire, char *lent, bool *ret_broken);
 
-/* The present request is done: continue behind it. */
+/* The present request is done: continue after it. */
 void wire_used(struct wire *wire);
 
 /* Nothing of what is there is wanted. */

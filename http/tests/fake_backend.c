@@ -138,7 +138,7 @@ static void grant(struct fake *fake, struct id_tag *tag)
     }
     atomic_store(&tag->refill_wanted, false);
     wake(fake, tag);
-    /* The ids may have gone to others before the waker came: those left behind want more. */
+    /* The ids may have gone to others before the waker came: those left after want more. */
     if (atomic_load(&tag->demand) > 0 && atomic_load(&tag->state) == ID_TAG_ACTIVE &&
         segment_can_publish(&tag->buffer) && !atomic_exchange(&tag->refill_wanted, true)) {
         ASSERT(fake->want_count < FAKE_WANTS_MAX);

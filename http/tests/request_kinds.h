@@ -1,6 +1,6 @@
 /*
  * request_kinds.h - requests of every kind that a connection treats differently: what one of them
- * leaves behind would be seen by the next.
+ * leaves after would be seen by the next.
  *
  * They are for the world of conn_world.h. Each but those that end the connection may be followed by
  * any other.

@@ -323,7 +323,7 @@ static void test_body_limit(void **state)
     expect_too_large(f, "GET /livez HTTP/1.1", LENGTH, small + 1);
     send_body(f->client, "POST /nothing HTTP/1.1", LENGTH, small);
     expect_reply(f->client, 404, NULL);
-    /* What is wrong is the path, whatever comes behind. */
+    /* What is wrong is the path, whatever comes after. */
     client_printf(f->client, "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
                   small + 1);
     expect_reply(f->client, 404, "close");

@@ -20,7 +20,7 @@
 /* So many fit, and what the client that measures may keep for a moment. */
 #define FIT (LIMIT_HTTP_INPUT_MIN_BYTES / EACH - 1)
 
-/* What a request that waits has behind it, and keeps beyond what is its own. */
+/* What a request that waits has after it, and keeps beyond what is its own. */
 #define WAITING_BEHIND (EACH - 64)
 #define WAITING_EACH (2 * EACH - 512)
 #define WAITING_FIT (LIMIT_HTTP_INPUT_MIN_BYTES / WAITING_EACH)
@@ -249,7 +249,7 @@ static void test_who_waits_for_an_answer_stays(void **state)
     client_close(waits);
 }
 
-/* A request that waits for ids of "t", with so much of another one behind it. */
+/* A request that waits for ids of "t", with so much of another one after it. */
 static struct client *add_waiting(struct crowd *crowd, unsigned behind)
 {
     struct client *client = fixture_connect(&crowd->f);
@@ -268,7 +268,7 @@ static struct client *add_waiting(struct crowd *crowd, unsigned behind)
     return client;
 }
 
-/* What waits keeps its head and what is behind it: beyond the first step of each no more than as
+/* What waits keeps its head and what is after it: beyond the first step of each no more than as
  * much as input may have. Who would take more is cut off; who waits with little is not. */
 static void test_what_waits_has_a_bound(void **state)
 {

@@ -346,7 +346,7 @@ static void test_out_of_descriptors(void **state)
     struct reply reply;
     int next;
 
-    /* Accepted for certain, so that no descriptor comes behind the next free one. */
+    /* Accepted for certain, so that no descriptor comes after the next free one. */
     client_expect(f->client, "GET", "/livez", 200, NULL);
     next = dup(f->client->fd);
     assert_true(next > 0);

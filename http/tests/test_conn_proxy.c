@@ -128,7 +128,7 @@ static void test_the_client_is_whom_the_header_names(void **state)
     }
 }
 
-/* What is behind the header in the same segment is read, too. */
+/* What is after the header in the same segment is read, too. */
 static void test_all_in_one_segment(void **state)
 {
     struct conn_world *world = &plain;
@@ -140,7 +140,7 @@ static void test_all_in_one_segment(void **state)
     conn_world_disconnect(world);
 }
 
-/* Another header behind the first one is nothing but a bad request. */
+/* Another header after the first one is nothing but a bad request. */
 static void test_one_header_is_enough(void **state)
 {
     struct conn_world *world = &plain;

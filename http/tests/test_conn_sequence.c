@@ -1,7 +1,7 @@
 /*
- * test_conn_sequence.c - what a request leaves behind on its connection for the next one: nothing.
+ * test_conn_sequence.c - what a request leaves after on its connection for the next one: nothing.
  *
- * Every request of every kind (request_kinds.h) is answered behind every other one exactly as on a
+ * Every request of every kind (request_kinds.h) is answered after every other one exactly as on a
  * connection of its own, byte for byte, and the backend is asked exactly the same: whether they
  * come all in one piece, one by one, byte by byte or cut anywhere, and while the one before still
  * waits. What is bounded is not added up.
@@ -284,7 +284,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* a b a b, or a a b b: each comes behind the other, and some behind themselves. */
+/* a b a b, or a a b b: each comes after the other, and some after themselves. */
 static void test_a_request_leaves_nothing_to_the_next(void **state)
 {
     struct bench *bench = *state;
@@ -297,7 +297,7 @@ static void test_a_request_leaves_nothing_to_the_next(void **state)
                 {a, twice ? a : b, twice ? b : a, b}, 4, a * count + b};
 
             if (bench->closing[a] || (b < a && !bench->closing[b])) {
-                continue; /* nothing comes behind it; or it was seen before, as b and a */
+                continue; /* nothing comes after it; or it was seen before, as b and a */
             }
             learn(bench, &sequence);
             check(bench, &sequence, WAY_WHOLE);
@@ -395,7 +395,7 @@ static void send_text(struct conn_world *world, const char *text)
     conn_world_send(world, text, strlen(text));
 }
 
-/* The reply begins with this status; it is taken away, with all that came behind it. */
+/* The reply begins with this status; it is taken away, with all that came after it. */
 static void expect_status(struct conn_world *world, const char *status)
 {
     assert_true(world->replies.len > 12);

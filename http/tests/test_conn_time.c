@@ -37,7 +37,7 @@ static void send_text(struct conn_world *world, const char *text)
     conn_world_send(world, text, strlen(text));
 }
 
-/* The reply begins with this status; it is taken away, with all that came behind it. */
+/* The reply begins with this status; it is taken away, with all that came after it. */
 static void expect_status(struct conn_world *world, const char *status)
 {
     assert_true(world->replies.len > 12);

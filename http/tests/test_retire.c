@@ -88,7 +88,7 @@ static void test_a_reply_is_the_last(void **state)
     expect_last(world, 2);
 }
 
-/* What the client has sent behind it is answered, too. */
+/* What the client has sent after it is answered, too. */
 static void test_a_pipeline_is_answered(void **state)
 {
     struct conn_world *world = *state;

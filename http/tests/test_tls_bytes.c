@@ -153,7 +153,7 @@ static void test_pipelined(void **state)
     tls_user_close(&client);
 }
 
-/* A reply of many records to one who does not read for a while, and requests behind it. */
+/* A reply of many records to one who does not read for a while, and requests after it. */
 static void test_slow_reader(void **state)
 {
     static const char many[] =
@@ -233,7 +233,7 @@ static void test_dead_reader(void **state)
 
 /* --- ends --- */
 
-/* The client says right behind its requests that it has no more: all are answered, then the server
+/* The client says right after its requests that it has no more: all are answered, then the server
  * says so, too, and closes. */
 static void test_close_notify_behind_requests(void **state)
 {

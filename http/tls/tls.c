@@ -22,9 +22,9 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/crypto.h"
 #include "src/base/hot.h"
 #include "src/base/log.h"
-#include "src/base/crypto.h"
 
 /* --- what a certificate is called --- */
 
@@ -638,7 +638,7 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
 #define RECORD_BYTES_MAX 16384
 #define SEALED_KEPT_BYTES (128 << 10) /* memory grown beyond this is freed once it is sent */
 
-/* --- the way of bytes: a BIO of our own --- */
+/* --- the bytes' path: a BIO of our own --- */
 
 HOT static int session_bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
 {
@@ -839,7 +839,7 @@ void session_free(struct tls_session *session)
     free(session);
 }
 
-/* What a call has sealed by the way waits for the connection's turn to send. */
+/* What a call has sealed besides waits for the connection's turn to send. */
 HOT static void session_hold(struct tls_session *session)
 {
     struct buf *sealed = &session->loop->sealed;

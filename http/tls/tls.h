@@ -165,8 +165,6 @@ int64_t tls_until_s(struct tls *tls);
 /* Put it in force, for all handshakes that begin from now on; takes it over. */
 void tls_commit(struct tls *tls, struct tls_context *context);
 
-/* --- for sessions --- */
-
 /* --- one connection --- */
 
 /* The longest record and some more: received and not decrypted. */

@@ -23,7 +23,7 @@
 #ifndef LEAFD_APP_RELOAD_H
 #define LEAFD_APP_RELOAD_H
 
-#include "http/api/build.h"
+#include "http/api/context.h"
 #include "raft/node/node.h"
 #include "src/app/config/config.h"
 #include "src/base/buf.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/exposition.h"
+#include "http/api/metrics.h"
 
 static void expect(struct buf *text, const char *wanted)
 {

@@ -1,6 +1,6 @@
 /*
  * test_gate.c - who may ask what, over real sockets: each verdict of the gate with what the client
- * is told of it (denial.h), tags that are others', and tokens that change while requests come.
+ * is told of it (audited.h), tags that are others', and tokens that change while requests come.
  * Client certificates: test_gate_certificates.c.
  *
  * Thread: one.
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "http/api/context.h"
-#include "http/api/live.h"
+#include "http/api/status.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"
 

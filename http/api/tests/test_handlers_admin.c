@@ -470,7 +470,7 @@ static struct id_segment_info held(const char *name, uint64_t next_id)
     "\"size\":0}],\"step\":10,\"refill_in_flight\":false,\"last_refill_ago_ms\":null,"             \
     "\"rate_per_s\":0}"
 
-/* Node 2 has more behind "b", so nothing behind it can be shown of node 1 yet: node 2 may have that
+/* Node 2 has more after "b", so nothing it can be shown of node 1 yet: node 2 may have that
  * tag, too. */
 static void test_segments_of_all(void **state)
 {

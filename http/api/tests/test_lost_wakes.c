@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "http/tests/client.h"
 #include "http/api/tests/grant_race.h"
+#include "http/tests/client.h"
 #include "src/base/assert.h"
 
 #define LOOPS 3

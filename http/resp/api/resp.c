@@ -11,14 +11,13 @@
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/call.h"
 #include "http/api/context.h"
-#include "http/api/denial.h"
 #include "http/api/gate.h"
+#include "http/api/id_text.h"
 #include "http/api/ids.h"
-#include "http/api/layout_use.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
+#include "http/api/snowflake.h"
 #include "http/resp/proto/bytes.h"
 #include "http/server/conn.h"
 #include "src/base/assert.h"
@@ -255,7 +254,7 @@ static int handle_auth(struct conn *conn)
 
 /* --- HELLO --- */
 
-/* The words behind the version. */
+/* The words after the version. */
 struct hello {
     uint32_t user; /* indices; 0: not given */
     uint32_t name;
@@ -614,7 +613,7 @@ HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
     claim->name_len = (uint16_t)request->name_len;
     memcpy(claim->name, name, request->name_len);
     if (tag == NULL) {
-        tag = segment_find(api_loop(conn), claim);
+        tag = id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len);
         /* An entry of the table stays where it is: good for the same bytes, should they repeat. */
         conn->request.known = tag;
     }
@@ -665,11 +664,11 @@ HOT static int handle_incrby(struct conn *conn)
     return take_of_tag(conn, &claim);
 }
 
-/* What stands behind the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
+/* What stands after the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
 struct options {
     bool has_count;
     uint32_t count;
-    uint32_t other; /* index of the word behind KEY or LAYOUT; 0: none */
+    uint32_t other; /* index of the word after KEY or LAYOUT; 0: none */
 };
 
 static bool read_next_options(struct conn *conn, uint32_t from, const char *other,
@@ -941,7 +940,7 @@ static const char *kind_of(int status, const char *code)
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
-    if (answer->way == ANSWER_WHOLE) {
+    if (answer->form == ANSWER_WHOLE) {
         buf_put(out, answer->body, answer->len);
     }
 }
@@ -992,7 +991,7 @@ HOT static bool resp_step(struct conn *conn)
         return false;
     }
     if (result == WORDS_REJECT) {
-        if (conn_at(conn, 0)[0] == '\0') { /* behind empty lines: a proxy's binary header */
+        if (conn_at(conn, 0)[0] == '\0') { /* after empty lines: a proxy's binary header */
             conn_is_proxied(conn);
         } else {
             conn_reject(conn, &reject);

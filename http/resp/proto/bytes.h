@@ -15,7 +15,7 @@
  * Failure modes: WORDS_REJECT: the stream is out of step and the connection must close. A length
  * beyond its bound is refused where it is read, before what it announces has come. A line that ends
  * in "HTTP/..." is refused: a web page can make a browser send one to any port, with words of its
- * choice behind it. However the bytes are split, the result is the same.
+ * choice after it. However the bytes are split, the result is the same.
  *
  * Thread: pure functions, any.
  */
@@ -52,7 +52,7 @@ struct words {
     struct word word[LIMIT_RESP_WORDS];
 };
 
-/* data: all bytes that there are, of this request and those behind it. On WORDS_REJECT *ret_reject
+/* data: all bytes that there are, of this request and those after it. On WORDS_REJECT *ret_reject
  * is set, as the parser of HTTP does. */
 enum words_result words_read(const char *data, size_t len, struct words *words,
                              struct parser_reject *ret_reject);

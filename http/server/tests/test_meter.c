@@ -1,14 +1,367 @@
 /*
- * test_meter.c - room for bodies and replies: each bound, and one byte beyond.
+ * test_meter.c - clients, their quotas, and what a connection may take.
+ *
+ * Records of clients: who is one, quotas at the bound and one beyond, the bound of the table, and
+ * many threads.
+ *
+ * Room for bodies and replies: each bound, and one byte beyond.
  */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "http/server/meter.h"
+#include "src/tests/unit/collide.h"
+
+/* --- client --- */
+
+static const struct client_quotas none = {0};
+
+static struct http_client *of(struct clients *clients, const char *address)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1) {
+        return clients_of_address(clients, (struct sockaddr *)&v4);
+    }
+    assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
+    return clients_of_address(clients, (struct sockaddr *)&v6);
+}
+
+static struct http_client *named(struct clients *clients, const char *name,
+                                 const struct client_quotas *quotas)
+{
+    return clients_of_name(clients, name, strlen(name), quotas);
+}
+
+static void expect(struct clients *clients, const char *address, const char *name, bool is_local)
+{
+    struct http_client *client = of(clients, address);
+
+    assert_string_equal(client->name, name);
+    assert_int_equal(client->is_local, is_local);
+    assert_false(client->is_named);
+    clients_release(clients, client);
+}
+
+static void test_who_is_a_client(void **state)
+{
+    static const struct sockaddr unix_socket = {.sa_family = AF_UNIX};
+    struct clients *clients = clients_new(&none, 100);
+    struct http_client *token = named(clients, "10.0.0.1", &none);
+    struct http_client *address = of(clients, "10.0.0.1");
+    struct http_client *local = clients_of_address(clients, &unix_socket);
+
+    (void)state;
+    expect(clients, "10.0.0.1", "10.0.0.1", false);
+    expect(clients, "127.0.0.1", "127.0.0.1", true);
+    expect(clients, "127.255.0.9", "127.255.0.9", true);
+    expect(clients, "128.0.0.1", "128.0.0.1", false);
+    expect(clients, "::ffff:10.0.0.1", "10.0.0.1", false);
+    expect(clients, "::ffff:127.0.0.1", "127.0.0.1", true);
+    expect(clients, "::1", "::1", true);
+    expect(clients, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", false);
+    assert_ptr_not_equal(token, address);
+    assert_true(token->is_named);
+    assert_int_not_equal(token->id, address->id);
+    assert_string_equal(local->name, "local");
+    assert_true(local->is_local);
+    clients_release(clients, token);
+    clients_release(clients, address);
+    clients_release(clients, local);
+    clients_free(clients);
+}
+
+static void test_one_record_for_each(void **state)
+{
+    struct clients *clients = clients_new(&none, 100);
+    struct http_client *a = of(clients, "2001:db8:1:2::1");
+    struct http_client *b = of(clients, "2001:db8:1:2:ffff::");
+    struct http_client *c = of(clients, "2001:db8:1:3::1");
+
+    (void)state;
+    assert_ptr_equal(a, b);
+    assert_ptr_not_equal(a, c);
+    assert_int_equal(clients_count(clients), 2);
+    clients_release(clients, a);
+    clients_release(clients, c);
+    /* It is kept, with what it owes, while nobody refers to it. */
+    clients_release(clients, b);
+    assert_ptr_equal(of(clients, "2001:db8:1:2::1"), a);
+    clients_release(clients, a);
+    clients_free(clients);
+}
+
+static void test_names_are_cut(void **state)
+{
+    struct clients *clients = clients_new(&none, 100);
+    char name[LIMIT_CLIENT_NAME_BYTES + 2];
+    struct http_client *bound;
+    struct http_client *beyond;
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    bound = clients_of_name(clients, name, LIMIT_CLIENT_NAME_BYTES, &none);
+    beyond = clients_of_name(clients, name, LIMIT_CLIENT_NAME_BYTES + 1, &none);
+    assert_int_equal(strlen(bound->name), LIMIT_CLIENT_NAME_BYTES);
+    assert_ptr_equal(bound, beyond);
+    clients_release(clients, bound);
+    clients_release(clients, beyond);
+    clients_free(clients);
+}
+
+static void test_the_table_is_bounded(void **state)
+{
+    enum { MAX = 3 };
+    struct clients *clients = clients_new(&none, MAX);
+    struct http_client *held[MAX];
+    struct http_client *others;
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < MAX; i++) {
+        (void)snprintf(name, sizeof name, "10.0.0.%d", i);
+        held[i] = of(clients, name);
+    }
+    /* One beyond shares a record, and so does the next. */
+    others = of(clients, "10.0.0.9");
+    assert_string_equal(others->name, "others");
+    assert_ptr_equal(of(clients, "10.0.0.10"), others);
+    assert_int_equal(clients_count(clients), MAX);
+    clients_release(clients, others);
+    clients_release(clients, others);
+    /* The one that was idle for longest goes, and no other. */
+    clients_release(clients, held[1]);
+    clients_release(clients, held[0]);
+    held[1] = of(clients, "10.0.0.11");
+    assert_string_equal(held[1]->name, "10.0.0.11");
+    assert_ptr_equal(of(clients, "10.0.0.0"), held[0]);
+    assert_ptr_equal(of(clients, "10.0.0.1"), others);
+    assert_int_equal(clients_count(clients), MAX);
+    clients_release(clients, others);
+    for (int i = 0; i < MAX; i++) {
+        clients_release(clients, held[i]);
+    }
+    clients_free(clients);
+}
+
+/* --- quotas --- */
+
+static void test_no_quota(void **state)
+{
+    struct clients *clients = clients_new(&none, 1);
+    struct http_client *client = of(clients, "10.0.0.1");
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        assert_int_equal(client_charge(&client->requests, 1, 1), 0);
+        assert_int_equal(client_charge(&client->ids, LIMIT_COUNT, 1), 0);
+    }
+    clients_release(clients, client);
+    clients_free(clients);
+}
+
+static void test_a_second_at_once_and_no_more(void **state)
+{
+    const struct client_quotas quotas = {.requests_per_s = 10, .ids_per_s = 1000};
+    struct clients *clients = clients_new(&quotas, 1);
+    struct http_client *client = of(clients, "10.0.0.1");
+    uint64_t now_ms = 5000;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(client_charge(&client->requests, 1, now_ms), 0);
+    }
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), 1);
+    now_ms += 1; /* some of it is free again; what is more is owed */
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), 0);
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), 1);
+    now_ms += 99;
+    /* Over a long time exactly so many: 10 a second. */
+    for (int i = 0; i < 1000; i++) {
+        now_ms += 100;
+        assert_int_equal(client_charge(&client->requests, 1, now_ms), 0);
+        assert_int_equal(client_charge(&client->requests, 1, now_ms), 1);
+    }
+    /* Ids beyond what is left are owed, and paid for before the next one. */
+    assert_int_equal(client_charge(&client->ids, 999, now_ms), 0);
+    assert_int_equal(client_charge(&client->ids, 100000, now_ms), 0);
+    assert_int_equal(client_charge(&client->ids, 1, now_ms), 100);
+    assert_int_equal(client_charge(&client->ids, 1, now_ms + 99998), 1);
+    assert_int_equal(client_charge(&client->ids, 1, now_ms + 100000), 0);
+    clients_release(clients, client);
+    clients_free(clients);
+}
+
+static void test_the_largest_quota_and_time(void **state)
+{
+    const struct client_quotas quotas = {.ids_per_s = UINT32_MAX, .requests_per_s = 1};
+    struct clients *clients = clients_new(&quotas, 1);
+    struct http_client *client = of(clients, "10.0.0.1");
+    const uint64_t now_ms = UINT64_C(1) << 43; /* 278 years */
+    uint64_t ids = 0;
+
+    (void)state;
+    while (client_charge(&client->ids, LIMIT_COUNT, now_ms) == 0) {
+        ids += LIMIT_COUNT;
+    }
+    assert_in_range(ids, UINT32_MAX, UINT64_C(2) * UINT32_MAX);
+    assert_int_equal(client_charge(&client->requests, LIMIT_COUNT, now_ms), 0);
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), LIMIT_COUNT);
+    clients_release(clients, client);
+    clients_free(clients);
+}
+
+static void test_quotas_of_a_name_can_change(void **state)
+{
+    const struct client_quotas addresses = {.requests_per_s = 7};
+    const struct client_quotas more = {.requests_per_s = 20, .connections = 3, .bodies = 4};
+    struct clients *clients = clients_new(&addresses, 10);
+    struct http_client *client = named(clients, "billing", &none);
+
+    (void)state;
+    assert_int_equal(client->requests.per_s, 0);
+    assert_ptr_equal(named(clients, "billing", &more), client);
+    assert_int_equal(client->requests.per_s, 20);
+    assert_int_equal(client->connections_max, 3);
+    assert_int_equal(client->bodies_max, 4);
+    clients_release(clients, client);
+    clients_release(clients, client);
+    client = of(clients, "10.0.0.1");
+    assert_int_equal(client->requests.per_s, 7);
+    clients_release(clients, client);
+    clients_free(clients);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 4, ROUNDS = 20000, RATE = 5000 };
+
+struct thread {
+    pthread_t id;
+    struct clients *clients;
+    unsigned number;
+    uint64_t admitted;
+};
+
+static void *work(void *data)
+{
+    struct thread *thread = data;
+    char name[32];
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct http_client *shared = of(thread->clients, "10.9.9.9");
+        struct http_client *own;
+
+        (void)snprintf(name, sizeof name, "10.1.%u.%u", thread->number, i % 100);
+        own = of(thread->clients, name);
+        thread->admitted += client_charge(&shared->requests, 1, 1000) == 0;
+        clients_release(thread->clients, own);
+        clients_release(thread->clients, shared);
+    }
+    return NULL;
+}
+
+/* Threads come and go, also by eviction; together they get what one client may have. */
+static void test_threads_share_a_quota(void **state)
+{
+    const struct client_quotas quotas = {.requests_per_s = RATE};
+    struct clients *clients = clients_new(&quotas, 50);
+    struct thread threads[THREADS] = {0};
+    struct http_client *held = of(clients, "10.9.9.9"); /* else it may be evicted in between */
+    uint64_t admitted = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++) {
+        threads[i].clients = clients;
+        threads[i].number = i;
+        assert_int_equal(pthread_create(&threads[i].id, NULL, work, &threads[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i].id, NULL), 0);
+        admitted += threads[i].admitted;
+    }
+    assert_int_equal(admitted, RATE);
+    assert_int_equal(clients_count(clients), 50);
+    clients_release(clients, held);
+    clients_free(clients);
+}
+
+/* Of each client a line a minute, of all of them so many a second. */
+static void test_clients_over_their_quotas_are_told_of_now_and_then(void **state)
+{
+    struct clients *clients = clients_new(&none, 100);
+    struct client_lines lines = {0};
+    struct http_client *held[LIMIT_QUOTA_LINES_PER_S + 2];
+    uint64_t more = 99;
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S + 2; i++) {
+        (void)snprintf(name, sizeof name, "10.0.0.%d", i);
+        held[i] = of(clients, name);
+    }
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S; i++) {
+        assert_true(client_tells(held[i], &lines, 5000, &more));
+        assert_int_equal(more, 0);
+        assert_false(client_tells(held[i], &lines, 5000, &more));
+    }
+    for (int i = 0; i < 2; i++) { /* beyond */
+        assert_false(client_tells(held[LIMIT_QUOTA_LINES_PER_S + i], &lines, 5999, &more));
+    }
+    assert_true(client_tells(held[LIMIT_QUOTA_LINES_PER_S], &lines, 6000, &more));
+    assert_int_equal(more, 2);
+    assert_false(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS - 1, &more));
+    assert_true(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS, &more));
+    assert_int_equal(more, 0);
+    for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S + 2; i++) {
+        clients_release(clients, held[i]);
+    }
+    clients_free(clients);
+}
+
+static void find_clients(collide_name *names, size_t count, void *data)
+{
+    for (size_t i = 0; i < count; i++) {
+        clients_release(data, named(data, names[i], &none));
+    }
+}
+
+/* Names, or addresses, that somebody chose to be in one place cost no more than others. */
+/* Shows attack-hash. */
+static void test_names_that_are_to_collide(void **state)
+{
+    enum { COUNT = 2048, KIND_NAME = 2 };
+    struct clients *clients = clients_new(&none, LIMIT_CLIENTS);
+    collide_name *names = calloc(2 * COUNT, sizeof *names);
+    uint64_t chosen_ns;
+    uint64_t others_ns;
+
+    (void)state;
+    assert_non_null(names);
+    collide_make(KIND_NAME, 2 * COUNT - 1, COUNT, names);
+    collide_make_others(COUNT, names + COUNT);
+    find_clients(names, 2 * COUNT, clients);
+    chosen_ns = collide_cost_ns(find_clients, names, COUNT, clients);
+    others_ns = collide_cost_ns(find_clients, names + COUNT, COUNT, clients);
+    print_message("%u clients that are to collide: %" PRIu64 " us, others: %" PRIu64 " us\n", COUNT,
+                  chosen_ns / 1000, others_ns / 1000);
+    assert_true(chosen_ns < 4 * others_ns);
+    clients_free(clients);
+    free(names);
+}
+
+/* --- meter --- */
 
 #define MIB (UINT64_C(1) << 20)
 #define SMALL ((uint64_t)LIMIT_HTTP_SMALL_BODY_BYTES)
@@ -333,22 +686,33 @@ static void test_nothing_to_take(void **state)
 
 static void test_no_rate(void **state)
 {
-    const struct rate_rule none = {.write_ms = 60};
+    const struct rate_rule no_rate = {.write_ms = 60};
     struct rate rate;
 
     (void)state;
-    assert_int_equal(rate_look_ms(&none), 60);
+    assert_int_equal(rate_look_ms(&no_rate), 60);
     assert_int_equal(rate_look_ms(&rule), 1000);
     rate_begin(&rate, 0, 0);
     for (uint64_t i = 1; i < 1000; i++) {
-        assert_int_equal(rate_look(&rate, &none, i, i * 60, true, 1 << 20, true), RATE_OK);
+        assert_int_equal(rate_look(&rate, &no_rate, i, i * 60, true, 1 << 20, true), RATE_OK);
     }
-    assert_int_equal(rate_look(&rate, &none, 999, 1000 * 60, true, 1, true), RATE_STALLED);
+    assert_int_equal(rate_look(&rate, &no_rate, 999, 1000 * 60, true, 1, true), RATE_STALLED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clients_over_their_quotas_are_told_of_now_and_then),
+        cmocka_unit_test(test_who_is_a_client),
+        cmocka_unit_test(test_one_record_for_each),
+        cmocka_unit_test(test_names_are_cut),
+        cmocka_unit_test(test_the_table_is_bounded),
+        cmocka_unit_test(test_names_that_are_to_collide),
+        cmocka_unit_test(test_no_quota),
+        cmocka_unit_test(test_a_second_at_once_and_no_more),
+        cmocka_unit_test(test_the_largest_quota_and_time),
+        cmocka_unit_test(test_quotas_of_a_name_can_change),
+        cmocka_unit_test(test_threads_share_a_quota),
         cmocka_unit_test(test_parts_of_loops),
         cmocka_unit_test(test_input),
         cmocka_unit_test(test_the_share_of_a_client),

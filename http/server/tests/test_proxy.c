@@ -1,5 +1,5 @@
 /*
- * test_proxy.c - headers of the PROXY protocol, whole and byte by byte, with something behind them;
+ * test_proxy.c - headers of the PROXY protocol, whole and byte by byte, with something after them;
  * what is none; and lists of proxies.
  */
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ static enum proxy_step take(const uint8_t *data, size_t len, size_t piece,
     return step;
 }
 
-/* The header, whatever is behind it and however it is cut, has this address and its own bytes; all
+/* The header, whatever is after it and however it is cut, has this address and its own bytes; all
  * that is shorter wants more. */
 static void expect_header(const void *data, size_t len, const char *address)
 {

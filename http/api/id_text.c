@@ -1,0 +1,356 @@
+/*
+ * id_text.c - see id_text.h. Thread: the loop's.
+ */
+#include "http/api/id_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/api/context.h"
+#include "http/api/request.h"
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hot.h"
+#include "src/id/snowflake/snowflake_named.h"
+
+#define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
+#define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
+#define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
+_Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
+
+/* --- ids as text --- */
+
+static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    struct snowflake_parts parts;
+
+    if (text->shape != NULL) {
+        return shape_put(text->shape, loop->ff1, id, at);
+    }
+    if (text->layout != NULL) {
+        return text_decimal(named_layout_id(text->layout, id), at);
+    }
+    ASSERT(text->form != ID_FORM_NUMBER);
+    parts = snowflake_decode(&loop->backend->snowflake->layout, id);
+    long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
+    return long_id_bytes(text->form);
+}
+
+/* Another reply may have used the loop's permutation since. */
+static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
+{
+    if (text->shape != NULL) {
+        shape_prepare(text->shape, id, loop->ff1);
+    }
+}
+
+/* Is the id the first by its key? */
+static bool begins_key(const struct id_text *text, uint64_t id)
+{
+    return text->shape != NULL && text->shape->has_key && id > 0 &&
+           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
+}
+
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+{
+    prepare_shape(loop, text, id);
+    return put_id(loop, text, id, at);
+}
+
+uint32_t id_text_lines(const struct id_text *text)
+{
+    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
+                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
+                                        : long_id_bytes(text->form);
+
+    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+}
+
+/* The bytes that the lines of a range take, and the lines. */
+static uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
+{
+    uint64_t bytes = 0;
+
+    if (text->layout != NULL) {
+        char digits[TEXT_DECIMAL_BYTES];
+
+        for (uint32_t i = 0; i < range->count; i++) {
+            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
+        }
+        return bytes;
+    }
+    if (text->shape == NULL) {
+        return range->count * (long_id_bytes(text->form) + 1);
+    }
+    for (uint64_t done = 0; done < range->count;) {
+        uint64_t id = range->first + done;
+        uint64_t alike = shape_alike(text->shape, id);
+
+        alike = alike < range->count - done ? alike : range->count - done;
+        bytes += alike * (shape_bytes(text->shape, id) + 1);
+        done += alike;
+    }
+    return bytes;
+}
+
+static void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
+                              const struct segment_range *range, struct buf *buf)
+{
+    char line[ID_TEXT_BYTES_MAX + 1];
+
+    for (uint32_t i = 0; i < range->count; i++) {
+        uint64_t id = range->first + i;
+        size_t len;
+
+        if (i == 0 || begins_key(text, id)) {
+            prepare_shape(loop, text, id);
+        }
+        len = put_id(loop, text, id, line);
+        line[len] = '\n';
+        buf_put(buf, line, len + 1);
+    }
+}
+
+/* --- numbers --- */
+
+/* The decimal digits of the next number, in place; a carry out of the front makes one digit
+ * more. */
+static size_t increment(char *digits, size_t len)
+{
+    for (size_t i = len; i > 0; i--) {
+        if (digits[i - 1] != '9') {
+            digits[i - 1]++;
+            return len;
+        }
+        digits[i - 1] = '0';
+    }
+    ASSERT(len < TEXT_DECIMAL_BYTES);
+    memmove(digits + 1, digits, len);
+    digits[0] = '1';
+    return len + 1;
+}
+
+/* The bytes of a range's lines. */
+static uint64_t lines_bytes(const struct segment_range *range)
+{
+    char digits[TEXT_DECIMAL_BYTES];
+    uint64_t first = range->first;
+    uint64_t left = range->count;
+    uint64_t bytes = 0;
+
+    while (left > 0) {
+        size_t len = text_decimal(first, digits);
+        uint64_t power = 10; /* the first number that has a digit more */
+        uint64_t count;
+
+        for (size_t i = 1; i < len; i++) {
+            power *= 10;
+        }
+        count = len == TEXT_DECIMAL_BYTES || power - first > left ? left : power - first;
+        bytes += count * (len + 1);
+        first += count;
+        left -= count;
+    }
+    return bytes;
+}
+
+/* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
+ * and its last digit set. It is copied with what lies after it, which the next line overwrites,
+ * since to copy a length that the compiler knows takes a move or two. */
+static void put_number_lines(const struct segment_range *range, struct buf *buf)
+{
+    char line[LINE_COPY_BYTES] = {0};
+    size_t len = text_decimal(range->first, line);
+    char last = line[len - 1];
+    char *at;
+
+    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
+    at = (char *)buf->data + buf->len;
+    line[len] = '\n';
+    for (uint32_t left = range->count; left > 0; left--) {
+        memcpy(at, line, LINE_COPY_BYTES);
+        at[len - 1] = last;
+        at += len + 1;
+        if (last < '9') {
+            last++;
+            continue;
+        }
+        last = '0';
+        len = increment(line, len - 1) + 1;
+        line[len] = '\n';
+    }
+    buf->len = (size_t)(at - (char *)buf->data);
+    ASSERT(buf->len <= buf->capacity);
+}
+
+static void put_number_range(const struct segment_range *range, struct buf *buf)
+{
+    char *at;
+
+    buf_reserve(buf, 2 * LINE_BYTES_MAX);
+    at = (char *)buf->data + buf->len;
+    at += text_decimal(range->first, at);
+    *at++ = ' ';
+    at += text_decimal(range->first + range->count - 1, at);
+    *at++ = '\n';
+    buf->len = (size_t)(at - (char *)buf->data);
+}
+
+static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
+{
+    buf_printf(buf, "{\"%s\":", claim->snowflake ? "key" : "tag");
+    text_put_json(buf, claim->name, claim->name_len);
+    buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        const struct segment_range *range = &claim->ranges[i];
+
+        buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"}", i > 0 ? "," : "",
+                   ull(range->first), ull(range->first + range->count - 1));
+    }
+    buf_put(buf, "]}", 2);
+}
+
+void id_claim_put(const struct id_claim *claim, struct buf *buf)
+{
+    ASSERT(claim->left == 0);
+    ASSERT(claim->range_count > 0);
+    if (claim->format == ID_FORMAT_JSON) {
+        put_ranges_json(claim, buf);
+        return;
+    }
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        const struct segment_range *range = &claim->ranges[i];
+
+        if (claim->format == ID_FORMAT_TEXT) {
+            put_number_lines(range, buf);
+        } else {
+            put_number_range(range, buf);
+        }
+    }
+}
+
+/* --- many lines, part by part --- */
+
+/* An answer of more lines than are made at once. */
+struct lines {
+    struct answer_parts parts;
+    struct id_text text;
+    uint64_t left_bytes;
+    uint32_t range_count;
+    uint32_t at; /* the range that goes on */
+    struct segment_range ranges[];
+};
+
+static void lines_free(struct answer_parts *parts)
+{
+    free(CONTAINER(parts, struct lines, parts));
+}
+
+/* So many lines are made at once. */
+static uint32_t lines_per_part(const struct id_text *text)
+{
+    return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
+}
+
+static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
+{
+    struct lines *lines = CONTAINER(parts, struct lines, parts);
+    uint32_t room = lines_per_part(&lines->text);
+    size_t before = out->len;
+
+    while (room > 0 && lines->at < lines->range_count) {
+        struct segment_range *range = &lines->ranges[lines->at];
+        struct segment_range part = {range->first, range->count < room ? range->count : room};
+
+        if (id_text_is_number(&lines->text)) {
+            put_number_lines(&part, out);
+        } else {
+            id_text_put_lines(api_loop(conn), &lines->text, &part, out);
+        }
+        room -= part.count;
+        range->first += part.count;
+        range->count -= part.count;
+        lines->at += range->count == 0;
+    }
+    ASSERT(lines->left_bytes >= out->len - before);
+    lines->left_bytes -= out->len - before;
+    ASSERT_IMPLIES(lines->at == lines->range_count, lines->left_bytes == 0);
+    return lines->at == lines->range_count;
+}
+
+static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
+    struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
+
+    *lines = (struct lines){.parts = {.put = lines_put, .free = lines_free},
+                            .text = claim->text,
+                            .range_count = claim->range_count};
+    memcpy(lines->ranges, claim->ranges, ranges_bytes);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        lines->left_bytes += id_text_is_number(&claim->text)
+                                 ? lines_bytes(&claim->ranges[i])
+                                 : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+    }
+    conn_answer_parts(conn, ANSWER_TEXT, extra, lines->left_bytes, &lines->parts);
+    return ANSWERED;
+}
+
+/* Answer with ids that are no numbers. */
+static int answer_texts(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct buf *body;
+    char text[ID_TEXT_BYTES_MAX];
+
+    ASSERT(claim->format == ID_FORMAT_TEXT);
+    if (!claim->counted) {
+        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
+                    id_text_put(loop, &claim->text, claim->ranges[0].first, text));
+        return ANSWERED;
+    }
+    if (claim->count > lines_per_part(&claim->text)) {
+        return answer_lines(conn, claim, extra);
+    }
+    body = reply_begin(conn);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
+    }
+    conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
+    return ANSWERED;
+}
+
+HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    struct api_loop *loop = conn->conns->data;
+    struct api_counts *counts = &loop->counts;
+    struct buf *body;
+    char digits[TEXT_DECIMAL_BYTES];
+
+    conns_count(claim->snowflake                    ? &counts->snowflake_ids
+                : claim->strict && claim->monotonic ? &counts->monotonic_ids
+                : claim->strict                     ? &counts->strict_ids
+                                                    : &counts->segment_ids,
+                claim->count);
+    if (claim->format == ID_FORMAT_OTHER) {
+        return claim->answer(conn, claim);
+    }
+    if (!id_text_is_number(&claim->text)) {
+        return answer_texts(conn, claim, extra);
+    }
+    if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
+        ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
+        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
+                    text_decimal(claim->ranges[0].first, digits));
+        return ANSWERED;
+    }
+    if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
+        return answer_lines(conn, claim, extra);
+    }
+    body = reply_begin(conn);
+    id_claim_put(claim, body);
+    conn_answer(conn, 200, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra,
+                body->data, body->len);
+    return ANSWERED;
+}

@@ -1,0 +1,32 @@
+/*
+ * id_text.h - ids as text, and the answer to a claim that is complete.
+ *
+ * The happy path: ids_answer() writes a bare number, lines, ranges or JSON. Many lines are made
+ * part by part, when it is their connection's turn. Ids of a tag with a shape, UUIDs, ULIDs, and
+ * those of a layout whose worker id is last come one a line.
+ *
+ * Failure modes: none. Thread: the loop's.
+ */
+#ifndef LEAFD_HTTP_API_ID_TEXT_H
+#define LEAFD_HTTP_API_ID_TEXT_H
+
+#include "http/api/claim.h"
+#include "src/base/buf.h"
+
+struct api_loop;
+struct conn;
+
+/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
+
+/* So many lines are made at once. */
+uint32_t id_text_lines(const struct id_text *text);
+
+/* Append the body of the answer to a claim of several ids, or in another format than text. */
+void id_claim_put(const struct id_claim *claim, struct buf *buf);
+
+/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
+ * Returns ANSWERED. */
+int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
+
+#endif

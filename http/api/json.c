@@ -1,0 +1,1107 @@
+/*
+ * json.c - see json.h. Thread: pure functions, any.
+ */
+#include "http/api/json.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+#include "src/base/limits.h"
+#include "src/base/prng.h"
+#include "src/base/utf8.h"
+#include "src/id/snowflake/snowflake.h"
+
+#define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
+#define KNOWN_BYTES 160     /* the names of a table, for a message */
+
+/* Fill in a fault; returns ERR_INVALID. */
+__attribute__((format(printf, 3, 4))) static int
+body_fail(struct body_fault *ret_fault, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    ret_fault->code = code;
+    va_start(args, format);
+    (void)vsnprintf(ret_fault->message, sizeof ret_fault->message, format, args);
+    va_end(args);
+    return ERR_INVALID;
+}
+
+/* A value for a message. Returns out or static text. */
+static const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES])
+{
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return text_show(json_string_value(value), json_string_length(value), out,
+                         BODY_SHOWN_BYTES);
+    case JSON_INTEGER:
+        (void)snprintf(out, BODY_SHOWN_BYTES, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        return out;
+    case JSON_REAL:
+        (void)snprintf(out, BODY_SHOWN_BYTES, "%.17g", json_real_value(value));
+        return out;
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    case JSON_NULL:
+        return "null";
+    case JSON_ARRAY:
+        return "an array";
+    default:
+        return "an object";
+    }
+}
+
+static int bad_value(const struct param *field, const char *shown, struct body_fault *ret_fault)
+{
+    const char *code = field->code != NULL ? field->code : "bad_request";
+
+    switch (field->kind) {
+    case PARAM_WORD:
+        return body_fail(ret_fault, code, "%s=%s %s", field->name, shown, field->rule);
+    case PARAM_TEXT:
+        return body_fail(ret_fault, code, "%s=%s is not a string", field->name, shown);
+    case PARAM_NUMBER:
+        return body_fail(ret_fault, code, "%s=%s is not a whole number from %llu to %llu",
+                         field->name, shown, ull(field->min), ull(field->max));
+    }
+    UNREACHABLE("a kind of field");
+}
+
+static bool find_word(struct param *field)
+{
+    for (uint64_t i = 0; field->words[i] != NULL; i++) {
+        if (strlen(field->words[i]) == field->len &&
+            memcmp(field->words[i], field->text, field->len) == 0) {
+            field->number = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
+{
+    char shown[2 * BODY_SHOWN_BYTES];
+
+    if (field->kind == PARAM_TEXT) {
+        return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
+                         field->name, text_show(field->text, field->len, shown, sizeof shown),
+                         ull(field->max));
+    }
+    return bad_value(field, text_show(field->text, field->len, shown, BODY_SHOWN_BYTES), ret_fault);
+}
+
+HOT int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
+{
+    bool good = true;
+
+    field->present = len > 0 || !field->may_be_empty;
+    field->text = text;
+    field->len = len;
+    if (field->present && field->kind == PARAM_NUMBER) {
+        good = text_parse_decimal(text, len, field->min, field->max, &field->number) == 0;
+    } else if (field->kind == PARAM_WORD) {
+        good = find_word(field);
+    } else if (field->kind == PARAM_TEXT && field->max > 0) {
+        good = len <= field->max && text_is_utf8(text, len);
+    }
+    return good ? 0 : bad_text(field, ret_fault);
+}
+
+/* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back
+ * over the number, the colon and the quoted key. False if it does not look like that. */
+static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_BYTES],
+                        const char **ret_number, size_t *ret_len)
+{
+    size_t at = end;
+    size_t key_end;
+
+    while (at > 0 && memchr("0123456789+-.eE", body[at - 1], 15) != NULL) {
+        at--;
+    }
+    *ret_number = body + at;
+    *ret_len = end - at;
+    while (at > 0 && (isspace((unsigned char)body[at - 1]) || body[at - 1] == ':')) {
+        at--;
+    }
+    if (*ret_len == 0 || at == 0 || body[at - 1] != '"') {
+        return false;
+    }
+    key_end = --at;
+    while (at > 0 && key_end - at < FIELD_NAME_BYTES && body[at - 1] != '"') {
+        at--;
+    }
+    if (at == 0 || body[at - 1] != '"' || key_end - at >= FIELD_NAME_BYTES) {
+        return false;
+    }
+    memcpy(ret_field, body + at, key_end - at);
+    ret_field[key_end - at] = '\0';
+    return true;
+}
+
+/* The line that a place of a text is in. */
+static size_t body_line(const char *text, size_t at)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}
+
+/* Line and column, each from 1 on, of a place of the text; a column is a character of UTF-8. */
+static size_t place_of_error(const char *text, size_t at, size_t *ret_column)
+{
+    const char *newline = at > 0 ? memrchr(text, '\n', at) : NULL;
+    size_t column = 1;
+
+    for (const char *c = newline != NULL ? newline + 1 : text; c < text + at; c++) {
+        column += ((unsigned char)*c & 0xc0) != 0x80;
+    }
+    *ret_column = column;
+    return body_line(text, at);
+}
+
+/* bad_json, at that place of the text. Returns ERR_INVALID. */
+static int body_fail_at(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
+{
+    size_t column;
+    size_t line = place_of_error(text, at, &column);
+
+    return body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s", line, column, why);
+}
+
+/* The fault of a value that stands at [from, to) and does not parse. */
+static void fault_of_json(const char *text, size_t from, size_t to, const json_error_t *error,
+                          struct body_fault *ret_fault)
+{
+    enum json_error_code code = json_error_code(error);
+    size_t end = error->position > 0 ? (size_t)error->position : 0;
+    char field[FIELD_NAME_BYTES];
+    char shown[BODY_SHOWN_BYTES];
+    char shown_field[BODY_SHOWN_BYTES];
+    const char *number;
+    size_t number_len;
+    size_t column;
+    size_t line = place_of_error(text, from, &column);
+
+    if (code == json_error_numeric_overflow && end <= to - from &&
+        find_number(text + from, end, field, &number, &number_len)) {
+        (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
+                        text_show(field, strlen(field), shown_field, sizeof shown_field),
+                        text_show(number, number_len, shown, sizeof shown));
+        return;
+    }
+    (void)body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s",
+                    line + (size_t)error->line - 1,
+                    (size_t)error->column + (error->line == 1 ? column - 1 : 0), error->text);
+}
+
+static json_t *json_too_large(const char *text, size_t at, const char *why,
+                              struct body_fault *ret_fault)
+{
+    char message[BODY_SHOWN_BYTES];
+
+    (void)snprintf(message, sizeof message, "this value %s", why);
+    (void)body_fail_at(text, at, message, ret_fault);
+    return NULL;
+}
+
+json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault)
+{
+    size_t at = json_skip_space(text, to, from);
+    const char *why = NULL;
+    json_error_t error;
+    json_t *value;
+
+    if (at < to) {
+        size_t end = json_end(text, to, at, &why);
+
+        if (end == 0) {
+            return json_too_large(text, at, why, ret_fault);
+        }
+        end = json_skip_space(text, to, end);
+        to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to say what */
+    }
+    value = json_loadb(text + at, to - at, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (value == NULL) {
+        fault_of_json(text, at, to, &error, ret_fault);
+    }
+    return value;
+}
+
+/* A number that JSON has with a fraction or an exponent, as some programs write every number: how
+ * to write it instead, if it is a whole one that the field takes. */
+static bool is_whole(const json_t *value, const struct param *field, uint64_t *ret_number)
+{
+    double real = json_is_real(value) ? json_real_value(value) : -1;
+
+    /* Beyond 2^53 the double need not be what was written. */
+    if (!(real >= 0 && real <= (double)(UINT64_C(1) << 53))) {
+        return false;
+    }
+    *ret_number = (uint64_t)real;
+    return (double)*ret_number == real && *ret_number >= field->min && *ret_number <= field->max;
+}
+
+static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    bool is_number = field->kind == PARAM_NUMBER;
+    char shown[BODY_SHOWN_BYTES];
+    uint64_t whole;
+
+    field->present = true;
+    if (field->read != NULL) {
+        return field->read(value, field, ret_fault);
+    }
+    if (json_is_string(value) && (!is_number || field->takes_digits)) {
+        return param_take(field, json_string_value(value), json_string_length(value), ret_fault);
+    }
+    if (is_number && json_is_integer(value) && json_integer_value(value) >= 0) {
+        field->number = (uint64_t)json_integer_value(value);
+        if (field->number >= field->min && field->number <= field->max) {
+            return 0;
+        }
+    }
+    if (is_number && is_whole(value, field, &whole)) {
+        return body_fail(ret_fault, field->code != NULL ? field->code : "bad_request",
+                         "%s has a fraction or an exponent: write \"%s\":%llu", field->name,
+                         field->name, ull(whole));
+    }
+    return bad_value(field, body_show(value, shown), ret_fault);
+}
+
+static int unknown_field(const char *key, const struct param *fields, size_t count,
+                         struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char known[KNOWN_BYTES] = "";
+    size_t at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int len =
+            snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
+
+        ASSERT(len > 0 && (size_t)len < sizeof known - at);
+        at += (size_t)len;
+    }
+    return body_fail(ret_fault, "bad_request", "unknown field %s; known are %s",
+                     text_show(key, strlen(key), shown, sizeof shown), known);
+}
+
+static struct param *find_field(const char *key, struct param *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(fields[i].name, key) == 0) {
+            return &fields[i];
+        }
+    }
+    return NULL;
+}
+
+int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
+                struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(object)) {
+        return body_fail(ret_fault, "bad_request", "%s is not an object of %s",
+                         body_show(object, shown), what);
+    }
+    json_object_foreach(object, key, value)
+    {
+        struct param *field = find_field(key, fields, count);
+        int rv = field != NULL ? read_field(value, field, ret_fault)
+                               : unknown_field(key, fields, count, ret_fault);
+
+        if (rv != 0) {
+            return rv;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (fields[i].needed && !fields[i].present) {
+            return body_fail(ret_fault, "bad_request", "the field \"%s\" is missing",
+                             fields[i].name);
+        }
+    }
+    return 0;
+}
+
+/* --- how far a JSON value goes --- */
+
+#define TEXT(number) TEXT_(number)
+#define TEXT_(number) #number
+
+static bool is_json_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+size_t json_skip_space(const char *text, size_t len, size_t at)
+{
+    while (at < len && is_json_space(text[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* After the string whose first quote is at `at`; len if it has no second one. */
+static size_t string_end(const char *text, size_t len, size_t at)
+{
+    for (at++; at < len && text[at] != '"'; at++) {
+        if (text[at] == '\\') {
+            at++;
+        }
+    }
+    return at < len ? at + 1 : len;
+}
+
+/* After a number or a word, or one byte that begins nothing. */
+static size_t json_word_end(const char *text, size_t len, size_t at)
+{
+    do {
+        at++;
+    } while (at < len && !is_json_space(text[at]) && strchr(",:]}[{\"", text[at]) == NULL);
+    return at;
+}
+
+/* After the object or array at `at`, in a text that is no longer than it may be. */
+static size_t tree_end(const char *text, size_t len, size_t at, const char **ret_why)
+{
+    unsigned values = 0;
+    unsigned depth = 0;
+
+    while (at < len) {
+        char c = text[at];
+
+        if (c == '"') {
+            at = string_end(text, len, at);
+            continue;
+        }
+        at++;
+        values += c == '[' || c == '{' || c == ',';
+        depth += c == '[' || c == '{';
+        if (depth > LIMIT_JSON_DEPTH) {
+            *ret_why = "is nested in more than " TEXT(LIMIT_JSON_DEPTH) " levels";
+            return 0;
+        }
+        if (values > LIMIT_JSON_VALUES) {
+            *ret_why = "has more than " TEXT(LIMIT_JSON_VALUES) " values";
+            return 0;
+        }
+        if ((c == ']' || c == '}') && --depth == 0) {
+            return at;
+        }
+    }
+    return len;
+}
+
+size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
+{
+    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
+    size_t end;
+
+    ASSERT(at < len && !is_json_space(text[at]));
+    if (text[at] == '[' || text[at] == '{') {
+        end = tree_end(text, bound, at, ret_why);
+    } else if (text[at] == '"') {
+        end = string_end(text, bound, at);
+    } else {
+        end = json_word_end(text, bound, at);
+    }
+    if (end > at + LIMIT_JSON_BYTES) {
+        *ret_why = "is longer than " TEXT(LIMIT_JSON_BYTES) " bytes";
+        return 0;
+    }
+    return end;
+}
+
+/* --- tags --- */
+
+static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    const char *why = "description is not a string";
+
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || tag_description_check(field->text, field->len, &why) != 0) {
+        return body_fail(ret_fault, "bad_request", "description=%s: %s", body_show(value, shown),
+                         why);
+    }
+    return 0;
+}
+
+static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+    const char *why = "the name of a tag is not a string";
+
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || tag_name_check(field->text, field->len, &why) != 0) {
+        return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", body_show(value, shown),
+                         looks_hidden(field->text, field->len, place) ? place : why);
+    }
+    return 0;
+}
+
+/* Files beside the database's zones: this machine's own one, and clocks that count leap seconds,
+ * by which a date would begin half a minute late. Whether there is a zone at all, the leader
+ * says (src/service/dates.h). */
+static bool is_zone_of_all(const char *zone)
+{
+    return strncmp(zone, "right/", strlen("right/")) != 0 &&
+           strncmp(zone, "posix/", strlen("posix/")) != 0 && strcmp(zone, "localtime") != 0 &&
+           strcmp(zone, "posixrules") != 0 && strcmp(zone, "Factory") != 0;
+}
+
+static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    const char *why = "the shape of a tag is not a string";
+    struct shape shape;
+
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
+        return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
+    }
+    if (!is_zone_of_all(shape.date.zone)) {
+        return body_fail(ret_fault, "bad_request",
+                         "shape=%s: %s is no zone that is the same on all machines",
+                         body_show(value, shown), shape.date.zone);
+    }
+    field->number = shape.secret;
+    return 0;
+}
+
+/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
+ * the object's. *ret_secret: its shape needs a key. */
+static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
+                       struct body_fault *ret_fault)
+{
+    static const char *const modes[] = {[TAG_MODE_TREND] = "trend",
+                                        [TAG_MODE_STRICT] = "strict",
+                                        [TAG_MODE_MONOTONIC] = "monotonic",
+                                        NULL};
+    struct param fields[] = {
+        {.name = "tag", .needed = true, .read = read_name},
+        {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "mode",
+         .kind = PARAM_WORD,
+         .words = modes,
+         .rule = "is none of \"trend\", \"strict\" and \"monotonic\""},
+        {.name = "description", .read = read_description},
+        {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "shape", .read = read_shape},
+        {.name = "key", .max = SHAPE_KEYS_MAX - 1},
+    };
+    static const uint8_t bits[] = {0,
+                                   TAG_FIELD_STEP,
+                                   TAG_FIELD_MAX_ID,
+                                   TAG_FIELD_MAX_STEP,
+                                   TAG_FIELD_MODE,
+                                   TAG_FIELD_DESCRIPTION,
+                                   TAG_FIELD_MAX,
+                                   TAG_FIELD_SHAPE,
+                                   TAG_FIELD_KEY};
+    size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
+    int rv =
+        body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (skip == 0) {
+        put->name = fields[0].text;
+        put->name_len = (uint16_t)fields[0].len;
+    }
+    for (size_t i = 1; i < COUNT_OF(fields); i++) {
+        if (fields[i].present) {
+            put->fields |= bits[i];
+        }
+    }
+    put->step = (uint32_t)fields[1].number;
+    put->max_id = fields[2].number;
+    put->max_step = (uint32_t)fields[3].number;
+    put->mode = (uint8_t)fields[4].number;
+    put->description = fields[5].text;
+    put->description_len = (uint16_t)fields[5].len;
+    put->max = fields[6].number == TAG_MAX_ID_END ? 0 : fields[6].number;
+    put->shape = fields[7].text;
+    put->shape_len = (uint16_t)fields[7].len;
+    put->key_number = (uint8_t)fields[8].number;
+    *ret_secret = fields[7].number != 0;
+    return 0;
+}
+
+/* The shape of the put with a key after it, in these bytes. */
+static void draw_key(struct tag_put *put, char shape[TAG_SHAPE_BYTES_MAX])
+{
+    memcpy(shape, put->shape, put->shape_len);
+    shape[put->shape_len] = '\0';
+    entropy_bytes(shape + put->shape_len + 1, SHAPE_KEY_BYTES);
+    put->shape = shape;
+    put->shape_len = (uint16_t)(put->shape_len + 1 + SHAPE_KEY_BYTES);
+}
+
+/* Append the put of an object, whose name is given, or NULL: one of its fields. 0, or
+ * ERR_INVALID with *ret_fault. */
+static int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
+                        struct body_fault *ret_fault)
+{
+    struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
+    char shape[TAG_SHAPE_BYTES_MAX];
+    char key[SHAPE_KEY_BYTES];
+    bool secret = false;
+    int rv = read_object(object, &put, &secret, ret_fault);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (secret) {
+        draw_key(&put, shape);
+    }
+    if ((put.fields & TAG_FIELD_KEY) != 0) {
+        entropy_bytes(key, sizeof key);
+        put.key = key;
+        put.key_len = sizeof key;
+    }
+    command_item_put(command, (enum command_type)command_type(command->data, command->len), &put);
+    return 0;
+}
+
+int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
+                      const struct command_list *head, struct buf *command,
+                      struct body_fault *ret_fault)
+{
+    json_t *object = body_parse(len > 0 ? body : "{}", 0, len > 0 ? len : 2, ret_fault);
+    int rv = ERR_INVALID;
+
+    ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
+    if (object != NULL) {
+        command_put(command, command_put_type(head), head);
+        rv = tag_json_add(object, name, name_len, command, ret_fault);
+    }
+    json_decref(object);
+    if (rv == 0) {
+        command_items_end(command);
+    }
+    return rv;
+}
+
+bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+                    uint64_t wall_ms, struct tag_period *ret_period)
+{
+    enum date_part unit = (enum date_part)shape->date.unit;
+    char time[TEXT_TIME_BYTES];
+    uint64_t local_ms;
+    uint64_t elapsed_ms;
+    uint64_t length_ms;
+    uint64_t first;
+    uint64_t end;
+
+    if (shape->date.count == 0 || !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
+        return false;
+    }
+    ret_period->number = shape_period(unit, local_ms);
+    shape_period_ids(shape, max_id, ret_period->number, &first, &end);
+    ret_period->left = first < end ? end - first : 0;
+    shape_period_times(unit, local_ms, &elapsed_ms, &length_ms);
+    (void)snprintf(ret_period->next, sizeof ret_period->next, "on %.10s (%s)",
+                   text_time_rfc3339(local_ms - elapsed_ms + length_ms, time),
+                   shape->date.zone[0] != '\0' ? shape->date.zone : "UTC");
+    return true;
+}
+
+/* A warning, if less than a tenth is left, of the ids below its max or of this period's; and of a
+ * new tag, if its name looks like another one. */
+static void put_warning(const struct tag_row *row, bool is_new, struct zones *zones,
+                        uint64_t wall_ms, struct buf *buf)
+{
+    struct tag_period period;
+    struct shape shape;
+    char looks[LOOKS_WHY_BYTES];
+    BUF_LOCAL(warning);
+
+    if (tag_is_nearly_exhausted(row)) {
+        buf_printf(&warning, "less than 10 %% of the ids below max are left");
+    } else if (tag_is_dated(row) && tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 &&
+               tag_period_now(&shape, row->max_id, zones, wall_ms, &period) &&
+               period.left < (shape.numbers + 9) / 10) {
+        buf_printf(&warning,
+                   "less than 10 %% of the numbers of %u are left; the tag counts from 1 again %s",
+                   period.number, period.next);
+    }
+    if (is_new && looks_like_another(row->name, row->name_len, looks)) {
+        buf_printf(&warning, "%sthe name looks like another one: %s", warning.len > 0 ? "; " : "",
+                   looks);
+    }
+    if (warning.len > 0) {
+        text_put_field_of(buf, ",\"warning\":", (const char *)warning.data, warning.len);
+    }
+}
+
+void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
+                  struct buf *buf)
+{
+    char time[TEXT_TIME_BYTES];
+
+    text_put_field_of(buf, "{\"tag\":", row->name, row->name_len);
+    buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
+               ull(row->max_id), row->step, row->max_step, tag_mode_name(row->mode));
+    if (row->max > 0) {
+        buf_printf(buf, ",\"max\":\"%llu\"", ull(row->max));
+    }
+    if (row->shape_len > 0) {
+        text_put_field_of(buf, ",\"shape\":", row->shape,
+                          tag_shape_text_len(row->shape, row->shape_len));
+    }
+    if (tag_is_rekeyable(row)) {
+        buf_printf(buf, ",\"key\":%u", tag_key_number(row));
+    }
+    put_warning(row, is_new, zones, wall_ms, buf);
+    if (row->mode != TAG_MODE_TREND) {
+        buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
+    }
+    text_put_field_of(buf, ",\"description\":", row->description != NULL ? row->description : "",
+                      row->description_len);
+    text_put_field(buf, ",\"created\":", text_time_rfc3339(row->created_ms, time));
+    text_put_field(buf, ",\"updated\":", text_time_rfc3339(row->updated_ms, time));
+    buf_printf(buf, ",\"generation\":%u}", row->generation);
+}
+
+/* --- many tags --- */
+
+#define STEP_DONE 1
+
+void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
+                    const struct command_list *head, struct buf *command)
+{
+    *bulk = (struct tag_bulk){.text = body, .len = len, .head = *head, .command = command};
+}
+
+/* --- faults --- */
+
+/* Put "item N: ", "line N: " or "page N: " before a fault's message. */
+static int fault_at(struct body_fault *ret_fault, const char *what, size_t number)
+{
+    char message[sizeof ret_fault->message];
+
+    memcpy(message, ret_fault->message, sizeof message);
+    return body_fail(ret_fault, ret_fault->code, "%s %zu: %.360s", what, number, message);
+}
+
+/* Text that is no JSON: of a dump, the page is named. */
+static int bad_json(const struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    return bulk->pages > 0 ? fault_at(ret_fault, "page", bulk->pages) : ERR_INVALID;
+}
+
+/* Not what had to follow. */
+static int expected(const struct tag_bulk *bulk, const char *what, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char why[2 * BODY_SHOWN_BYTES];
+    size_t left = bulk->len - bulk->at;
+
+    if (left == 0) {
+        (void)snprintf(why, sizeof why, "%s expected near end of file", what);
+    } else {
+        (void)snprintf(
+            why, sizeof why, "%s expected near %s", what,
+            text_show(bulk->text + bulk->at, left < 16 ? left : 16, shown, sizeof shown));
+    }
+    (void)body_fail_at(bulk->text, bulk->at, why, ret_fault);
+    return bad_json(bulk, ret_fault);
+}
+
+static int no_page(struct body_fault *ret_fault)
+{
+    return body_fail(ret_fault, "bad_request",
+                     "an object with \"tags\" is a page of GET /api/tags, which has \"tags\" "
+                     "and \"next\" (a name or null) and nothing else");
+}
+
+/* --- pieces --- */
+
+static void skip_space(struct tag_bulk *bulk)
+{
+    bulk->at = json_skip_space(bulk->text, bulk->len, bulk->at);
+}
+
+/* What is there after white space? '\0' at the end. */
+static char peek(struct tag_bulk *bulk)
+{
+    skip_space(bulk);
+    return bulk->at < bulk->len ? bulk->text[bulk->at] : '\0';
+}
+
+/* The value that begins at `at`. NULL with *ret_fault. */
+static json_t *take_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    const char *why;
+    size_t end = json_end(bulk->text, bulk->len, bulk->at, &why);
+    json_t *value = body_parse(bulk->text, bulk->at, end > 0 ? end : bulk->len, ret_fault);
+
+    if (value != NULL) {
+        bulk->at = end;
+    }
+    return value;
+}
+
+/* One tag more. */
+static int bulk_add_tag(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
+{
+    static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
+
+    for (size_t i = 0; bulk->pages > 0 && i < COUNT_OF(shown); i++) {
+        (void)json_object_del(object, shown[i]);
+    }
+    return tag_json_add(object, NULL, 0, bulk->command, ret_fault);
+}
+
+/* Count one tag more, before it is read. */
+static int count_tag(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    if (++bulk->count <= LIMIT_TAGS_PER_BULK) {
+        return 0;
+    }
+    return body_fail(ret_fault, "bad_request", "%zu tags or more in one call; the limit is %d",
+                     bulk->count, LIMIT_TAGS_PER_BULK);
+}
+
+/* --- an array, the body's or a page's --- */
+
+static int end_array(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    if (bulk->pages > 0) {
+        bulk->state = TAG_BULK_BEHIND_VALUE;
+        return 0;
+    }
+    if (bulk->count == 0) {
+        return body_fail(ret_fault, "bad_request", "the array holds no tags");
+    }
+    return peek(bulk) == '\0' && bulk->at == bulk->len ? STEP_DONE
+                                                       : expected(bulk, "end of file", ret_fault);
+}
+
+/* One item, and what stands after it. */
+static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    char next = peek(bulk);
+    json_t *object;
+    int rv;
+
+    if (next == ']' && bulk->state == TAG_BULK_FIRST_ITEM) {
+        bulk->at++;
+        return end_array(bulk, ret_fault);
+    }
+    if (bulk->at == bulk->len) {
+        return expected(bulk, "']'", ret_fault);
+    }
+    rv = count_tag(bulk, ret_fault);
+    if (rv != 0) {
+        return rv;
+    }
+    object = take_value(bulk, ret_fault);
+    if (object == NULL) {
+        return bad_json(bulk, ret_fault);
+    }
+    rv = bulk_add_tag(bulk, object, ret_fault);
+    json_decref(object);
+    if (rv != 0) {
+        return rv == ERR_INVALID ? fault_at(ret_fault, "item", bulk->count - 1) : rv;
+    }
+    next = peek(bulk);
+    if (next != ',' && next != ']') {
+        return expected(bulk, "']'", ret_fault);
+    }
+    bulk->at++;
+    bulk->state = TAG_BULK_ITEM;
+    return next == ']' ? end_array(bulk, ret_fault) : 0;
+}
+
+/* --- pages of GET /api/tags --- */
+
+/* A member's name and the colon; borrowed until the value is freed. NULL with *ret_fault. */
+static json_t *take_name(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    json_t *name;
+
+    if (peek(bulk) != '"') {
+        (void)expected(bulk, "string or '}'", ret_fault);
+        return NULL;
+    }
+    name = take_value(bulk, ret_fault);
+    if (name == NULL) {
+        (void)bad_json(bulk, ret_fault);
+    } else if (peek(bulk) != ':') {
+        (void)expected(bulk, "':'", ret_fault);
+        json_decref(name);
+        return NULL;
+    } else {
+        bulk->at++;
+        skip_space(bulk);
+    }
+    return name;
+}
+
+static bool name_is(const json_t *name, const char *text)
+{
+    return strcmp(json_string_value(name), text) == 0;
+}
+
+/* Does a page begin at `at`: an object with "tags", first or after "next"? The bulk is looked at
+ * as a copy, which nobody keeps. */
+static bool page_begins(struct tag_bulk bulk)
+{
+    struct body_fault fault;
+    bool is_page = false;
+
+    for (unsigned i = 0; i < 2 && !is_page && peek(&bulk) == (i == 0 ? '{' : ','); i++) {
+        json_t *name;
+        json_t *value;
+
+        bulk.at++;
+        name = take_name(&bulk, &fault);
+        is_page = name != NULL && name_is(name, "tags");
+        value = name != NULL && !is_page && name_is(name, "next") && bulk.at < bulk.len
+                    ? take_value(&bulk, &fault)
+                    : NULL;
+        json_decref(name);
+        json_decref(value);
+        if (value == NULL) {
+            break;
+        }
+    }
+    return is_page;
+}
+
+/* A page, or the end. */
+static int step_page(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    skip_space(bulk);
+    if (bulk->at == bulk->len) {
+        return bulk->count > 0 ? STEP_DONE
+                               : body_fail(ret_fault, "bad_request", "the pages hold no tags");
+    }
+    bulk->pages++;
+    if (!page_begins(*bulk)) {
+        return body_fail(ret_fault, "bad_request", "page %zu is not what GET /api/tags gives",
+                         bulk->pages);
+    }
+    bulk->at++;
+    bulk->has_tags = false;
+    bulk->has_next = false;
+    bulk->state = TAG_BULK_MEMBER;
+    return 0;
+}
+
+static int begin_tags(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    if (peek(bulk) != '[') {
+        return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
+    }
+    bulk->at++;
+    bulk->has_tags = true;
+    bulk->state = TAG_BULK_FIRST_ITEM;
+    return 0;
+}
+
+static int take_next(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    json_t *value = bulk->at < bulk->len ? take_value(bulk, ret_fault) : NULL;
+    int rv;
+
+    if (value == NULL) {
+        return bulk->at < bulk->len ? bad_json(bulk, ret_fault)
+                                    : expected(bulk, "a name or null", ret_fault);
+    }
+    rv = json_is_string(value) || json_is_null(value) ? 0 : no_page(ret_fault);
+    json_decref(value);
+    bulk->has_next = true;
+    bulk->state = TAG_BULK_BEHIND_VALUE;
+    return rv;
+}
+
+static int step_member(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    json_t *name = take_name(bulk, ret_fault);
+    bool at_tags = name != NULL && name_is(name, "tags");
+    bool at_next = name != NULL && name_is(name, "next");
+
+    if (name == NULL) {
+        return ERR_INVALID;
+    }
+    json_decref(name);
+    if ((at_tags && bulk->has_tags) || (at_next && bulk->has_next)) {
+        (void)body_fail_at(bulk->text, bulk->at, "duplicate object key", ret_fault);
+        return bad_json(bulk, ret_fault);
+    }
+    if (at_tags) {
+        return begin_tags(bulk, ret_fault);
+    }
+    return at_next ? take_next(bulk, ret_fault) : no_page(ret_fault);
+}
+
+static int step_behind_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    char next = peek(bulk);
+
+    if (next != ',' && next != '}') {
+        return expected(bulk, "'}'", ret_fault);
+    }
+    ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
+    bulk->at++;
+    bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
+    return 0;
+}
+
+/* --- lines --- */
+
+static bool bulk_line_is_blank(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int bulk_read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_fault)
+{
+    json_t *object;
+    int rv = count_tag(bulk, ret_fault);
+
+    if (rv != 0) {
+        return rv;
+    }
+    object = body_parse(bulk->text, bulk->at, end, ret_fault);
+    rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
+    /* What is no JSON names its line itself. */
+    if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
+        fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
+    }
+    json_decref(object);
+    return rv;
+}
+
+static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    const char *begin = bulk->text + bulk->at;
+    const char *newline = memchr(begin, '\n', bulk->len - bulk->at);
+    size_t end = newline != NULL ? (size_t)(newline - bulk->text) : bulk->len;
+    int rv = 0;
+
+    if (!bulk_line_is_blank(begin, end - bulk->at)) {
+        rv = bulk_read_line(bulk, end, ret_fault);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    bulk->at = end + (newline != NULL);
+    ASSERT(bulk->at < bulk->len || bulk->count > 0);
+    return bulk->at < bulk->len ? 0 : STEP_DONE;
+}
+
+/* --- all of it --- */
+
+static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    char first = peek(bulk);
+
+    if (bulk->at == bulk->len) {
+        return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
+    }
+    bulk->head.is_dump = first != '[' && page_begins(*bulk);
+    command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
+    if (first == '[') {
+        bulk->at++;
+        bulk->state = TAG_BULK_FIRST_ITEM;
+    } else {
+        bulk->state = bulk->head.is_dump ? TAG_BULK_PAGE : TAG_BULK_LINE;
+    }
+    return 0;
+}
+
+static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    switch (bulk->state) {
+    case TAG_BULK_BEGIN:
+        return step_begin(bulk, ret_fault);
+    case TAG_BULK_LINE:
+        return step_line(bulk, ret_fault);
+    case TAG_BULK_FIRST_ITEM:
+    case TAG_BULK_ITEM:
+        return step_item(bulk, ret_fault);
+    case TAG_BULK_PAGE:
+        return step_page(bulk, ret_fault);
+    case TAG_BULK_MEMBER:
+        return step_member(bulk, ret_fault);
+    case TAG_BULK_BEHIND_VALUE:
+        return step_behind_value(bulk, ret_fault);
+    }
+    UNREACHABLE("a state of a bulk");
+}
+
+int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done, struct body_fault *ret_fault)
+{
+    size_t from = bulk->at;
+    int rv = 0;
+
+    while (rv == 0 && bulk->at - from < bytes) {
+        rv = bulk_step(bulk, ret_fault);
+    }
+    *ret_done = rv == STEP_DONE;
+    if (*ret_done) {
+        command_items_end(bulk->command);
+    }
+    return rv == STEP_DONE ? 0 : rv;
+}
+
+/* --- layouts of snowflake ids --- */
+
+const char *const layout_orders[] = {[LAYOUT_SEQUENCE_LAST] = "time-worker-sequence",
+                                     [LAYOUT_WORKER_LAST] = "time-sequence-worker",
+                                     NULL};
+
+void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf *json)
+{
+    const struct named_layout *layout = &row->layout;
+
+    buf_printf(json,
+               "{\"name\":\"%s\",\"unit_ms\":%u,\"epoch_ms\":%llu,\"time_bits\":%u,"
+               "\"worker_bits\":%u,\"sequence_bits\":%u,\"order\":\"%s\",\"last_ms\":%llu,"
+               "\"deleted\":%s}",
+               row->name, layout->unit_ms, ull(layout->bits.epoch_ms), layout->bits.time_bits,
+               layout->bits.worker_bits, layout->bits.sequence_bits, layout_orders[layout->order],
+               ull(named_layout_last_ms(layout)), deleted ? "true" : "false");
+}
+
+void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json)
+{
+    if (snowflake == NULL || !atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        buf_printf(json, "%snull", before);
+        return;
+    }
+    buf_printf(json,
+               "%s{\"epoch_ms\":%llu,\"time_bits\":%u,\"worker_bits\":%u,\"sequence_bits\":%u}",
+               before, ull(snowflake->layout.epoch_ms), snowflake->layout.time_bits,
+               snowflake->layout.worker_bits, snowflake->layout.sequence_bits);
+}

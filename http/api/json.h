@@ -1,0 +1,173 @@
+/*
+ * json.h - JSON: bodies of requests read strictly, and rows of the state (tags, layouts) written.
+ *
+ * The happy path: body_parse() parses one value, body_fields() reads an object by a table of
+ * fields, of which each says its kind, its bounds and its rule; param_take() reads the options of a
+ * query by the same table. tag_json_read_one() turns the body of a PUT into a command that puts a
+ * tag; tag_json_put() shows a row, and what it shows can be read again. The key of a secret shape
+ * is drawn here, and never shown.
+ *
+ * Many tags. The body of POST /api/tags is an array of objects, or objects one a line, each with
+ * its "tag"; or what GET /api/tags has shown, page after page: of those objects the fields that
+ * cannot be set (changing, created, updated, generation, warning) are left out. tag_bulk_begin(),
+ * then tag_bulk_step() until it is done; between two steps other connections have their turn. Each
+ * object becomes an item of the command before the next is looked at, so that no more than one of
+ * them is in memory as JSON.
+ *
+ * Failure modes: a body that is no JSON (bad_json, with line and column); a number that no field
+ * can hold, an unknown or missing field, a value that breaks its rule (bad_request as a rule, with
+ * field, value and rule); a bad name (bad_tag). Of many tags the item, line or page is named; the
+ * first fault ends it, also the tag that is one too many (LIMIT_TAGS_PER_BULK). Nothing is taken
+ * from a body with any fault.
+ *
+ * Thread: any; pure functions, but for the key.
+ */
+#ifndef LEAFD_HTTP_API_JSON_H
+#define LEAFD_HTTP_API_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/container.h"
+#include "src/base/err.h"
+#include "src/base/zone.h"
+#include "src/id/codec/command.h"
+
+#define BODY_SHOWN_BYTES 80
+
+struct body_fault {
+    const char *code; /* static */
+    char message[400];
+};
+
+/* Parse the one value that stands at [from, to) of the text. What breaks a bound of LIMIT_JSON_* is
+ * not begun. Lines and columns are those of the text. NULL with *ret_fault; else the caller owns
+ * it. */
+json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault);
+
+enum param_kind {
+    PARAM_NUMBER, /* a whole number, min to max */
+    PARAM_WORD,   /* one of `words`; `number` is its place among them */
+    PARAM_TEXT    /* taken as it is: its rules are the caller's, but for max, its bytes of UTF-8 */
+};
+
+/* An option or a field of a body. Reading fills in `present`, and what follows the blank line. */
+struct param {
+    const char *name;
+    enum param_kind kind;
+    bool needed;       /* in a body */
+    bool takes_digits; /* a number in a body: also a string of its digits */
+    bool may_be_empty; /* an option: "name=" says the same as nothing */
+    bool present;
+    uint64_t min;
+    uint64_t max;
+    const char *const *words; /* NULL after the last */
+    const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
+    const char *code;         /* of its fault; NULL: bad_request */
+    /* Reads a body's value by rules of its own. 0 or ERR_INVALID with *ret_fault */
+    int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
+
+    uint64_t number;  /* not touched while it is absent: the caller's default */
+    const char *text; /* borrowed from the object, or from the option's text */
+    size_t len;
+};
+
+/* Read a text: an option's, or that of a string in a body. 0, or ERR_INVALID with *ret_fault. */
+int param_take(struct param *field, const char *text, size_t len,
+               struct body_fault *ret_fault) MUST_CHECK;
+
+/* Read an object whose fields are those of the table. `what` names it for a message ("a worker's
+ * fields"). 0, or ERR_INVALID with *ret_fault. */
+int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
+                struct body_fault *ret_fault) MUST_CHECK;
+
+/* --- how far a JSON value goes, before any memory is spent on it ---
+ *
+ * The JSON library makes a tree of what it reads, 40 to 100 bytes for each byte of "[{},{},...".
+ * So nothing is given to it that was not measured: how long, how many values, how deep. json_end()
+ * finds the end of one value by its brackets and quotes. What stands between them is not judged.
+ * Where the text is JSON, this is where the library ends, too; where it is not, the library finds
+ * that out before. A value that breaks a bound (LIMIT_JSON_*) is found after LIMIT_JSON_BYTES at
+ * most, however long the text is.
+ */
+
+/* The first place at or after `at` that is no JSON white space; len if there is none. */
+size_t json_skip_space(const char *text, size_t len, size_t at);
+
+/* Where the value ends that begins at `at`, which is no white space; len if it is not whole. 0 with
+ * *ret_why (static: "has more than 64 values") when it breaks a bound. */
+size_t json_end(const char *text, size_t len, size_t at, const char **ret_why);
+
+/* --- tags --- */
+
+/* Read one object of fields for the tag into the command, whose head is given. An empty body is an
+ * empty object. 0, or ERR_INVALID with *ret_fault. */
+int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
+                      const struct command_list *head, struct buf *command,
+                      struct body_fault *ret_fault) MUST_CHECK;
+
+/* Of a tag with a date, the period that it is now by this node's clock. */
+struct tag_period {
+    uint32_t number; /* yyyy, yyyymm or yyyymmdd */
+    uint64_t left;   /* numbers that it has */
+    char next[64];   /* "on 2027-01-01 (Europe/Berlin)": when the next begins */
+};
+
+/* max_id: of the tag. False: the shape has no date, or this system does not know its zone. */
+bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+                    uint64_t wall_ms, struct tag_period *ret_period);
+
+/* Append a row as a JSON object. zones, wall_ms: for a warning of a tag with a date; is_new: one of
+ * its name, too. */
+void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
+                  struct buf *buf);
+
+/* --- many tags --- */
+
+enum tag_bulk_state {
+    TAG_BULK_BEGIN,
+    TAG_BULK_LINE,        /* a line follows */
+    TAG_BULK_FIRST_ITEM,  /* after an array's bracket */
+    TAG_BULK_ITEM,        /* after a comma in it */
+    TAG_BULK_PAGE,        /* a page follows, or the end */
+    TAG_BULK_MEMBER,      /* the name of a page's member follows */
+    TAG_BULK_BEHIND_VALUE /* its value is read */
+};
+
+struct tag_bulk {
+    const char *text; /* the body, borrowed */
+    size_t len;
+    struct command_list head;
+    struct buf *command; /* borrowed */
+    size_t at;
+    size_t count; /* tags */
+    size_t pages; /* 0: it is no dump */
+    enum tag_bulk_state state;
+    bool has_tags; /* the page had "tags"; */
+    bool has_next; /* had "next" */
+};
+
+void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
+                    const struct command_list *head, struct buf *command);
+
+/* Read on, for about so many bytes. 0; or ERR_INVALID with *ret_fault. */
+int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done,
+                  struct body_fault *ret_fault) MUST_CHECK;
+
+/* --- layouts of snowflake ids --- */
+
+struct layout_row;
+struct snowflake;
+
+/* The words for enum layout_order. */
+extern const char *const layout_orders[];
+
+void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf *json);
+
+/* Append how snowflake ids of this cluster are made: an object, or null where this node does not
+ * know it. before: as it is. */
+void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json);
+
+#endif

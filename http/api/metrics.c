@@ -1,0 +1,874 @@
+/*
+ * metrics.c - see metrics.h. Threads: as said there.
+ */
+#include "http/api/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/json.h"
+#include "http/api/request.h"
+#include "http/api/route.h"
+#include "http/api/snowflake.h"
+#include "http/proto/head.h"
+#include "http/tls/tls.h"
+#include "src/base/assert.h"
+#include "src/base/process.h"
+#include "src/base/utf8.h"
+#include "src/id/snowflake/snowflake_named.h"
+
+#define TOTAL "_total"
+#define REPLACEMENT "\xef\xbf\xbd"
+
+static bool is_total(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
+}
+
+void expose_family(struct exposition *to, const char *name, enum metric_kind kind, const char *help)
+{
+    static const char *const kinds[] = {
+        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
+
+    ASSERT(is_total(name) == (kind == METRIC_COUNTER));
+    to->name = name;
+    to->help = help;
+    to->kind = kinds[kind];
+}
+
+/* A sample comes: before the first of its metric goes what there is to say of all. */
+static void begin_family(struct exposition *to)
+{
+    size_t len = strlen(to->name);
+
+    if (to->help == NULL) {
+        return;
+    }
+    if (to->is_open && is_total(to->name)) { /* the family is called without it */
+        len -= strlen(TOTAL);
+    }
+    buf_printf(to->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, to->name, to->help, (int)len,
+               to->name, to->kind);
+    to->help = NULL;
+}
+
+/* The name and what goes before the value. */
+static void begin_sample(struct exposition *to, const char *labels)
+{
+    begin_family(to);
+    if (labels[0] != '\0') {
+        buf_printf(to->text, "%s{%s} ", to->name, labels);
+    } else {
+        buf_printf(to->text, "%s ", to->name);
+    }
+}
+
+static void expose_sample(struct exposition *to, const char *labels, uint64_t value)
+{
+    begin_sample(to, labels);
+    buf_printf(to->text, "%" PRIu64 "\n", value);
+}
+
+void expose_real(struct exposition *to, const char *labels, double value)
+{
+    begin_sample(to, labels);
+    buf_printf(to->text, "%.6g\n", value);
+}
+
+void expose_ms(struct exposition *to, const char *labels, int64_t ms)
+{
+    uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
+
+    begin_sample(to, labels);
+    buf_printf(to->text, "%s%" PRIu64 ".%03" PRIu64 "\n", ms < 0 ? "-" : "", size_ms / 1000,
+               size_ms % 1000);
+}
+
+void expose_us(struct exposition *to, const char *labels, uint64_t us)
+{
+    begin_sample(to, labels);
+    buf_printf(to->text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
+}
+
+static void put_exemplar(const struct exposition *to, const struct exemplar_view *exemplar)
+{
+    if (to->is_open && exemplar->wall_ms > 0) {
+        buf_printf(to->text,
+                   " # {trace_id=\"%s\"} %" PRIu64 ".%06" PRIu64 " %" PRIu64 ".%03" PRIu64,
+                   exemplar->trace, exemplar->took_us / 1000000, exemplar->took_us % 1000000,
+                   exemplar->wall_ms / 1000, exemplar->wall_ms % 1000);
+    }
+}
+
+/* A label of words of our own. Returns out. */
+static const char *expose_word(const char *name, const char *value, char out[EXPOSITION_WORD_BYTES])
+{
+    (void)snprintf(out, EXPOSITION_WORD_BYTES, "%s=\"%s\"", name, value);
+    return out;
+}
+
+/* A sample that has such a one alone. */
+static void expose_of(struct exposition *to, const char *name, const char *value, uint64_t sample)
+{
+    expose_sample(to, expose_word(name, value, (char[EXPOSITION_WORD_BYTES]){0}), sample);
+}
+
+void expose_histogram(struct exposition *to, const char *labels, const struct histogram_view *view,
+                      const struct exemplar_view *exemplars)
+{
+    const char *name = to->name;
+    const char *comma = labels[0] != '\0' ? "," : "";
+    const char *open = labels[0] != '\0' ? "{" : "";
+    const char *close = labels[0] != '\0' ? "}" : "";
+    uint64_t count = 0;
+
+    begin_family(to);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        count += view->counts[i];
+        buf_printf(to->text, "%s_bucket{%s%sle=\"%s\"} %" PRIu64, name, labels, comma,
+                   i < HISTOGRAM_BOUNDS ? histogram_bound_text(i) : "+Inf", count);
+        if (exemplars != NULL) {
+            put_exemplar(to, &exemplars[i]);
+        }
+        buf_printf(to->text, "\n");
+    }
+    buf_printf(to->text, "%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", name, open, labels, close,
+               view->sum_us / 1000000, view->sum_us % 1000000);
+    buf_printf(to->text, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
+}
+
+void expose_one(struct exposition *to, const char *name, enum metric_kind kind, const char *help,
+                uint64_t value)
+{
+    expose_family(to, name, kind, help);
+    expose_sample(to, "", value);
+}
+
+void expose_ones(struct exposition *to, enum metric_kind kind, const struct exposed *ones,
+                 size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        expose_one(to, ones[i].name, kind, ones[i].help, ones[i].value);
+    }
+}
+
+void expose_label(struct buf *labels, const char *name, const void *value, size_t len)
+{
+    const char *text = value;
+    size_t at = 0;
+
+    buf_printf(labels, "%s%s=\"", labels->len > 0 ? "," : "", name);
+    while (at < len) {
+        uint32_t code;
+        size_t step = utf8_step(text + at, len - at, &code);
+
+        if (step == 0) {
+            buf_put(labels, REPLACEMENT, strlen(REPLACEMENT));
+            at++;
+            continue;
+        }
+        if (text[at] == '\n') {
+            buf_put(labels, "\\n", 2);
+        } else {
+            if (text[at] == '"' || text[at] == '\\') {
+                buf_put(labels, "\\", 1);
+            }
+            buf_put(labels, text + at, step);
+        }
+        at += step;
+    }
+    buf_put(labels, "\"", 1);
+}
+
+void expose_end(struct exposition *to)
+{
+    if (to->is_open) {
+        buf_printf(to->text, "# EOF\n");
+    }
+}
+
+/* --- the node's part --- */
+
+#define MEMBER_BYTES 32 /* of a label with a member's id */
+
+/* --- what atomics say --- */
+
+/* Which cluster this is, once it is one: two that were born apart show by it. */
+static void expose_birth(struct exposition *to, const struct id_health *health)
+{
+    char text[UID_TEXT_BYTES];
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
+
+    expose_one(to, "leafd_born", METRIC_GAUGE, "1 if this node has heard of its cluster's birth.",
+               born);
+    if (born) {
+        expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
+        expose_of(to, "uid", uid_text(&uid, text), 1);
+    }
+}
+
+static void put_health(struct exposition *to, const struct id_health *health)
+{
+    const struct exposed gauges[] = {
+        {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
+        {"leafd_leader_through",
+         "Id of the node through which this one reaches the leader, 0: directly.",
+         health->leader_through},
+        {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
+        {"leafd_state_bytes", "Memory that tags and idempotency keys take.", health->state_bytes},
+        {"leafd_state_max_bytes", "What they may take: data.memory-bytes.",
+         health->state_max_bytes},
+        {"leafd_tags", "Tags of the cluster, as this node has applied them.", health->state_tags},
+        {"leafd_tags_deleted", "Deleted tags, whose names keep their high-water marks.",
+         health->state_dead},
+        {"leafd_idempotency_keys", "Idempotency keys that are kept.", health->state_keys},
+        {"leafd_tags_held", "Tags of which this node holds ids in memory.", health->segments_held},
+        {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
+        {"leafd_voters", "Members that vote.", health->voters},
+        {"leafd_level", "The level of the cluster, as this node has applied it.", health->level},
+        {"leafd_level_able", "The newest level that this node speaks.", health->level_able},
+        {"leafd_member_change", "1 while a change of the members is under way.",
+         health->member_change},
+        {"leafd_stopping", "1 while this node stops and takes no more requests.", health->stopping},
+    };
+
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+    expose_family(to, "leafd_setting_differs", METRIC_GAUGE,
+                  "1 if this setting is not what the log knows, which holds.");
+    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+        expose_of(to, "setting", id_difference_setting(i),
+                  (atomic_load(&health->differs) >> i) & 1);
+    }
+    expose_birth(to, health);
+    expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
+               "What other nodes told this one and was refused, since it cannot be.",
+               id_count_of(&health->implausible));
+}
+
+/* The cluster's own has no label. */
+static void put_layouts(struct exposition *to, const struct snowflake *snowflake, uint64_t now_ms)
+{
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = snowflake_ends(snowflake, ends);
+
+    if (count > 0) {
+        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
+                      "Time until the layout of snowflake ids is used up.");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        BUF_LOCAL(labels);
+
+        if (ends[i].name_len > 0) {
+            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
+        }
+        buf_put(&labels, "", 1);
+        expose_sample(to, (const char *)labels.data,
+                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
+    }
+}
+
+static void put_snowflake(struct exposition *to, const struct id_backend *backend)
+{
+    static const int codes[] = REFUSAL_CODES;
+    int refusal = refusal_now(backend);
+
+    expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
+                  "1 while snowflake ids are refused for this reason.");
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        expose_of(to, "code", err_code(codes[i]), codes[i] == refusal);
+    }
+    expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
+                  "How far the clock is ahead of the cluster's; behind: negative.");
+    expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
+    if (backend->snowflake != NULL) {
+        put_layouts(to, backend->snowflake, clock_wall_ms(backend->clock));
+    }
+}
+
+/* --- what the raft loop gathered --- */
+
+static void put_consensus(struct exposition *to, const struct id_figures *now)
+{
+    const struct exposed gauges[] = {
+        {"leafd_leader_id", "Id of the leader that this node knows; 0: none.", now->leader_id},
+        {"leafd_term", "Term of this node.", now->term},
+        {"leafd_commit_index", "Last entry of the log that is committed, as this node knows.",
+         now->commit_index},
+        {"leafd_applied_index", "Last entry that this node has applied.", now->applied_index},
+        {"leafd_last_index", "Last entry of this node's log.", now->last_index},
+        {"leafd_log_entries", "Entries of the log that are in memory.", now->log_entries},
+        {"leafd_log_bytes", "What they take.", now->log_bytes},
+        {"leafd_requests_pending", "Requests that this node holds for the cluster.",
+         now->requests_pending},
+        {"leafd_refills_in_flight", "Tags whose next segment is asked for.",
+         now->refills_in_flight},
+        {"leafd_windows", "Windows of monotonic tags that this node has as the leader.",
+         now->windows},
+        {"leafd_window_ids", "Ids that are left in these windows.", now->window_ids},
+        {"leafd_workers", "Worker ids that are held.", now->workers},
+        {"leafd_worker_names_shared", "Names under which several worker ids are held.",
+         now->worker_names_shared},
+    };
+    const struct exposed counters[] = {
+        {"leafd_elections_total", "Elections that this node stood for.", now->elections},
+        {"leafd_leaderships_total", "Elections that it won.", now->leaderships},
+        {"leafd_snapshots_sent_total", "Snapshots that went to other nodes, whole.",
+         now->snapshots_sent},
+        {"leafd_snapshots_received_total", "Snapshots that replaced this node's state.",
+         now->snapshots_received},
+        {"leafd_log_compactions_total", "Times that the log was cut behind rows on the disk.",
+         now->compactions},
+        {"leafd_ids_granted_total", "Ids of segments that this node was granted.",
+         now->ids_granted},
+        {"leafd_window_entries_total", "Entries by which this node asked for windows.",
+         now->window_entries},
+        {"leafd_window_waits_total", "Batches of monotonic ids that had to wait for a window.",
+         now->window_waits},
+        {"leafd_rounds_confirmed_total", "Rounds by which a majority said that this node leads.",
+         now->rounds_confirmed},
+        {"leafd_rounds_abandoned_total", "Rounds that ended without that.", now->rounds_abandoned},
+    };
+
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+    expose_ones(to, METRIC_COUNTER, counters, COUNT_OF(counters));
+    expose_family(to, "leafd_role", METRIC_GAUGE, "1 for the role that this node has.");
+    for (enum id_node_state i = 0; i < ID_NODE_STATES; i++) {
+        expose_of(to, "role", id_node_state_name(i), i == now->role);
+    }
+}
+
+enum member_metric { REACHABLE, VOTER, LAG, ROUND_TRIP, CLOCK, LEVEL, MEMBER_METRICS };
+
+/* What is known of a member, if it is. */
+static void put_of_member(struct exposition *to, const char *label, enum member_metric metric,
+                          const struct id_figures *now, const struct id_member_figures *member)
+{
+    uint64_t last = now->last_index;
+
+    if (metric == REACHABLE || metric == VOTER) {
+        expose_sample(to, label, metric == VOTER ? member->voter : member->reachable);
+    } else if (metric == LAG && member->has_match) {
+        expose_sample(to, label, last > member->match_index ? last - member->match_index : 0);
+    } else if (metric == ROUND_TRIP && member->has_rtt) {
+        expose_us(to, label, member->rtt_us);
+    } else if (metric == CLOCK && member->has_clock) {
+        expose_ms(to, label, member->clock_off_ms);
+    } else if (metric == LEVEL && member->levels.max > 0) {
+        expose_sample(to, label, member->levels.max);
+    }
+}
+
+/* Versions come from other nodes. */
+static void put_versions(struct exposition *to, const struct id_figures *now)
+{
+    expose_family(to, "leafd_member_info", METRIC_GAUGE,
+                  "1, with the version that a member registered.");
+    for (size_t i = 0; i < now->member_count; i++) {
+        const struct id_member_figures *member = &now->members[i];
+        BUF_LOCAL(labels);
+
+        if (member->version[0] != '\0') {
+            buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
+            expose_label(&labels, "version", member->version,
+                         strnlen(member->version, sizeof member->version));
+            buf_put(&labels, "", 1);
+            expose_sample(to, (const char *)labels.data, 1);
+        }
+    }
+}
+
+static void expose_members(struct exposition *to, const struct id_figures *now)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+    } metrics[] = {
+        [REACHABLE] = {"leafd_member_reachable", "1 if this node has a link to the member."},
+        [VOTER] = {"leafd_member_voter", "1 if the member votes."},
+        [LAG] = {"leafd_member_lag_entries", "Entries that the member lacks; the leader tells."},
+        [ROUND_TRIP] = {"leafd_link_rtt_seconds", "The way to the member and back, last measured."},
+        [CLOCK] = {"leafd_member_clock_off_seconds",
+                   "How far the clock of the member is ahead of this node's; behind: negative."},
+        [LEVEL] = {"leafd_member_level_able", "The newest level that the member speaks."},
+    };
+    char label[MEMBER_BYTES];
+
+    for (enum member_metric metric = 0; metric < MEMBER_METRICS; metric++) {
+        expose_family(to, metrics[metric].name, METRIC_GAUGE, metrics[metric].help);
+        for (size_t i = 0; i < now->member_count; i++) {
+            (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", now->members[i].id);
+            put_of_member(to, label, metric, now, &now->members[i]);
+        }
+    }
+    put_versions(to, now);
+}
+
+static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
+{
+    const struct exposed gauges[] = {
+        {"leafd_map_bytes", "What the database may grow to: data.map-bytes.", disk->map_bytes},
+        {"leafd_map_used_bytes", "What it takes of that.", disk->used_bytes},
+        {"leafd_disk_bytes", "Size of the file system of the data directory.", disk->disk_bytes},
+        {"leafd_disk_free_bytes", "What is free of it.", disk->disk_free_bytes},
+    };
+
+    if (disk->map_bytes > 0) {
+        expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+        expose_family(to, "leafd_views_ended_total", METRIC_COUNTER,
+                      "Backups and snapshots that were ended so that changes had room.");
+        expose_sample(to, "", disk->views_ended);
+    }
+}
+
+static void put_backups(struct exposition *to, const struct id_backup_figures *backups)
+{
+    expose_family(to, "leafd_backups_total", METRIC_COUNTER,
+                  "Backups that were taken of this node, and those that were given up.");
+    expose_of(to, "result", "done", backups->taken);
+    expose_of(to, "result", "failed", backups->failed);
+    if (backups->last_ms == 0) {
+        return; /* nobody has to take any */
+    }
+    expose_family(to, "leafd_backup_last_success_time_seconds", METRIC_GAUGE,
+                  "Unix time at which the last backup was sent, whole.");
+    expose_ms(to, "", (int64_t)backups->last_ms);
+    expose_one(to, "leafd_backup_bytes", METRIC_GAUGE, "Size of that backup.", backups->last_bytes);
+}
+
+static void put_durations(struct exposition *to, const struct id_figures *now)
+{
+    const struct {
+        const char *name;
+        const char *help;
+        const struct histogram_view *view;
+    } durations[] = {
+        {"leafd_refill_duration_seconds", "From asking for a segment to the answer.", &now->refill},
+        {"leafd_strict_duration_seconds",
+         "Of requests for strict ids, from the raft loop on to their answer.", &now->strict},
+        {"leafd_commit_duration_seconds", "Of commits to the disk, as a whole.", &now->disk.commit},
+        {"leafd_flush_duration_seconds", "Of them, writing and syncing.", &now->disk.flush},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(durations); i++) {
+        expose_family(to, durations[i].name, METRIC_HISTOGRAM, durations[i].help);
+        expose_histogram(to, "", durations[i].view, NULL);
+    }
+}
+
+/* Of the busiest tags those that the identity may use. */
+static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
+                                const struct identity *identity)
+{
+    static const char *const names[] = {"leafd_busiest_tag_ids_per_second",
+                                        "leafd_busiest_tag_exhaustion_seconds"};
+    static const char *const helps[] = {
+        "Ids of a tag that this node hands out, of its fastest tags.",
+        "Time until its ids end, below its max or 2^63, as all nodes use them."};
+
+    for (unsigned k = 0; k < COUNT_OF(names); k++) {
+        expose_family(to, names[k], METRIC_GAUGE, helps[k]);
+        for (size_t i = 0; i < now->busiest_count; i++) {
+            const struct id_tag_figures *tag = &now->busiest[i];
+            BUF_LOCAL(labels);
+
+            if (identity == NULL || identity_may_use(identity, tag->name, tag->name_len)) {
+                expose_label(&labels, "tag", tag->name, tag->name_len);
+                buf_put(&labels, "", 1);
+                expose_real(to, (const char *)labels.data, k == 0 ? tag->per_s : tag->ends_s);
+            }
+        }
+    }
+}
+
+/* identity: who asks, for names of tags; NULL: one who may see all. */
+static void metrics_node_put(struct exposition *to, const struct id_backend *backend,
+                             const struct identity *identity)
+{
+    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
+
+    put_health(to, backend->health);
+    put_snowflake(to, backend);
+    if (backend->figures != NULL) {
+        id_figures_copy(backend->figures, now);
+        put_consensus(to, now);
+        expose_members(to, now);
+        put_disk(to, &now->disk);
+        put_backups(to, &now->backups);
+        put_durations(to, now);
+        expose_busiest_tags(to, now, identity);
+    }
+    free(now);
+}
+
+/* --- the process --- */
+
+/* What the process takes of the machine. */
+static void metrics_process_put(struct exposition *to)
+{
+    char word[EXPOSITION_WORD_BYTES];
+    struct process_figures process;
+
+    process_look(&process);
+    const struct exposed gauges[] = {
+        {"process_resident_memory_bytes", "Memory in use.", process.resident_bytes},
+        {"process_virtual_memory_bytes", "Addresses in use.", process.virtual_bytes},
+        {"process_open_fds", "Open descriptors.", process.open_descriptors},
+        {"process_max_fds", "How many there may be.", process.max_descriptors},
+    };
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+    expose_family(to, "process_cpu_seconds_total", METRIC_COUNTER, "Processor time.");
+    expose_us(to, "", process.cpu_us);
+    expose_family(to, "leafd_thread_cpu_seconds_total", METRIC_COUNTER,
+                  "Processor time of threads, by name.");
+    for (size_t i = 0; i < process.thread_count; i++) {
+        expose_us(to, expose_word("thread", process.threads[i].name, word),
+                  process.threads[i].cpu_us);
+    }
+}
+
+/* --- what the HTTP side sees --- */
+
+/* Sums over all loops, as of now. */
+struct totals {
+    uint64_t segment_ids;
+    uint64_t snowflake_ids;
+    uint64_t strict_ids;
+    uint64_t monotonic_ids;
+    uint64_t burnt_skipped;
+    uint64_t burnt_unanswered;
+    struct histogram_view took[LATENCY_CLASSES][LATENCY_STATUSES];
+    uint64_t connections;
+    uint64_t resp_connections;
+    uint64_t resp_replies[LATENCY_STATUSES];
+    uint64_t waiting; /* requests that wait for ids */
+    uint64_t refused[METER_REFUSALS];
+    uint64_t parts;
+    uint64_t body_bytes;
+    uint64_t output_bytes;
+    uint64_t input_bytes;
+    uint64_t waiting_bytes;
+    bool has_tls;
+    uint64_t handshakes_full;
+    uint64_t handshakes_resumed;
+    uint64_t handshakes_failed;
+};
+
+/* What the connections of a loop hold, and whom it refused. */
+static void totals_add_conns(struct totals *totals, const struct conns *conns)
+{
+    const struct conn_counts *counts = &conns->counts;
+
+    for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            histogram_add(&totals->took[class][k], &conns->latency.took[class][k]);
+        }
+    }
+    for (unsigned k = 0; k < METER_REFUSALS; k++) {
+        totals->refused[k] += id_count_of(&counts->refused[k]);
+    }
+    totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
+    totals->resp_connections += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        totals->resp_replies[k] += id_count_of(&counts->resp_replies[k]);
+    }
+    totals->parts += id_count_of(&counts->parts);
+    totals->body_bytes += id_count_of(&conns->meter.body_bytes);
+    totals->output_bytes += id_count_of(&conns->meter.output_bytes);
+    totals->input_bytes += id_count_of(&conns->meter.input_bytes);
+    totals->waiting_bytes += id_count_of(&conns->meter.waiting_bytes);
+}
+
+static void totals_make(const struct api *api, struct totals *totals)
+{
+    memset(totals, 0, sizeof *totals);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct api_loop *loop = api->loops[i];
+
+        totals->segment_ids += id_count_of(&loop->counts.segment_ids);
+        totals->snowflake_ids += id_count_of(&loop->counts.snowflake_ids);
+        totals->strict_ids += id_count_of(&loop->counts.strict_ids);
+        totals->monotonic_ids += id_count_of(&loop->counts.monotonic_ids);
+        totals->burnt_skipped += id_count_of(&loop->counts.burnt_skipped);
+        totals->burnt_unanswered += id_count_of(&loop->counts.burnt_unanswered);
+        totals_add_conns(totals, loop->conns);
+        if (loop->conns->tls != NULL) {
+            totals->handshakes_full += id_count_of(&loop->conns->tls->counts.full);
+            totals->handshakes_resumed += id_count_of(&loop->conns->tls->counts.resumed);
+            totals->handshakes_failed += id_count_of(&loop->conns->tls->counts.failed);
+            totals->has_tls = true;
+        }
+        totals->waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
+    }
+}
+
+static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx"};
+
+/* Requests by the class of their status, those of all classes of `probes`, or of all others. */
+static void put_replies(struct exposition *to, const struct totals *totals, const char *name,
+                        const char *help, bool probes)
+{
+    expose_family(to, name, METRIC_COUNTER, help);
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        uint64_t count = 0;
+
+        for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
+            if ((class == TRAFFIC_PROBE) == probes) {
+                count += histogram_count(&totals->took[class][k]);
+            }
+        }
+        expose_of(to, "status", statuses[k], count);
+    }
+}
+
+/* The newest of all loops. */
+static void see_exemplars(const struct api *api, unsigned class, unsigned k,
+                          struct exemplar_view ret_exemplars[HISTOGRAM_BUCKETS])
+{
+    memset(ret_exemplars, 0, HISTOGRAM_BUCKETS * sizeof ret_exemplars[0]);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++) {
+            exemplar_newer(&ret_exemplars[b], &latency->exemplars[class][k][b]);
+        }
+    }
+}
+
+/* Those of which there was none yet are left out but for successes: each is many lines. */
+static void put_latency(struct exposition *to, const struct api *api, const struct totals *totals)
+{
+    static const char *const classes[] = {
+        [TRAFFIC_OTHER] = "other",   [TRAFFIC_SEGMENT] = "segment",
+        [TRAFFIC_STRICT] = "strict", [TRAFFIC_SNOWFLAKE] = "snowflake",
+        [TRAFFIC_DECODE] = "decode", [TRAFFIC_READ] = "read",
+        [TRAFFIC_TAGS] = "tags",     [TRAFFIC_WORKERS] = "workers",
+        [TRAFFIC_ADMIN] = "admin",   [TRAFFIC_RESP] = "resp"};
+    struct exemplar_view exemplars[HISTOGRAM_BUCKETS];
+    char label[2 * EXPOSITION_WORD_BYTES];
+
+    expose_family(to, "leafd_http_request_duration_seconds", METRIC_HISTOGRAM,
+                  "From a request that is complete to its reply, by class and status.");
+    for (unsigned class = 0; class < COUNT_OF(classes); class ++) {
+        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+            const struct histogram_view *view = &totals->took[class][k];
+
+            if (histogram_count(view) > 0 || (k == 0 && class != TRAFFIC_OTHER)) {
+                (void)snprintf(label, sizeof label, "class=\"%s\",status=\"%s\"", classes[class],
+                               statuses[k]);
+                see_exemplars(api, class, k, exemplars);
+                expose_histogram(to, label, view, exemplars);
+            }
+        }
+    }
+}
+
+static void put_counters(struct exposition *to, const struct totals *totals)
+{
+    expose_family(to, "leafd_ids_total", METRIC_COUNTER, "Ids handed out by this node.");
+    expose_of(to, "kind", "segment", totals->segment_ids);
+    expose_of(to, "kind", "snowflake", totals->snowflake_ids);
+    expose_of(to, "kind", "strict", totals->strict_ids);
+    expose_of(to, "kind", "monotonic", totals->monotonic_ids);
+    put_replies(to, totals, "leafd_http_requests_total",
+                "Requests answered, by the class of their status; probes apart.", false);
+    put_replies(to, totals, "leafd_http_probes_total",
+                "Requests for health, version and metrics that were answered.", true);
+    expose_family(
+        to, "leafd_http_refused_total", METRIC_COUNTER,
+        "Requests, bodies and connections refused or cut off for what a client may take.");
+    for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
+        expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
+                  totals->refused[refusal]);
+    }
+    expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
+               "Parts of large replies, each made in a turn of its own.", totals->parts);
+}
+
+static void put_burnt(struct exposition *to, const struct id_health *health,
+                      const struct totals *totals)
+{
+    static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
+                                         [ID_BURN_LATE] = "late",
+                                         [ID_BURN_STOP] = "stop",
+                                         [ID_BURN_STRICT] = "strict",
+                                         [ID_BURN_SKIPPED] = "skipped",
+                                         [ID_BURN_UNANSWERED] = "unanswered",
+                                         [ID_BURN_WINDOW] = "window"};
+
+    expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
+                  "Ids granted to this node that nobody was given, by cause.");
+    for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
+        uint64_t burnt = id_count_of(&health->burnt[cause]);
+
+        burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
+        burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
+        expose_of(to, "cause", causes[cause], burnt);
+    }
+    expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
+               "Ids that this node gave back unused when it stopped.",
+               id_count_of(&health->given_back));
+}
+
+static void put_connections(struct exposition *to, const struct totals *totals)
+{
+    const struct exposed gauges[] = {
+        {"leafd_connections", "Open client connections.", totals->connections},
+        {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
+        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
+        {"leafd_http_input_bytes", "Memory of requests that are not whole.", totals->input_bytes},
+        {"leafd_http_waiting_bytes", "What requests that wait keep beyond 512 bytes each.",
+         totals->waiting_bytes},
+        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
+    };
+
+    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
+}
+
+/* Those of the RESP listener, which are among the others, too. */
+static void put_resp(struct exposition *to, const struct totals *totals)
+{
+    expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
+               "Open client connections at the RESP door.", totals->resp_connections);
+    expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
+                  "Requests answered at the RESP door, by the class of their status over HTTP.");
+    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+        expose_of(to, "status", statuses[k], totals->resp_replies[k]);
+    }
+}
+
+static void put_tls(struct exposition *to, const struct totals *totals, struct tls *tls)
+{
+    int64_t until_s;
+
+    if (totals->has_tls) {
+        expose_family(to, "leafd_tls_handshakes_total", METRIC_COUNTER,
+                      "TLS connections that began, and those that could not.");
+        expose_of(to, "result", "full", totals->handshakes_full);
+        expose_of(to, "result", "resumed", totals->handshakes_resumed);
+        expose_of(to, "result", "failed", totals->handshakes_failed);
+    }
+    if (tls != NULL) {
+        until_s = tls_until_s(tls);
+        expose_one(to, "leafd_certificate_end_timestamp_seconds", METRIC_GAUGE,
+                   "Unix time at which the certificate in force ends.",
+                   until_s > 0 ? (uint64_t)until_s : 0);
+    }
+}
+
+/* Of the settings, on SIGHUP. */
+static void put_reloads(struct exposition *to, const struct http_reloads *reloads)
+{
+    if (reloads == NULL) {
+        return;
+    }
+    expose_family(to, "leafd_reloads_total", METRIC_COUNTER,
+                  "How often the settings were read again.");
+    expose_of(to, "result", "done", id_count_of(&reloads->done));
+    expose_of(to, "result", "refused", id_count_of(&reloads->refused));
+    expose_family(to, "leafd_reload_timestamp_seconds", METRIC_GAUGE,
+                  "Unix time of the last reload that was done; 0: none yet.");
+    expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
+}
+
+static void put_stall(struct exposition *to, const char *loop, const struct stall *stall,
+                      uint64_t minute_ms)
+{
+    char word[EXPOSITION_WORD_BYTES];
+    uint64_t ms = minute_ms > 0 ? stall_minute_ms(stall, minute_ms) : stall_longest_ms(stall);
+
+    expose_ms(to, expose_word("loop", loop, word), (int64_t)ms);
+}
+
+/* For how long whatever came had to wait for a loop. */
+static void put_stalls(struct exposition *to, const struct api_loop *loop)
+{
+    uint64_t now_ms = clock_now_ms(loop->backend->clock);
+    char name[16];
+
+    for (unsigned minute = 0; minute < 2; minute++) {
+        expose_family(to,
+                      minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
+                                  : "leafd_loop_longest_stall_seconds",
+                      METRIC_GAUGE,
+                      minute == 1 ? "The longest turn of a loop in the last minute."
+                                  : "The longest turn of a loop since the start.");
+        put_stall(to, "raft", &loop->backend->health->stall, minute * now_ms);
+        for (unsigned i = 0; i < loop->api->loop_count; i++) {
+            (void)snprintf(name, sizeof name, "http-%u", i);
+            put_stall(to, name, &loop->api->loops[i]->conns->stall, minute * now_ms);
+        }
+    }
+}
+
+/* The same without what else the machine did meanwhile. */
+static void put_busiest_turns(struct exposition *to, const struct api_loop *loop)
+{
+    char labels[32];
+
+    expose_family(to, "leafd_loop_busiest_turn_cpu_seconds", METRIC_GAUGE,
+                  "The most processor time that a turn of a loop has taken.");
+    expose_us(to, "loop=\"raft\"", stall_busiest_us(&loop->backend->health->stall));
+    for (unsigned i = 0; i < loop->api->loop_count; i++) {
+        (void)snprintf(labels, sizeof labels, "loop=\"http-%u\"", i);
+        expose_us(to, labels, stall_busiest_us(&loop->api->loops[i]->conns->stall));
+    }
+}
+
+static void put_build(struct exposition *to, const struct http_build *build)
+{
+    BUF_LOCAL(labels);
+
+    expose_family(to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
+    expose_label(&labels, "version", build->version, strlen(build->version));
+    expose_label(&labels, "commit", build->commit, strlen(build->commit));
+    buf_put(&labels, "", 1);
+    expose_sample(to, (const char *)labels.data, 1);
+}
+
+static bool wants_openmetrics(const struct conn *conn)
+{
+    size_t len = 0;
+    size_t count;
+    const char *accept =
+        header_find(conn_at(conn, 0), conn_head(conn)->len, "accept", &len, &count);
+
+    return accept != NULL && count == 1 && header_wants_openmetrics(accept, len);
+}
+
+int handle_metrics(struct conn *conn)
+{
+    const struct api_loop *loop = api_loop(conn);
+    struct exposition to = {.text = reply_begin(conn), .is_open = wants_openmetrics(conn)};
+    const struct identity *identity = loop->api->auth != NULL ? gate_identity(conn) : NULL;
+    struct totals *totals = MUST_HAVE(malloc(sizeof *totals));
+
+    latency_flush(&conn->conns->latency);
+    totals_make(loop->api, totals);
+    totals->output_bytes -= conn->metered.output; /* of this reply's connection */
+    totals->input_bytes -= conn->metered.input;
+    totals->waiting_bytes -= conn->metered.waiting;
+    put_counters(&to, totals);
+    put_latency(&to, loop->api, totals);
+    put_connections(&to, totals);
+    put_resp(&to, totals);
+    put_tls(&to, totals, loop->api->settings->tls);
+    put_burnt(&to, loop->backend->health, totals);
+    metrics_node_put(&to, loop->backend, identity);
+    metrics_process_put(&to);
+    put_reloads(&to, loop->api->build->reloads);
+    put_stalls(&to, loop);
+    put_busiest_turns(&to, loop);
+    put_build(&to, loop->api->build);
+    expose_end(&to);
+    conn_answer(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
+                to.text->len);
+    free(totals);
+    return ANSWERED;
+}

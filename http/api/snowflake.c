@@ -1,0 +1,870 @@
+/*
+ * snowflake.c - see snowflake.h. Threads: as said there.
+ */
+#include "http/api/snowflake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "http/api/context.h"
+#include "http/api/id_text.h"
+#include "http/api/ids.h"
+#include "http/api/request.h"
+#include "http/api/route.h"
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hot.h"
+#include "src/id/codec/snowflake_layout.h"
+#include "src/id/codec/tag.h"
+#include "src/id/snowflake/snowflake_named.h"
+
+/* --- why ids are refused --- */
+
+/* Of this node's worker ids: the latest end of a window, and the time after which the first of
+ * them is usable again. 0 if it has none. */
+struct slot_times {
+    uint64_t window_end_ms;
+    uint64_t caught_up_ms;
+};
+
+static struct slot_times slot_times(const struct snowflake *snowflake)
+{
+    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    struct slot_times times = {.caught_up_ms = UINT64_MAX};
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct snowflake_slot *slot = &snowflake->slots[i];
+        uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_relaxed);
+        uint64_t used_ms = snowflake_last_used_ms(snowflake, slot);
+        uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+        uint64_t slot_ms = used_ms > from_ms ? used_ms : from_ms;
+
+        if (atomic_load_explicit(&slot->limit_ms, memory_order_relaxed) == 0) {
+            continue;
+        }
+        if (until_ms > times.window_end_ms) {
+            times.window_end_ms = until_ms;
+        }
+        if (slot_ms < times.caught_up_ms) {
+            times.caught_up_ms = slot_ms;
+        }
+    }
+    times.caught_up_ms = times.caught_up_ms != UINT64_MAX ? times.caught_up_ms : 0;
+    return times;
+}
+
+bool refusal_enabled(const struct id_backend *backend)
+{
+    const struct snowflake *snowflake = backend->snowflake;
+
+    return snowflake != NULL &&
+           atomic_load_explicit(&snowflake->refusal, memory_order_relaxed) != ERR_DISABLED;
+}
+
+int refusal_now(const struct id_backend *backend)
+{
+    return refusal_enabled(backend) ? atomic_load(&backend->health->snowflake_refusal) : 0;
+}
+
+uint64_t refusal_wait_until_ms(const struct id_backend *backend, int err)
+{
+    uint64_t until_ms = atomic_load(&backend->health->clock_wait_until_ms);
+
+    /* The claim may have seen it before the backend did. */
+    return until_ms == 0 && err == ERR_CLOCK_BACKWARDS ? slot_times(backend->snowflake).caught_up_ms
+                                                       : until_ms;
+}
+
+static const char *clock_text(const struct id_backend *backend, int err, char *out, size_t size)
+{
+    uint64_t now_ms = clock_wall_ms(backend->clock);
+    uint64_t until_ms = refusal_wait_until_ms(backend, err);
+    long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
+    char time[TEXT_TIME_BYTES];
+
+    if (off_ms == 0 && until_ms > now_ms) { /* no other clock was heard yet: our own past tells */
+        off_ms = -(long long)(until_ms - now_ms);
+    }
+    if (until_ms == 0) {
+        (void)snprintf(out, size,
+                       "%s: it is off by %lld ms, and ids go on when it has been set right",
+                       err_text(err), off_ms);
+    } else {
+        (void)snprintf(out, size,
+                       "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
+                       "in %llu ms",
+                       err_text(err), off_ms, ull(until_ms), text_time_rfc3339(until_ms, time),
+                       ull(until_ms > now_ms ? until_ms - now_ms : 0));
+    }
+    return out;
+}
+
+const char *refusal_text(const struct id_backend *backend, int err, char *out, size_t size)
+{
+    uint64_t now_ms = clock_wall_ms(backend->clock);
+    char time[TEXT_TIME_BYTES];
+    uint64_t end_ms;
+
+    ASSERT(backend->snowflake != NULL);
+    switch (err) {
+    case ERR_WINDOW_EXPIRED:
+        end_ms = slot_times(backend->snowflake).window_end_ms;
+        (void)snprintf(out, size,
+                       "%s: it ended at %llu (%s), %llu ms ago, and ids go on when a majority of "
+                       "the nodes has renewed it",
+                       err_text(err), ull(end_ms), text_time_rfc3339(end_ms, time),
+                       ull(now_ms > end_ms ? now_ms - end_ms : 0));
+        return out;
+    case ERR_EPOCH_EXHAUSTED:
+        end_ms = snowflake_last_ms(&backend->snowflake->layout);
+        (void)snprintf(out, size, "%s: its last millisecond was %llu (%s)", err_text(err),
+                       ull(end_ms), text_time_rfc3339(end_ms, time));
+        return out;
+    case ERR_NO_WORKER_ID:
+        (void)snprintf(out, size,
+                       "%s, or none was granted to this node yet; GET /api/workers tells who holds "
+                       "them",
+                       err_text(err));
+        return out;
+    case ERR_EMPTY:
+        (void)snprintf(out, size, "this node is still being granted its worker id");
+        return out;
+    default:
+        return clock_text(backend, err, out, size);
+    }
+}
+
+/* --- taking ids --- */
+
+/* Before parked requests try again. */
+#define RETRY_MS 1
+
+/* A node that has just started, or was fenced off, has no worker id for a moment. So long a request
+ * waits before it hears that there is none. */
+#define WORKER_ID_WAIT_MS 500
+
+HOT static unsigned sequence_bits(const struct snowflake *snowflake, const struct id_claim *claim)
+{
+    return claim->layout != NULL ? claim->layout->row.layout.bits.sequence_bits
+                                 : snowflake->layout.sequence_bits;
+}
+
+/* All that a reply could ever hold: full units of time of one worker id. */
+HOT static uint64_t count_max(const struct snowflake *snowflake, const struct id_claim *claim)
+{
+    return (uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(snowflake, claim);
+}
+
+/* What the layout allows: 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. As long as the cluster's own is
+ * not known, 0. */
+HOT static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
+{
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return 0;
+    }
+    if (claim->count > count_max(snowflake, claim)) {
+        return ERR_TOO_LARGE;
+    }
+    if (claim->contiguous && claim->count > 1u << sequence_bits(snowflake, claim)) {
+        return ERR_NOT_CONTIGUOUS;
+    }
+    return 0;
+}
+
+static int claim_named(struct api_loop *loop, struct id_claim *claim,
+                       struct segment_range *ret_range, bool *ret_notify) __attribute__((noinline));
+
+static int claim_named(struct api_loop *loop, struct id_claim *claim,
+                       struct segment_range *ret_range, bool *ret_notify)
+{
+    return snowflake_named_claim(loop->backend->snowflake, claim->layout, loop->index, claim->left,
+                                 prng_next(&loop->prng), ret_range, ret_notify);
+}
+
+HOT static int claim_some(struct api_loop *loop, struct id_claim *claim,
+                          struct segment_range *ret_range, bool *ret_notify)
+{
+    if (claim->layout != NULL) {
+        return claim_named(loop, claim, ret_range, ret_notify);
+    }
+    return snowflake_claim(loop->backend->snowflake, loop->index, claim->left,
+                           prng_next(&loop->prng), ret_range, ret_notify);
+}
+
+/* This node has no worker id. Is there none for it, or is it only still getting one? */
+static bool no_worker_id(const struct id_health *health)
+{
+    return atomic_load(&health->snowflake_refusal) == ERR_NO_WORKER_ID &&
+           atomic_load(&health->leader_known) && atomic_load(&health->applied_once);
+}
+
+static bool waited_for_worker_id(const struct api_loop *loop, const struct id_claim *claim)
+{
+    uint64_t begun_ms = claim->deadline_ms - claim->timeout_ms;
+
+    return conns_now_ms(loop->conns) >= begun_ms + WORKER_ID_WAIT_MS;
+}
+
+/* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
+ * millisecond; or what refuses it. */
+HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
+{
+    struct id_backend *backend = loop->backend;
+    int rv = claim_check(backend->snowflake, claim);
+    struct segment_range range;
+    bool notify;
+
+    ASSERT(claim->left > 0);
+    while (rv == 0 && claim->left > 0) {
+        id_claim_make_room(claim);
+        rv = claim_some(loop, claim, &range, &notify);
+        if (notify) {
+            backend->ops->notify(backend);
+        }
+        /* The rest of a millisecond that is too short for a contiguous request is burnt. */
+        if (rv == 0 && (!claim->contiguous || range.count == claim->left)) {
+            id_claim_insert(claim, &range);
+        }
+    }
+    if (rv == ERR_NO_WORKER_ID &&
+        !(no_worker_id(backend->health) && waited_for_worker_id(loop, claim))) {
+        return ERR_EMPTY;
+    }
+    return rv;
+}
+
+/* "layout sonyflake", or "this cluster's layout". */
+static const char *layout_text(const struct id_claim *claim, char *text, size_t size)
+{
+    if (claim->layout == NULL) {
+        return "this cluster's layout";
+    }
+    (void)snprintf(text, size, "layout %s", claim->layout->row.name);
+    return text;
+}
+
+/* What only a named layout is refused with, or in other words. False: it is not. */
+static bool snowflake_answer_named(struct conn *conn, const struct id_claim *claim, int rv)
+{
+    const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
+    char time[TEXT_TIME_BYTES];
+
+    if (row != NULL && rv == ERR_NOT_FOUND) {
+        (void)reply_error(conn, 404, "unknown_layout", "layout %s was deleted", row->name);
+    } else if (row != NULL && rv == ERR_CONFLICT) {
+        (void)reply_error(conn, 409, "no_worker_id",
+                          "none of this node's worker ids fits the %u worker bits of layout %s, "
+                          "which end at %u; GET /api/workers tells who holds which",
+                          row->layout.bits.worker_bits, row->name,
+                          (1u << row->layout.bits.worker_bits) - 1);
+    } else if (row != NULL && rv == ERR_EPOCH_EXHAUSTED) {
+        (void)reply_error(conn, 507, err_code(rv),
+                          "the time of layout %s is over: its last millisecond was %llu (%s)",
+                          row->name, ull(named_layout_last_ms(&row->layout)),
+                          text_time_rfc3339(named_layout_last_ms(&row->layout), time));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Answer a claim that is complete or refused. */
+HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim, int rv)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    char text[REFUSAL_TEXT_BYTES];
+    char layout[LIMIT_LAYOUT_NAME_BYTES + sizeof "layout "];
+
+    if (rv == 0) {
+        return ids_answer(conn, claim, NULL);
+    }
+    if (snowflake_answer_named(conn, claim, rv)) {
+        return ANSWERED;
+    }
+    switch (rv) {
+    case ERR_TOO_LARGE:
+        return reply_error(
+            conn, 400, "bad_count",
+            "count=%u is more than the %llu ids of %d %s, which is the most that one reply holds "
+            "in %s",
+            claim->count, ull(count_max(backend->snowflake, claim)), LIMIT_RANGES_PER_REPLY,
+            claim->layout != NULL ? "units of time" : "milliseconds",
+            layout_text(claim, layout, sizeof layout));
+    case ERR_NOT_CONTIGUOUS:
+        return reply_error(conn, 409, "not_contiguous",
+                           "count=%u does not fit one %s, which has %u ids in %s", claim->count,
+                           claim->layout != NULL ? "unit of time" : "millisecond",
+                           1u << sequence_bits(backend->snowflake, claim),
+                           layout_text(claim, layout, sizeof layout));
+    case ERR_CLOCK_BACKWARDS:
+    case ERR_CLOCK_SKEW:
+    case ERR_WINDOW_EXPIRED:
+    case ERR_EPOCH_EXHAUSTED:
+    case ERR_NO_WORKER_ID:
+        return reply_error(conn,
+                           rv == ERR_EPOCH_EXHAUSTED ? 507
+                           : rv == ERR_NO_WORKER_ID  ? 409
+                                                     : 503,
+                           err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
+    case ERR_DISABLED:
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    default:
+        return reply_err(conn, rv);
+    }
+}
+
+static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *claim)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
+
+    if (no_worker_id(backend->health)) {
+        return snowflake_answer(conn, claim, ERR_NO_WORKER_ID);
+    }
+    if (has_none && !atomic_load(&backend->health->leader_known)) {
+        return reply_error(
+            conn, 503, "no_leader",
+            "this node has no worker id yet, and no leader is known to grant one; waited %u ms",
+            claim->timeout_ms);
+    }
+    return reply_error(conn, 503, "timeout", "%u of %u ids were not there within %u ms",
+                       claim->left, claim->count, claim->timeout_ms);
+}
+
+/* The connection goes away; ids that the clock brings are not counted as burnt. */
+static void snowflake_cancel(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    waiters_remove(&parked->loop->waiters, &parked->waiter);
+    free(parked);
+}
+
+static void snowflake_expire(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    snowflake_answer_timeout(parked_resume(parked), &parked->claim);
+    free(parked);
+}
+
+/* The parked ones try again in a millisecond. */
+static void snowflake_retry_arm(struct api_loop *loop)
+{
+    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
+                 conns_now_ms(loop->conns) + RETRY_MS);
+}
+
+static int snowflake_park(struct conn *conn, const struct id_claim *claim)
+{
+    struct api_loop *loop = api_loop(conn);
+
+    /* As for segments: a client that closed its side may have gone. */
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+        return snowflake_answer_timeout(conn, claim);
+    }
+    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
+        snowflake_retry_arm(loop);
+    }
+    return ANSWERED;
+}
+
+void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
+    struct parked *parked = parked_for_clock(&loop->waiters, NULL);
+
+    (void)now_ms;
+    if (parked == NULL) {
+        parked = parked_for_next_clock(&loop->waiters, NULL);
+    }
+    while (parked != NULL) {
+        const struct layout_words *layout = parked->claim.layout;
+        int rv = claim_take(loop, &parked->claim);
+
+        if (rv == ERR_EMPTY) {
+            snowflake_retry_arm(
+                loop); /* those of another layout do not wait for this one's clock */
+            parked = parked_for_next_clock(&loop->waiters, layout);
+            continue;
+        }
+        snowflake_answer(parked_resume(parked), &parked->claim, rv);
+        free(parked);
+        parked = parked_for_clock(&loop->waiters, layout);
+        if (parked == NULL) {
+            parked = parked_for_next_clock(&loop->waiters, layout);
+        }
+    }
+}
+
+HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
+{
+    struct api_loop *loop = api_loop(conn);
+    int rv;
+
+    if (loop->backend->snowflake == NULL) {
+        return snowflake_answer(conn, claim, ERR_DISABLED);
+    }
+    /* Those that wait already come first. */
+    if (parked_for_clock(&loop->waiters, claim->layout) != NULL) {
+        rv = claim_check(loop->backend->snowflake, claim);
+        rv = rv == 0 ? ERR_EMPTY : rv;
+    } else {
+        rv = claim_take(loop, claim);
+    }
+    return rv == ERR_EMPTY ? snowflake_park(conn, claim) : snowflake_answer(conn, claim, rv);
+}
+
+HOT int handle_snowflake_get(struct conn *conn)
+{
+    struct id_claim claim;
+
+    if (!ids_read(conn, &claim, true)) {
+        return ANSWERED;
+    }
+    conn->request.known = claim.plain ? conn : NULL; /* the key is a name, should the head repeat */
+    if (claim.keyed) {
+        return reply_error(
+            conn, 400, "bad_key",
+            "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
+    }
+    return snowflake_begin(conn, &claim);
+}
+
+/* --- named layouts --- */
+
+/* --- reading --- */
+
+/* The name in the path, whose letters are never encoded. NULL: answered. */
+static const char *layout_path_name(struct conn *conn, size_t *ret_len)
+{
+    const char *name = conn_at(conn, conn->request.name_at);
+    char shown[SHOWN_BYTES];
+
+    *ret_len = conn->request.name_len;
+    if (!layout_name_fits(name, *ret_len)) {
+        (void)reply_error(conn, 400, "bad_request",
+                          "layout %s: a name is 1 to %d of a-z, 0-9, '-', '_' and '.', and begins "
+                          "with a letter or digit",
+                          text_show(name, *ret_len, shown, sizeof shown), LIMIT_LAYOUT_NAME_BYTES);
+        return NULL;
+    }
+    return name;
+}
+
+int handle_layout_get(struct conn *conn)
+{
+    size_t len;
+    const char *name = layout_path_name(conn, &len);
+    const struct layout_words *named = name != NULL ? layout_named(conn, name, len) : NULL;
+
+    if (named == NULL) {
+        return ANSWERED;
+    }
+    layout_row_json_put(&named->row, snowflake_named_is_deleted(named), reply_begin(conn));
+    return 200;
+}
+
+/* The layout after this one in the order of names; NULL: the first, or none. */
+static const struct layout_words *layout_after(const struct layout_words_all *all, uint32_t count,
+                                               const struct layout_words *before)
+{
+    const struct layout_words *next = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct layout_words *named = all->items[i];
+
+        if ((before == NULL || strcmp(named->row.name, before->row.name) > 0) &&
+            (next == NULL || strcmp(named->row.name, next->row.name) < 0)) {
+            next = named;
+        }
+    }
+    return next;
+}
+
+int handle_layouts_list(struct conn *conn)
+{
+    static const struct layout_words_all none;
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words_all *all = snowflake != NULL ? &snowflake->named : &none;
+    uint32_t count = atomic_load_explicit(&all->count, memory_order_acquire);
+    const struct layout_words *named = NULL;
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{\"layouts\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        named = layout_after(all, count, named);
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        layout_row_json_put(&named->row, snowflake_named_is_deleted(named), json);
+    }
+    buf_printf(json, "]}");
+    return 200;
+}
+
+/* --- changes --- */
+
+static int fail_layout_put(struct conn *conn, const struct layout_row *row, int status)
+{
+    switch (status) {
+    case ERR_CONFLICT:
+        return reply_error(conn, 409, "conflict",
+                           "layout %s has other fields already, and what a name means never "
+                           "changes, not even when it was deleted: GET /api/layouts/%s shows them",
+                           row->name, row->name);
+    case ERR_OVERLOADED:
+        return reply_error(conn, 503, "overloaded",
+                           "there are %d names of layouts already, deleted ones among them",
+                           LIMIT_LAYOUTS);
+    case ERR_INVALID:
+        return reply_error(conn, 400, "bad_request",
+                           "by the cluster's time epoch_ms lies ahead, or the layout's time is "
+                           "over");
+    default:
+        return reply_err(conn, status);
+    }
+}
+
+static int layout_put_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    int32_t status;
+
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (status != 0) {
+        return fail_layout_put(conn, &call->layout, status);
+    }
+    layout_row_json_put(&call->layout, false, reply_begin(conn));
+    return 200;
+}
+
+enum put_field { PRESET, UNIT, EPOCH, TIME_BITS, WORKER_BITS, SEQUENCE_BITS, ORDER, FIELD_COUNT };
+
+/* The fields given, over the preset's. False: answered. */
+static bool read_layout(struct conn *conn, const struct param fields[FIELD_COUNT],
+                        struct named_layout *layout)
+{
+    char shown[BODY_SHOWN_BYTES];
+    const char *why;
+
+    *layout = (struct named_layout){.unit_ms = 1};
+    if (fields[PRESET].present &&
+        !named_layout_preset(fields[PRESET].text, fields[PRESET].len, layout)) {
+        return reply_error(conn, 400, "bad_request",
+                           "preset=%s is not leaf, js53, twitter, discord, sonyflake or baidu",
+                           text_show(fields[PRESET].text, fields[PRESET].len, shown, sizeof shown));
+    }
+    for (unsigned i = EPOCH; i <= SEQUENCE_BITS && !fields[PRESET].present; i++) {
+        if (!fields[i].present) {
+            return reply_error(conn, 400, "bad_request", "%s is missing, and so is a preset",
+                               fields[i].name);
+        }
+    }
+#define GIVEN(field, member) (fields[field].present ? fields[field].number : (member))
+    layout->unit_ms = (uint16_t)GIVEN(UNIT, layout->unit_ms);
+    layout->bits.epoch_ms = GIVEN(EPOCH, layout->bits.epoch_ms);
+    layout->bits.time_bits = (uint8_t)GIVEN(TIME_BITS, layout->bits.time_bits);
+    layout->bits.worker_bits = (uint8_t)GIVEN(WORKER_BITS, layout->bits.worker_bits);
+    layout->bits.sequence_bits = (uint8_t)GIVEN(SEQUENCE_BITS, layout->bits.sequence_bits);
+    layout->order = (uint8_t)GIVEN(ORDER, layout->order);
+#undef GIVEN
+    if (named_layout_check(layout, clock_wall_ms(api_loop(conn)->backend->clock), &why) != 0) {
+        return reply_error(conn, 400, "bad_request", "%s", why);
+    }
+    return true;
+}
+
+int handle_layout_put(struct conn *conn)
+{
+    struct param fields[FIELD_COUNT] = {
+        [PRESET] = {.name = "preset", .kind = PARAM_TEXT},
+        [UNIT] = {.name = "unit_ms", .max = UINT16_MAX},
+        [EPOCH] = {.name = "epoch_ms", .max = LIMIT_TIME_MAX_MS},
+        [TIME_BITS] = {.name = "time_bits", .max = UINT8_MAX},
+        [WORKER_BITS] = {.name = "worker_bits", .max = UINT8_MAX},
+        [SEQUENCE_BITS] = {.name = "sequence_bits", .max = UINT8_MAX},
+        [ORDER] = {.name = "order",
+                   .kind = PARAM_WORD,
+                   .words = layout_orders,
+                   .rule = "is not time-worker-sequence or time-sequence-worker"},
+    };
+    struct layout_row row = {.created_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
+    struct call *call;
+    json_t *body;
+    size_t len;
+    const char *name = layout_path_name(conn, &len);
+
+    if (name == NULL || !request_options(conn, NULL, 0)) {
+        return ANSWERED;
+    }
+    memcpy(row.name, name, len);
+    row.name_len = (uint16_t)len;
+    body = request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields));
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    if (read_layout(conn, fields, &row.layout)) {
+        call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
+        call->layout = row;
+        command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
+        (void)call_submit(conn, call);
+    }
+    json_decref(body);
+    return ANSWERED;
+}
+
+static int layout_delete_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    int32_t status;
+
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (status == ERR_NOT_FOUND) {
+        return reply_error(conn, 404, "unknown_layout", "there is no layout %s, or no more",
+                           call->layout.name);
+    }
+    return status != 0 ? status : 204;
+}
+
+int handle_layout_delete(struct conn *conn)
+{
+    struct call *call;
+    size_t len;
+    const char *name = layout_path_name(conn, &len);
+
+    if (name == NULL || !request_options(conn, NULL, 0)) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_COMMAND, layout_delete_cb);
+    call->layout = (struct layout_row){.name_len = (uint16_t)len};
+    memcpy(call->layout.name, name, len);
+    command_put(&call->request.payload, COMMAND_LAYOUT_DELETE,
+                &(struct delete_command){.name = call->layout.name,
+                                         .name_len = call->layout.name_len,
+                                         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
+    return call_submit(conn, call);
+}
+
+/* --- taking ids apart --- */
+
+/* An id of the layout; all its bits are looked at. Put its parts as JSON; the status, or
+ * ANSWERED. */
+static int layout_decode(struct conn *conn, const struct layout_words *named, uint64_t id)
+{
+    char time[TEXT_TIME_BYTES];
+    struct snowflake_parts parts;
+
+    if (!named_layout_decode(&named->row.layout, id, &parts)) {
+        return reply_error(conn, 400, "bad_request",
+                           "id %llu is of no time that can be shown in layout %s", ull(id),
+                           named->row.name);
+    }
+    buf_printf(reply_begin(conn),
+               "{\"id\":\"%llu\",\"layout\":\"%s\",\"timestamp_ms\":%llu,\"time\":\"%s\","
+               "\"worker_id\":%u,\"sequence\":%u}",
+               ull(id), named->row.name, ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time),
+               parts.worker, parts.sequence);
+    return 200;
+}
+
+int handle_snowflake_decode(struct conn *conn)
+{
+    struct param options[] = {{.name = "layout", .kind = PARAM_TEXT}};
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const char *text = conn_at(conn, conn->request.name_at);
+    size_t len = conn->request.name_len;
+    char shown[SHOWN_BYTES];
+    char time[TEXT_TIME_BYTES];
+    struct snowflake_parts parts;
+    enum id_form form;
+    bool is_long = long_id_read(text, len, &form, &parts);
+    const struct layout_words *named;
+    uint64_t id = 0;
+
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    if (options[0].present) {
+        named = layout_named(conn, options[0].text, options[0].len);
+        return named != NULL && request_path_number(conn, "id", 0, INT64_MAX, &id)
+                   ? layout_decode(conn, named, id)
+                   : ANSWERED;
+    }
+    if (!is_long && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+        return ANSWERED;
+    }
+    if (snowflake == NULL) {
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return reply_error(conn, 503, "no_leader",
+                           "the cluster's layout is not known on this node yet");
+    }
+    if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
+        return reply_error(conn, 400, "bad_request",
+                           "%s is not of this cluster: its time, worker id or sequence is beyond "
+                           "the layout",
+                           text_show(text, len, shown, sizeof shown));
+    }
+    if (is_long) {
+        id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
+    }
+    parts = snowflake_decode(&snowflake->layout, id);
+    buf_printf(reply_begin(conn),
+               "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
+               "\"sequence\":%u}",
+               ull(id), ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
+               parts.sequence);
+    return 200;
+}
+
+/* --- texts of tags with a shape --- */
+
+/* The id of the text by the row's shape; the status of the reply. */
+static int decode_by(struct conn *conn, const struct tag_row *row, const char *text, size_t len)
+{
+    char shown[SHOWN_BYTES];
+    char shown_shape[SHOWN_BYTES];
+    struct buf *json;
+    struct shape shape;
+    uint64_t id = 0;
+
+    if (row->shape_len == 0) {
+        return reply_error(conn, 409, "no_shape", "tag %s has no shape: its ids are numbers",
+                           text_show(row->name, row->name_len, shown, sizeof shown));
+    }
+    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* decoding saw to it */
+    if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
+        return reply_error(conn, 400, "bad_id", "%s is no id of the shape %s%s",
+                           text_show(text, len, shown, sizeof shown),
+                           text_show(row->shape, tag_shape_text_len(row->shape, row->shape_len),
+                                     shown_shape, sizeof shown_shape),
+                           shape.check != SHAPE_CHECK_NONE ? ", or its check is wrong" : "");
+    }
+    json = reply_begin(conn);
+    text_put_field_of(json, "{\"tag\":", row->name, row->name_len);
+    buf_printf(json, ",\"id\":\"%llu\",\"granted\":%s}", ull(id),
+               id < row->max_id ? "true" : "false");
+    return 200;
+}
+
+static int decode_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    TAG_ROWS_LOCAL(rows);
+
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
+        return ERR_BAD_MESSAGE;
+    }
+    return decode_by(conn, &rows.rows[0], call->decode.text, call->decode.len);
+}
+
+int handle_segment_decode(struct conn *conn)
+{
+    struct param options[] = {{.name = "text", .kind = PARAM_TEXT}, OPTION_CONSISTENCY};
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct call *call;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
+        return ANSWERED;
+    }
+    if (!options[0].present || options[0].len == 0 || options[0].len > SHAPE_ID_BYTES_MAX) {
+        return reply_error(conn, 400, "bad_request", "the option text is 1 to %d bytes: an id",
+                           SHAPE_ID_BYTES_MAX);
+    }
+    call = call_new(ID_REQUEST_QUERY, decode_cb);
+    call->request.local = options[1].number == 1;
+    call->decode.len = (uint16_t)options[0].len;
+    memcpy(call->decode.text, options[0].text, options[0].len);
+    query_get_encode(&call->request.payload, name, name_len);
+    return call_submit(conn, call);
+}
+
+/* --- snowflake ids, as Leaf does --- */
+
+/* As Java's Long.parseLong: an optional sign and digits, in range. */
+static bool parse_signed(const char *text, size_t len, int64_t *ret_value)
+{
+    bool negative = len > 0 && text[0] == '-';
+    size_t at = len > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+    uint64_t max = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    uint64_t value;
+
+    while (at + 1 < len && text[at] == '0') {
+        at++;
+    }
+    if (text_parse_decimal(text + at, len - at, 0, max, &value) != 0) {
+        return false;
+    }
+    *ret_value = (int64_t)(negative ? 0 - value : value);
+    return true;
+}
+
+/* "<ms>(<local time>)". Negative ids give times before the epoch, back to 1941. */
+static void put_leaf_time(int64_t ms, struct buf *buf)
+{
+    int64_t fraction_ms = (ms % 1000 + 1000) % 1000;
+    time_t seconds = (ms - fraction_ms) / 1000;
+    char local[TEXT_TIME_BYTES];
+    struct tm tm;
+
+    ASSERT(localtime_r(&seconds, &tm) != NULL);
+    ASSERT(strftime(local, sizeof local, "%Y-%m-%d %H:%M:%S", &tm) > 0);
+    buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
+}
+
+/* The option as a field of a form, unless the query has it. A body that is no form has none. */
+static void read_form(struct conn *conn, struct param *option)
+{
+    static const char form[] = "application/x-www-form-urlencoded";
+    const struct parser_field *type = &conn_head(conn)->content_type;
+    char *space = api_loop(conn)->options;
+    struct option found = {.name = option->name};
+    char why[OPTION_WHY_BYTES];
+
+    if (!option->present && type->count == 1 && type->len >= strlen(form) &&
+        strncasecmp(conn_at(conn, type->at), form, strlen(form)) == 0 &&
+        conn->body.len <= sizeof api_loop(conn)->options &&
+        options_parse((const char *)conn->body.data, conn->body.len, OPTIONS_OTHERS_IGNORED, &found,
+                      1, space, why) == 0) {
+        option->present = found.present;
+        option->text = found.value;
+        option->len = found.len;
+    }
+}
+
+int handle_leaf_decode(struct conn *conn)
+{
+    static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
+    struct param options[] = {{.name = "snowflakeId", .kind = PARAM_TEXT}};
+    struct buf *json = reply_begin(conn);
+    struct snowflake_parts parts;
+    int64_t id;
+
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    read_form(conn, &options[0]);
+    if (!options[0].present) {
+        return reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
+    }
+    if (!parse_signed(options[0].text, options[0].len, &id)) {
+        buf_printf(json, "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}");
+        return 200;
+    }
+    parts = snowflake_decode(&leaf, (uint64_t)id);
+    buf_printf(json, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"", parts.worker,
+               parts.sequence);
+    /* The sign goes with the time: the shift is an arithmetic one, as Java's. */
+    put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms, json);
+    buf_printf(json, "\"}");
+    return 200;
+}

@@ -1,0 +1,756 @@
+/*
+ * status.c - see status.h. Threads: as said there; watch_begin() main.
+ */
+#include "http/api/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "http/api/cluster.h"
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/request.h"
+#include "http/api/route.h"
+#include "http/api/snowflake.h"
+#include "http/watch/watch.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/process.h"
+#include "src/id/snowflake/snowflake_named.h"
+
+/* --- GET /api/live --- */
+
+#define LIVE_TYPE "text/event-stream"
+
+struct live_viewer {
+    struct http_wait wait;
+    struct api_loop *loop;
+    struct http_client *client; /* whose it was when it began; holds a reference */
+    bool untaken;               /* it has not taken all that it was sent */
+    LIST_ENTRY(live_viewer) link;
+};
+
+/* What is shown, shared by the loops on their way to it. */
+struct picture {
+    _Atomic unsigned refs;
+    struct buf bytes;
+};
+
+struct showing {
+    struct mailbox_item item;
+    struct api_loop *loop;
+    struct picture *picture;
+};
+
+/* --- viewers --- */
+
+static unsigned viewers_of(const struct api *api)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        count += atomic_load_explicit(&api->loops[i]->live.count, memory_order_relaxed);
+    }
+    return count;
+}
+
+bool live_is_watched(const struct api *api)
+{
+    return viewers_of(api) > 0;
+}
+
+static void viewer_free(struct live_viewer *viewer)
+{
+    atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&viewer->client->streams, 1, memory_order_relaxed);
+    clients_release(viewer->loop->conns->clients, viewer->client);
+    LIST_REMOVE(viewer, link);
+    free(viewer);
+}
+
+/* It has closed its connection. */
+static void viewer_cancel(struct http_wait *wait)
+{
+    viewer_free(CONTAINER(wait, struct live_viewer, wait));
+}
+
+/* It may watch no longer: the node drains, or the tokens changed. */
+static void viewer_end(struct http_wait *wait)
+{
+    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
+
+    conn_stream_end(conn_resume(wait), NULL);
+    viewer_free(viewer);
+}
+
+static void viewer_sent(struct http_wait *wait)
+{
+    CONTAINER(wait, struct live_viewer, wait)->untaken = false;
+}
+
+static void viewer_give(struct live_viewer *viewer, const struct buf *bytes)
+{
+    if (!viewer->untaken) {
+        viewer->untaken = true;
+        conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
+    }
+}
+
+/* --- what is shown --- */
+
+static void picture_unref(struct picture *picture)
+{
+    if (atomic_fetch_sub(&picture->refs, 1) == 1) {
+        buf_free(&picture->bytes);
+        free(picture);
+    }
+}
+
+/* On the loop's thread. */
+static void viewers_show_cb(struct mailbox_item *item)
+{
+    struct showing *showing = CONTAINER(item, struct showing, item);
+    struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
+
+    while (viewer != NULL) {
+        struct live_viewer *next = LIST_NEXT(viewer, link);
+
+        if (gate_stays_open(viewer->wait.conn)) {
+            viewer_give(viewer, &showing->picture->bytes);
+        } else {
+            viewer_end(&viewer->wait);
+        }
+        viewer = next;
+    }
+    picture_unref(showing->picture);
+    free(showing);
+}
+
+void live_show(struct api *api, struct buf *bytes)
+{
+    struct picture *picture = MUST_HAVE(calloc(1, sizeof *picture));
+
+    atomic_init(&picture->refs, 1);
+    buf_move(&picture->bytes, bytes);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        struct api_loop *loop = api->loops[i];
+        struct showing *showing;
+
+        if (atomic_load_explicit(&loop->live.count, memory_order_relaxed) == 0) {
+            continue;
+        }
+        showing = MUST_HAVE(malloc(sizeof *showing));
+        *showing = (struct showing){.item.run = viewers_show_cb, .loop = loop, .picture = picture};
+        atomic_fetch_add(&picture->refs, 1);
+        if (mailbox_post_always(&loop->port->mailbox, &showing->item) != 0) {
+            picture_unref(picture);
+            free(showing);
+        }
+    }
+    picture_unref(picture);
+}
+
+/* --- the route --- */
+
+/* While few places are left no client takes more than its share. This machine's own address does,
+ * since it may stand for many clients. */
+static bool is_over_share(const struct http_client *client, unsigned viewers)
+{
+    return !client->is_local && viewers >= LIMIT_LIVE_VIEWERS - LIMIT_LIVE_SHARE &&
+           atomic_load_explicit(&client->streams, memory_order_relaxed) >= LIMIT_LIVE_SHARE;
+}
+
+int handle_live(struct conn *conn)
+{
+    static const char hello[] = "retry: 2000\n\n";
+    static const int socket_bytes = LIMIT_LIVE_SOCKET_BYTES;
+    struct api_loop *loop = api_loop(conn);
+    unsigned viewers = viewers_of(loop->api);
+    struct live_viewer *viewer;
+
+    if (viewers >= LIMIT_LIVE_VIEWERS) {
+        return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
+                           LIMIT_LIVE_VIEWERS);
+    }
+    if (is_over_share(conn->client, viewers)) {
+        return reply_error(conn, 503, "overloaded",
+                           "%u viewers watch this node, and this client has more than its share "
+                           "of them",
+                           viewers);
+    }
+    viewer = MUST_HAVE(calloc(1, sizeof *viewer));
+    viewer->loop = loop;
+    viewer->client = conn->client; /* the connection's may be another, once tokens are reloaded */
+    clients_hold(conn->conns->clients, viewer->client);
+    atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
+    viewer->wait = (struct http_wait){.cancel = viewer_cancel,
+                                      .expire = viewer_end,
+                                      .sent = viewer_sent,
+                                      .needs_client = true,
+                                      .expires_on_drain = true};
+    LIST_INSERT_HEAD(&loop->live.viewers, viewer, link);
+    atomic_fetch_add_explicit(&loop->live.count, 1, memory_order_relaxed);
+    /* What the kernel keeps for a viewer that takes nothing; one that reads has it empty all the
+     * time. Without this it would take pictures for hours, and nobody would see that they are not
+     * read. */
+    (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_SNDBUF, &socket_bytes, sizeof socket_bytes);
+    conn_stream(conn, LIVE_TYPE);
+    conn_stream_put(conn, hello, sizeof hello - 1);
+    viewer->untaken = true;
+    conn_wait(conn, &viewer->wait, TIMER_NEVER);
+    return ANSWERED;
+}
+
+/* --- the looks --- */
+
+/* --- the picture --- */
+
+static void put_quorum(const struct id_cluster_status *status, struct buf *json)
+{
+    struct quorum quorum;
+
+    quorum_of(status, &quorum);
+    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
+               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
+    text_put_field(json, ",\"text\":", quorum.text);
+    buf_printf(json, "}");
+}
+
+/* A figure of 0 is not known. */
+static void put_figure(struct buf *json, const char *before, uint64_t value)
+{
+    text_put_number(json, before, value > 0 ? value : TEXT_UNKNOWN);
+}
+
+static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
+{
+    const struct id_health *health = backend->health;
+    struct id_disk_figures disk = {0};
+
+    if (backend->figures != NULL) {
+        struct id_figures figures;
+
+        id_figures_copy(backend->figures, &figures);
+        disk = figures.disk;
+    }
+    put_figure(json, ",\"disk\":{\"data_bytes\":", disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", disk.disk_free_bytes);
+    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
+    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
+    buf_printf(json, "}");
+}
+
+/* What clients are shown; where HTTP is plain there is none. */
+static void put_certificates(struct tls *tls, struct buf *json)
+{
+    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    char time[TEXT_TIME_BYTES];
+
+    buf_printf(json, ",\"certificates\":[");
+    if (until_s > 0) {
+        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
+                   text_time_rfc3339((uint64_t)until_s * 1000, time));
+    }
+    buf_printf(json, "]");
+}
+
+/* Append the members of the object of GET /api/status, without its braces. Any thread. */
+static void status_json_put(struct api *api, const struct id_cluster_status *status,
+                            struct buf *json)
+{
+    struct watch *watch = api->watch;
+    uint64_t now_ms = clock_now_ms(api->backend->clock);
+    uint64_t resident_bytes;
+    char time[TEXT_TIME_BYTES];
+
+    cluster_json_put(status, true, json);
+    put_quorum(status, json);
+    buf_printf(json, ",\"alarms\":");
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
+    alarms_put(&watch->alarms, json);
+    resident_bytes = watch->resident_bytes;
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
+    put_machine(api->backend, resident_bytes, json);
+    put_certificates(api->settings->tls, json);
+    buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
+               text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
+    text_put_field(json, ",\"version\":", api->build->version);
+    text_put_field(json, ",\"commit\":", api->build->commit);
+    layout_json_put(api->backend->snowflake, ",\"snowflake\":", json);
+}
+
+/* --- a look --- */
+
+/* Of the layout that ends first, and its name. */
+static uint64_t layout_left_s(const struct id_backend *backend, const char **ret_name)
+{
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint64_t now_ms = clock_wall_ms(backend->clock);
+    uint64_t least_s = ID_UNKNOWN;
+
+    *ret_name = "";
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t left_s = ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0;
+
+        if (left_s < least_s) {
+            least_s = left_s;
+            *ret_name = ends[i].name;
+        }
+    }
+    return least_s;
+}
+
+/* Probes are none: that a node is not ready is no error of a request. */
+static void count_requests(const struct api *api, struct alarm_facts *facts)
+{
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        for (unsigned class = 0; class < TRAFFIC_PROBE; class ++) {
+            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+                facts->requests += latency_count(latency, class, k);
+            }
+            facts->errors += latency_count(latency, class, LATENCY_STATUSES - 1);
+        }
+        facts->waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
+    }
+}
+
+static void watch_judge(struct watch *watch, const struct id_cluster_status *status)
+{
+    struct api *api = watch->loop->api;
+    const struct id_backend *backend = api->backend;
+    char refusal_text_[REFUSAL_TEXT_BYTES] = "";
+    const char *layout_name;
+    uint64_t left_s = layout_left_s(backend, &layout_name);
+    struct alarm_facts facts = {
+        .now_ms = clock_now_ms(backend->clock),
+        .wall_ms = clock_wall_ms(backend->clock),
+        .status = status,
+        .health = backend->health,
+        .refusal = refusal_now(backend),
+        .refusal_text = refusal_text_,
+        .layout_left_s = left_s,
+        .layout_name = layout_name,
+        .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
+    };
+    struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),
+                                    .refusal = facts.refusal};
+    struct process_figures process;
+
+    if (facts.refusal != 0) {
+        (void)refusal_text(backend, facts.refusal, refusal_text_, sizeof refusal_text_);
+    }
+    if (api->build->reloads != NULL) {
+        counts.reloads_done = id_count_of(&api->build->reloads->done);
+        counts.reloads_refused = id_count_of(&api->build->reloads->refused);
+    }
+    if (backend->figures != NULL) {
+        struct id_figures figures;
+
+        id_figures_copy(backend->figures, &figures);
+        counts.snapshots = figures.snapshots_received;
+        facts.map_bytes = figures.disk.map_bytes;
+        facts.map_used_bytes = figures.disk.used_bytes;
+        facts.worker_names_shared = figures.worker_names_shared;
+    }
+    process_look(&process);
+    count_requests(api, &facts);
+    changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
+    alarms_look(&watch->alarms, &facts, &watch->events);
+    watch->resident_bytes = process.resident_bytes;
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
+}
+
+static void watch_show(struct watch *watch, const struct id_cluster_status *status)
+{
+    struct api *api = watch->loop->api;
+    struct buf frame = BUF_INIT;
+
+    if (live_is_watched(api)) {
+        buf_printf(&frame, "event: status\ndata: {");
+        status_json_put(api, status, &frame);
+        buf_printf(&frame, "}\n\n");
+        if (events_last(&watch->events) > watch->told) {
+            buf_printf(&frame, "event: events\ndata: ");
+            events_list(&watch->events, watch->told, LIMIT_EVENTS_PER_FRAME, &frame);
+            buf_printf(&frame, "\n\n");
+        }
+        live_show(api, &frame);
+    }
+    watch->told = events_last(&watch->events);
+}
+
+/* The answer is there; the call belongs to no connection. */
+static void looked_cb(struct call *call)
+{
+    struct watch *watch = call->loop->api->watch;
+
+    watch->asking = false;
+    if (call->request.status == 0) {
+        watch_judge(watch, call->cluster);
+        watch_show(watch, call->cluster);
+    }
+}
+
+static void look_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct watch *watch = CONTAINER(timer, struct watch, timer);
+    struct call *call;
+
+    timer_arm(&watch->loop->conns->timers, timer, now_ms + WATCH_MS);
+    if (watch->asking) {
+        return;
+    }
+    watch->asking = true;
+    call = call_new(ID_REQUEST_STATUS, NULL);
+    call->sees_errors = true;
+    call->gone = looked_cb;
+    call_submit_alone(watch->loop, call);
+}
+
+/* --- begin and end --- */
+
+static void begin_cb(struct mailbox_item *item)
+{
+    struct watch *watch = CONTAINER(item, struct watch, begin);
+
+    look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
+}
+
+void watch_begin(struct api *api)
+{
+    struct watch *watch = api->watch;
+    struct api_loop *loop = NULL;
+
+    for (unsigned i = 0; i < api->loop_count && loop == NULL; i++) {
+        if ((api->loops[i]->listeners & LISTENER_ADMIN) != 0) {
+            loop = api->loops[i];
+        }
+    }
+    ASSERT(loop != NULL && watch->loop == NULL);
+    watch->loop = loop;
+    watch->begin.run = begin_cb;
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &watch->begin) == 0);
+}
+
+void watch_loop_ends(struct api_loop *loop)
+{
+    struct watch *watch = loop->api->watch;
+
+    if (watch->loop == loop) {
+        timer_cancel(&loop->conns->timers, &watch->timer);
+        watch->loop = NULL;
+    }
+}
+
+struct watch *watch_new(const struct id_backend *backend)
+{
+    struct watch *watch = MUST_HAVE(calloc(1, sizeof *watch));
+
+    events_init(&watch->events);
+    ASSERT(pthread_mutex_init(&watch->lock, NULL) == 0);
+    timer_init(&watch->timer, look_fire);
+    watch->began_ms = clock_now_ms(backend->clock);
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    ASSERT(watch->loop == NULL);
+    events_free(&watch->events);
+    ASSERT(pthread_mutex_destroy(&watch->lock) == 0);
+    free(watch);
+}
+
+/* --- GET /api/status and /api/events --- */
+
+/* Who asks, and what it may do: so that the page offers nothing else. */
+static void put_you(struct conn *conn, struct buf *json)
+{
+    const struct identity *identity = NULL;
+    unsigned roles = ROLES_ALL;
+    const char *comma = "";
+
+    if (api_loop(conn)->api->auth != NULL) {
+        identity = gate_identity(conn);
+        roles = identity->roles;
+    }
+    text_put_field(json, ",\"you\":{\"name\":", identity != NULL ? identity->name : "anybody");
+    buf_printf(json, ",\"roles\":[");
+    for (unsigned i = 0; i < ROLE_COUNT; i++) {
+        if ((roles & 1U << i) != 0) {
+            text_put_field(json, comma, role_name((enum role)(1U << i)));
+            comma = ",";
+        }
+    }
+    buf_printf(json, "],\"prefixes\":[");
+    for (size_t i = 0; identity != NULL && i < identity->prefix_count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        text_put_json(json, identity->prefixes[i].text, identity->prefixes[i].len);
+    }
+    buf_printf(json, "]}");
+}
+
+static int status_cb(struct conn *conn, struct call *call)
+{
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{");
+    status_json_put(api_loop(conn)->api, call->cluster, json);
+    put_you(conn, json);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_status(struct conn *conn)
+{
+    return call_submit(conn, call_new(ID_REQUEST_STATUS, status_cb));
+}
+
+int handle_events(struct conn *conn)
+{
+    struct param options[] = {
+        {.name = "after", .max = UINT64_MAX},
+        {.name = "limit", .min = 1, .max = LIMIT_EVENTS_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
+    };
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    events_list(&api_loop(conn)->api->watch->events, options[0].number, (size_t)options[1].number,
+                reply_begin(conn));
+    return 200;
+}
+
+/* --- GET /livez, /readyz, /version --- */
+
+#define CHECK_COUNT_MAX 9
+#define MEMORY_TEXT_BYTES 160
+#define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
+
+struct check {
+    const char *name;
+    const char *reason; /* when it fails */
+    bool ok;
+    bool needed; /* readiness depends on it */
+};
+
+struct checks {
+    struct check items[CHECK_COUNT_MAX];
+    int count;
+    unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
+    char memory_text[MEMORY_TEXT_BYTES]; /* why the check "memory" fails */
+    char birth_text[BIRTH_TEXT_BYTES];   /* why the check "born" fails */
+    int refusal;                         /* why the check "snowflake" fails */
+    char refusal_text[REFUSAL_TEXT_BYTES];
+};
+
+int handle_livez(struct conn *conn)
+{
+    buf_printf(reply_begin(conn), "{\"status\":\"alive\"}");
+    return 200;
+}
+
+/* For whom the birth of the cluster waits. Returns ret_text. */
+static const char *birth_text(const struct id_health *health, char ret_text[BIRTH_TEXT_BYTES])
+{
+    BUF_LOCAL(text);
+    const char *comma = ": ";
+    size_t len;
+
+    buf_printf(&text, "the cluster is not born yet, as far as this node has heard");
+    for (size_t i = 0; i < LIMIT_NODES; i++) {
+        uint32_t wait = atomic_load(&health->birth_waits[i]);
+
+        if (wait != 0) {
+            buf_printf(&text, "%snode %u %s", comma, wait >> 8,
+                       birth_wait_text((enum birth_wait)(wait & 0xff)));
+            comma = "; ";
+        }
+    }
+    len = text.len < BIRTH_TEXT_BYTES ? text.len : BIRTH_TEXT_BYTES - 1;
+    memcpy(ret_text, text.data, len);
+    ret_text[len] = '\0';
+    return ret_text;
+}
+
+/* How much of data.memory-bytes is taken. */
+static uint64_t memory_percent(const struct id_health *health)
+{
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+
+    return max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
+}
+
+static const char *memory_text(const struct id_health *health, char ret_text[MEMORY_TEXT_BYTES])
+{
+    uint64_t percent = memory_percent(health);
+
+    (void)snprintf(ret_text, MEMORY_TEXT_BYTES,
+                   "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
+                   percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
+                                                           : "at 100 % new ones are refused");
+    return ret_text;
+}
+
+static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
+{
+    const struct id_health *health = backend->health;
+    bool leader = atomic_load(&health->leader_known);
+    bool disk_ok = !atomic_load(&health->disk_low);
+    bool held = atomic_load(&health->segments_held) > 0;
+    struct check *items = ret_checks->items;
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
+
+    ret_checks->refusal = 0;
+    if (atomic_load(&health->joining)) {
+        items[0] = (struct check){
+            "member", "the node waits to be let in by its cluster, see its log", false, true};
+        ret_checks->count = 1;
+        return;
+    }
+    items[0] = (struct check){"started", "the log is still being loaded",
+                              atomic_load(&health->started), true};
+    items[1] = (struct check){"applied", "the state is older than at this node's last stop",
+                              atomic_load(&health->applied_once), true};
+    items[2] =
+        (struct check){"serving", "the node is stopping", !atomic_load(&health->stopping), true};
+    items[3] = (struct check){"ids",
+                              leader ? "the disk is nearly full and no ids are held"
+                                     : "no leader is known and no ids are held",
+                              held || (leader && disk_ok), true};
+    items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
+    items[5] =
+        (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};
+    ret_checks->count = 6;
+    ret_checks->refusal = refusal_now(backend);
+    if (ret_checks->refusal != 0) {
+        (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
+                           sizeof(ret_checks->refusal_text));
+    }
+    items[ret_checks->count++] =
+        (struct check){"memory", memory_text(health, ret_checks->memory_text),
+                       memory_percent(health) < ID_STATE_HIGH_PERCENT, false};
+    ret_checks->differs = atomic_load(&health->differs);
+    items[ret_checks->count++] = (struct check){"settings", "settings are not what the log knows",
+                                                ret_checks->differs == 0, false};
+    if (refusal_enabled(backend)) {
+        items[ret_checks->count++] =
+            (struct check){"snowflake", ret_checks->refusal_text, ret_checks->refusal == 0, false};
+    }
+}
+
+/* The numbers of a refusal, for machines. */
+static void put_refusal(const struct id_backend *backend, const struct checks *checks,
+                        struct buf *buf)
+{
+    buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
+    text_put_field(buf, ",\"reason\":", checks->refusal_text);
+    buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
+               (long long)atomic_load(&backend->health->clock_off_ms),
+               ull(refusal_wait_until_ms(backend, checks->refusal)));
+}
+
+/* The names of the settings. */
+static void put_differing_settings(unsigned differs, struct buf *buf)
+{
+    const char *comma = "";
+
+    buf_printf(buf, ",\"differ\":[");
+    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+        if ((differs & 1U << i) != 0) {
+            buf_printf(buf, "%s\"%s\"", comma, id_difference_setting(i));
+            comma = ",";
+        }
+    }
+    buf_printf(buf, "]");
+}
+
+static void put_checks(const struct id_backend *backend, const struct checks *checks,
+                       struct buf *buf)
+{
+    buf_printf(buf, ",\"checks\":[");
+    for (int i = 0; i < checks->count; i++) {
+        const struct check *check = &checks->items[i];
+
+        buf_printf(buf, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s", i > 0 ? "," : "", check->name,
+                   check->ok ? "true" : "false", check->needed ? "true" : "false");
+        if (check->reason == checks->refusal_text && !check->ok) {
+            put_refusal(backend, checks, buf);
+        } else if (check->reason == checks->birth_text ||
+                   (check->reason == checks->memory_text && !check->ok)) {
+            text_put_field(buf, ",\"reason\":", check->reason);
+        }
+        if (strcmp(check->name, "settings") == 0 && !check->ok) {
+            put_differing_settings(checks->differs, buf);
+        }
+        buf_printf(buf, "}");
+    }
+    buf_printf(buf, "]");
+}
+
+/* Why the node is not ready, and beside it that snowflake ids are refused. */
+static void put_reasons(const struct checks *checks, bool ready, struct buf *buf)
+{
+    const char *comma = "";
+
+    if (ready && checks->refusal == 0) {
+        return;
+    }
+    buf_printf(buf, ",\"%s\":[", ready ? "warnings" : "reasons");
+    for (int i = 0; i < checks->count; i++) {
+        const struct check *check = &checks->items[i];
+
+        if (!check->ok && (check->needed || check->reason == checks->refusal_text)) {
+            text_put_field(buf, comma, check->reason);
+            comma = ",";
+        }
+    }
+    buf_printf(buf, "]");
+}
+
+int handle_readyz(struct conn *conn)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT}};
+    struct buf *json = reply_begin(conn);
+    struct checks checks;
+    bool ready = true;
+
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    checks_make(backend, &checks);
+    for (int i = 0; i < checks.count; i++) {
+        ready = ready && (checks.items[i].ok || !checks.items[i].needed);
+    }
+    buf_printf(json, "{\"status\":\"%s\"", ready ? "ready" : "not ready");
+    put_reasons(&checks, ready, json);
+    if (options[0].present) {
+        put_checks(backend, &checks, json);
+    }
+    buf_printf(json, "}");
+    return ready ? 200 : 503;
+}
+
+int handle_version(struct conn *conn)
+{
+    const struct http_build *build = api_loop(conn)->api->build;
+    struct buf *json = reply_begin(conn);
+
+    text_put_field(json, "{\"version\":", build->version);
+    text_put_field(json, ",\"commit\":", build->commit);
+    buf_printf(json, ",\"level\":%u,\"levels\":{\"min\":%u,\"max\":%u}",
+               atomic_load(&api_loop(conn)->backend->health->level), level_own.min, level_own.max);
+    buf_printf(json, ",\"libraries\":%s}", build->libraries);
+    return 200;
+}

@@ -1,0 +1,449 @@
+/*
+ * tags.c - the table of tags: PUT, GET, DELETE /api/tags/{tag}, GET and POST /api/tags.
+ *
+ * The happy path: the request is checked and encoded as a command or query, the backend has it
+ * committed or answered, and the result is shown.
+ *
+ * A change with ?wait=all is made as any other; then the backend is asked to say when all members
+ * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
+ *
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; a
+ * client whose tags count as much as they may 429;
+ * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * not_everywhere, which says that the change is made and names those that are missing. It is an
+ * error, though something was done: who asks for all must not take less for it.
+ *
+ * Thread: the loop's.
+ */
+#include "http/api/route.h"
+
+#include <stdio.h>
+
+#include "http/api/audited.h"
+#include "http/api/context.h"
+#include "http/api/json.h"
+#include "http/api/request.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+static void show_tag(struct conn *conn, const struct tag_row *row, bool is_new, struct buf *json)
+{
+    const struct api_loop *loop = api_loop(conn);
+
+    tag_json_put(row, is_new, loop->zones, clock_wall_ms(loop->backend->clock), json);
+}
+
+/* --- get --- */
+
+static int tag_get_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    TAG_ROWS_LOCAL(rows);
+
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
+        return ERR_BAD_MESSAGE;
+    }
+    show_tag(conn, &rows.rows[0], false, reply_begin(conn));
+    return 200;
+}
+
+int handle_tag_get(struct conn *conn)
+{
+    struct param options[] = {OPTION_CONSISTENCY};
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct call *call;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_QUERY, tag_get_cb);
+    call->request.local = options[0].number == 1;
+    query_get_encode(&call->request.payload, name, name_len);
+    return call_submit(conn, call);
+}
+
+/* --- changes, and waiting for all --- */
+
+/* A change needs a majority, which no request that waits for nothing could ever hear: with less
+ * than that, timeout_ms bounds only the wait for all. */
+#define CHANGE_WAIT_MIN_MS 500
+#define NAMES_BYTES 320
+
+static const char *const wait_words[] = {"all", NULL};
+
+#define OPTION_WAIT                                                                                \
+    {                                                                                              \
+        .name = "wait", .kind = PARAM_WORD, .words = wait_words,                                   \
+        .rule = "is not all, its only value"                                                       \
+    }
+
+/* Hand a change to the backend. The options wait and timeout_ms follow each other. */
+static int submit_prepared(struct conn *conn, struct call *call)
+{
+    uint32_t timeout_ms = call->change.wait.timeout_ms;
+
+    return call_submit_for(conn, call,
+                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
+}
+
+static int submit_change(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+{
+    uint32_t timeout_ms = (uint32_t)wait[1].number;
+
+    call->sees_errors = true;
+    call->change.wait = (struct change_wait){.all = wait->present,
+                                             .bulk = bulk,
+                                             .timeout_ms = timeout_ms,
+                                             .until_ms = conns_now_ms(conn->conns) + timeout_ms};
+    return bulk ? audited_look(conn, call, submit_prepared) : submit_prepared(conn, call);
+}
+
+static void wait_drain(struct http_wait *wait);
+
+/* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
+static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
+{
+    struct call *waited = call_new(ID_REQUEST_EVERYWHERE, from->finish);
+
+    waited->sees_errors = true;
+    waited->change.wait = from->change.wait;
+    waited->request.index = from->request.index;
+    buf_move(&waited->request.reply, &from->request.reply);
+    waited->wait.expire = wait_drain;
+    waited->wait.expires_on_drain = true;
+    call_submit_for(conn, waited, wait_ms);
+}
+
+/* The loop drains: the request is answered with what is known now. */
+static void wait_drain(struct http_wait *wait)
+{
+    wait_ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
+}
+
+/* The change was answered. True if all are waited for first: then change->finish is called with
+ * another call, whose request's reply is this one's and whose status tells of the others. */
+static bool wait_for_all(struct conn *conn, struct call *change)
+{
+    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
+
+    if (!change->change.wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
+        return false;
+    }
+    wait_ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
+    return true;
+}
+
+/* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
+static void name_missing(const struct id_missing *missing, char names[NAMES_BYTES],
+                         char json[NAMES_BYTES])
+{
+    size_t at = 0;
+    size_t json_at = 0;
+
+    for (size_t i = 0; i < missing->count; i++) {
+        bool reachable = missing->nodes[i].reachable;
+        const char *before = i == 0 ? "" : i + 1 == missing->count ? " and " : ", ";
+        unsigned long long id = missing->nodes[i].id;
+
+        at += (size_t)snprintf(names + at, NAMES_BYTES - at, "%snode %llu%s", before, id,
+                               reachable ? "" : " (cut off)");
+        json_at += (size_t)snprintf(json + json_at, NAMES_BYTES - json_at,
+                                    "%s{\"id\":%llu,\"reachable\":%s}", i == 0 ? "" : ",", id,
+                                    reachable ? "true" : "false");
+        ASSERT(at < NAMES_BYTES && json_at < NAMES_BYTES);
+    }
+}
+
+/* True if the change failed, or was made and not all had it in time; answered. what: that which
+ * holds nevertheless, for the message. */
+static bool change_failed(struct conn *conn, const struct call *waited, const char *what)
+{
+    char names[NAMES_BYTES] = "some node";
+    char json[NAMES_BYTES] = "";
+    char when[32] = "yet as far as is known";
+    char why[96] = "";
+    char more[NAMES_BYTES + 32];
+    char message[2 * NAMES_BYTES];
+
+    if (waited->request.status == 0) {
+        return false;
+    }
+    if (waited->request.kind != ID_REQUEST_EVERYWHERE) {
+        reply_err(conn, waited->request.status);
+        return true;
+    }
+    name_missing(&waited->change.missing, names, json);
+    (void)snprintf(more, sizeof more, ",\"missing\":[%s]", json);
+    if (conn->conns->draining) {
+        (void)snprintf(why, sizeof why, ": %s", err_text(ERR_SHUTTING_DOWN));
+    } else if (waited->request.status == ERR_TIMEOUT) {
+        (void)snprintf(when, sizeof when, "within %u ms", waited->change.wait.timeout_ms);
+    } else if (waited->request.status == ERR_OVERLOADED) {
+        (void)snprintf(why, sizeof why, ": %d requests wait for all already",
+                       LIMIT_EVERYWHERE_WAITS);
+    } else {
+        (void)snprintf(why, sizeof why, ": %s", err_text(waited->request.status));
+    }
+    (void)snprintf(message, sizeof message,
+                   "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
+                   waited->change.missing.count > 1 ? "have" : "has", when, why);
+    conn_fail(conn, 503, "not_everywhere", NULL, more, message);
+    return true;
+}
+
+/* --- put --- */
+
+/* A put that the state machine refused; bulk: the message names the item. */
+static int fail_tag_put(struct conn *conn, const struct put_result *result, bool bulk)
+{
+    char item[32] = "";
+
+    if (bulk) {
+        (void)snprintf(item, sizeof item, "item %u: ", result->failed_at);
+    }
+    switch (result->status) {
+    case ERR_WOULD_REPEAT:
+        return reply_error(
+            conn, 409, "would_repeat",
+            "%smax_id is %llu; lowering it to %llu would hand out ids again: max_id=%llu, or none, "
+            "leaves it as it is (force=1 lowers it)",
+            item, ull(result->max_id), ull(result->asked), ull(result->max_id));
+    case ERR_NEEDS_FORCE:
+        return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
+                           item, ull(result->max_id), ull(result->asked), result->why);
+    case ERR_INVALID:
+        return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
+    case ERR_OVERLOADED:
+        return reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_TAGS, result->max_id, result->asked, item);
+    case ERR_CONFLICT:
+        return reply_error(conn, 409, "conflict",
+                           "%s%s: a change of the key names that, or the next one", item,
+                           result->why);
+    default:
+        return reply_err(conn, result->status);
+    }
+}
+
+/* A put that was carried out. bulk: counts instead of the tag. */
+static int show_put(struct conn *conn, const struct put_result *result, bool bulk)
+{
+    struct buf *json = reply_begin(conn);
+
+    if (bulk) {
+        buf_printf(json, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
+        return 200;
+    }
+    show_tag(conn, &result->first, result->made > 0, json);
+    return result->made > 0 ? 201 : 200;
+}
+
+static int tag_put_cb(struct conn *conn, struct call *call)
+{
+    bool bulk = call->change.wait.bulk;
+    const struct buf *reply = &call->request.reply;
+    struct put_result result;
+    int status = ANSWERED;
+
+    if (change_failed(conn, call, "the change is made")) {
+        return ANSWERED;
+    }
+    if (put_result_decode(reply->data, reply->len, &result) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (result.status != 0) {
+        status = fail_tag_put(conn, &result, bulk);
+    } else if (!wait_for_all(conn, call)) {
+        status = show_put(conn, &result, bulk);
+    }
+    return status;
+}
+
+/* The command is whole: propose it. */
+static int propose_put(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+{
+    if (!may_put(conn, &call->request.payload)) {
+        call_free(call);
+        return ANSWERED;
+    }
+    return submit_change(conn, call, bulk, wait);
+}
+
+/* For whom what is made counts, from the level on that knows of that. */
+static struct command_list put_list_head(struct conn *conn, const struct param *force)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    struct command_list head = {.force = force->number == 1,
+                                .wall_ms = clock_wall_ms(backend->clock)};
+    struct share share;
+
+    if (atomic_load(&backend->health->level) >= command_since(COMMAND_TAGS_PUT_BY)) {
+        share = share_of(conn);
+        head.client = share.client;
+        head.most = share.tags;
+    }
+    return head;
+}
+
+#define PUT_OPTIONS(conn)                                                                          \
+    {                                                                                              \
+        OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)                                    \
+    }
+
+int handle_tag_put(struct conn *conn)
+{
+    struct param options[] = PUT_OPTIONS(conn);
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct command_list head;
+    struct body_fault fault;
+    struct call *call;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) ||
+        !request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    head = put_list_head(conn, &options[0]);
+    if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
+                          &call->request.payload, &fault) != 0) {
+        call_free(call);
+        return reply_fault(conn, &fault);
+    }
+    return propose_put(conn, call, false, &options[1]);
+}
+
+/* --- a bulk: read in slices, between which others have their turn --- */
+
+static void read_slice(struct conn *conn, struct call *call);
+
+/* The next turn of the loop. */
+static void read_slice_cb(struct mailbox_item *item)
+{
+    struct call *call = CONTAINER(item, struct call, item);
+
+    if (call->wait.conn != NULL) {
+        read_slice(conn_resume(&call->wait), call);
+    } else {
+        call_free(call); /* the client has gone, and the body with it */
+    }
+}
+
+/* Read a slice of the body; the last one proposes. */
+static void read_slice(struct conn *conn, struct call *call)
+{
+    struct param wait[] = {OPTION_WAIT, {.number = call->reading.wait.timeout_ms}};
+    struct body_fault fault;
+    bool done = false;
+
+    wait[0].present = call->reading.wait.all;
+    if (tag_bulk_step(&call->reading.bulk, LIMIT_JSON_SLICE_BYTES, &done, &fault) != 0) {
+        call_free(call);
+        reply_fault(conn, &fault);
+    } else if (done) {
+        propose_put(conn, call, true, wait);
+    } else {
+        call->item.run = read_slice_cb;
+        conn_wait(conn, &call->wait, TIMER_NEVER);
+        if (mailbox_post_always(&api_loop(conn)->port->mailbox, &call->item) != 0) {
+            conn_resume(&call->wait);
+            call_free(call);
+            reply_err(conn, ERR_SHUTTING_DOWN);
+        }
+    }
+}
+
+int handle_tags_put(struct conn *conn)
+{
+    struct param options[] = PUT_OPTIONS(conn);
+    struct command_list head;
+    struct call *call;
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    head = put_list_head(conn, &options[0]);
+    call->reading.wait =
+        (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
+    tag_bulk_begin(&call->reading.bulk, conn->body.data, conn->body.len, &head,
+                   &call->request.payload);
+    read_slice(conn, call);
+    return ANSWERED;
+}
+
+/* --- delete --- */
+
+static int tag_delete_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    int32_t status;
+
+    if (change_failed(conn, call, "there is no such tag any more")) {
+        return ANSWERED;
+    }
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_for_all(conn, call)) {
+        return ANSWERED; /* that it is gone already may be what this client did before */
+    }
+    return status != 0 ? status : 204;
+}
+
+int handle_tag_delete(struct conn *conn)
+{
+    struct param options[] = {OPTION_WAIT, OPTION_TIMEOUT(conn)};
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct call *call;
+    size_t name_len;
+
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_COMMAND, tag_delete_cb);
+    command_put(&call->request.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = name,
+                                         .name_len = (uint16_t)name_len,
+                                         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
+    return submit_change(conn, call, false, &options[0]);
+}
+
+/* --- list --- */
+
+static int tags_list_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct buf *json = reply_begin(conn);
+    TAG_ROWS_LOCAL(rows);
+
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    buf_printf(json, "{\"tags\":[");
+    for (size_t i = 0; i < rows.count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        show_tag(conn, &rows.rows[i], false, json);
+    }
+    text_put_field_of(json, "],\"next\":", rows.next_len > 0 ? rows.next : NULL, rows.next_len);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_tags_list(struct conn *conn)
+{
+    struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
+    struct call *call;
+
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
+        return ANSWERED;
+    }
+    call = call_new(ID_REQUEST_QUERY, tags_list_cb);
+    call->request.local = options[3].number == 1;
+    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
+                      options[1].len, (uint32_t)options[2].number);
+    return call_submit(conn, call);
+}

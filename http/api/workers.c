@@ -1,0 +1,457 @@
+/*
+ * workers.c - the registry of worker ids, for generators outside of leafd: GET and POST
+ * /api/workers, PUT and DELETE /api/workers/{id}.
+ *
+ * The happy path: the request is checked and encoded as a command or query, the backend has it
+ * committed or answered, and the row is shown.
+ *
+ * Commands are repeated by the backend when an election hides their outcome, so the second one may
+ * meet what the first one did. An acquire is known by its request id, a release changes nothing the
+ * second time, and a renewal that compares and finds its own bound has done what was asked.
+ *
+ * An id counts for the client that acquired it (audited.h), which owns it: another one can neither
+ * renew, release nor take it over. The role admin releases it and takes it over by force=1.
+ *
+ * Failure modes: bad input 400 before anything is proposed; force without the role 403; all ids
+ * held, another holder or owner (a node's own row among them), another epoch 409; a client that
+ * holds its share 429; an id that nobody ever had 404; clocks apart, and what the cluster cannot do
+ * now, 503.
+ *
+ * Thread: the loop's.
+ */
+#include "http/api/route.h"
+
+#include "http/api/audited.h"
+#include "http/api/cluster.h"
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/request.h"
+#include "src/base/utf8.h"
+#include "src/id/codec/tag.h"
+
+#define WHAT "a worker id's fields" /* for messages */
+#define WINDOW_DEFAULT_MS 60000
+#define EPOCH_MAX INT64_MAX
+#define TIME_MAX_MS LIMIT_TIME_MAX_MS /* times in requests; the end of the year 9999 */
+
+#define WINDOW_MS                                                                                  \
+    {                                                                                              \
+        .name = "window_ms", .min = LIMIT_WINDOW_MIN_MS, .max = LIMIT_WINDOW_MAX_MS,               \
+        .number = WINDOW_DEFAULT_MS                                                                \
+    }
+
+/* --- what the state machine refused --- */
+
+static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
+                         const struct worker_row *row)
+{
+    char shown[SHOWN_BYTES];
+
+    if (row->kind == WORKER_NODE) {
+        return reply_error(
+            conn, 409, "conflict",
+            "worker id %u is the own one of node %s until %llu: a node alone changes its row",
+            row->id, text_show(row->name, row->name_len, shown, sizeof shown),
+            ull(row->granted_until_ms));
+    }
+    if (asked->expected_until_ms != 0) {
+        return reply_error(
+            conn, 409, "conflict",
+            "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
+            ull(asked->expected_until_ms), row->id, ull(row->granted_until_ms));
+    }
+    return reply_error(
+        conn, 409, "conflict",
+        "worker id %u %s by %s until %llu: ask for none by its number, or again then", row->id,
+        row->state == WORKER_HELD ? "is held" : "was released, and used up",
+        text_show(row->name, row->name_len, shown, sizeof shown), ull(row->granted_until_ms));
+}
+
+/* To a renewal it says the same as another epoch: stop, and acquire anew. */
+static int fail_not_owner(struct conn *conn, const struct worker_renew *asked,
+                          const struct worker_row *row)
+{
+    char shown[SHOWN_BYTES];
+
+    return reply_error(conn, 409, err_code(asked->window_ms != 0 ? ERR_FENCED : ERR_CONFLICT),
+                       "worker id %u belongs to another client, by the name %s, until %llu: the "
+                       "token, certificate or address that acquired it alone renews or releases "
+                       "it%s",
+                       row->id, text_show(row->name, row->name_len, shown, sizeof shown),
+                       ull(row->granted_until_ms),
+                       asked->window_ms != 0 ? "" : "; the role admin may with force=1");
+}
+
+static int fail_fenced(struct conn *conn, const struct worker_row *row)
+{
+    char shown[SHOWN_BYTES];
+
+    return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
+                       ull(row->epoch), row->state == WORKER_HELD ? "held" : "was released",
+                       text_show(row->name, row->name_len, shown, sizeof shown));
+}
+
+/* The layout's bits for an acquire, the granted window for a renewal: the rest was checked here. */
+static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
+                        const struct worker_result *result)
+{
+    if (result->has_row) {
+        return reply_error(
+            conn, 400, "bad_request",
+            "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
+            ull(asked->last_timestamp_ms), result->row.id, ull(result->row.granted_until_ms));
+    }
+    return reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
+                       asked->worker_id);
+}
+
+static int fail_result(struct conn *conn, const struct worker_renew *asked,
+                       const struct worker_result *result)
+{
+    switch (result->status) {
+    case ERR_SHARE:
+        return share_refuse(conn, SHARE_WORKERS, result->held, result->most, "");
+    case ERR_NO_WORKER_ID:
+        return reply_error(conn, 409, "no_worker_id",
+                           "all worker ids are held; one is free when its window is over");
+    case ERR_NOT_OWNER:
+        return fail_not_owner(conn, asked, &result->row);
+    case ERR_CONFLICT:
+        return fail_conflict(conn, asked, &result->row);
+    case ERR_FENCED:
+        return fail_fenced(conn, &result->row);
+    case ERR_CLOCK_SKEW:
+        return reply_error(
+            conn, 503, "clock_skew",
+            "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
+            "ms are allowed; for from_ms and the window's end, %d ms more",
+            ull(asked->wall_ms), LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
+    case ERR_INVALID:
+        return fail_invalid(conn, asked, result);
+    case ERR_NOT_FOUND:
+        return reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u",
+                           asked->worker_id);
+    case ERR_EMPTY:
+        return reply_error(
+            conn, 503, "no_leader",
+            "the cluster has no time or no layout yet, as right after its first start; try "
+            "again");
+    default:
+        return reply_err(conn, result->status);
+    }
+}
+
+/* The bound is not the expected one any more, but the one that was asked for: an earlier try of the
+ * same command was applied. */
+static bool renewed_already(const struct worker_renew *asked, const struct worker_result *result)
+{
+    const struct worker_row *row = &result->row;
+
+    return result->status == ERR_CONFLICT && result->has_row && row->state == WORKER_HELD &&
+           row->kind == asked->kind && row->epoch == asked->epoch &&
+           row->granted_until_ms == asked->wall_ms + asked->window_ms &&
+           row->last_timestamp_ms >= asked->last_timestamp_ms;
+}
+
+/* True if the leader took no new name that has what nobody sees; answered. */
+static bool is_hidden_name(struct conn *conn, const struct buf *payload)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+    struct command command;
+    bool hidden = command_read(payload->data, payload->len, &command) == 0 &&
+                  command.type == COMMAND_WORKER_ACQUIRE &&
+                  looks_hidden(command.acquire.name, command.acquire.name_len, place);
+
+    if (hidden) {
+        (void)reply_error(
+            conn, 400, "bad_request", "name=%s: %s",
+            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
+    }
+    return hidden;
+}
+
+/* What acquire, renew and release return. */
+static int worker_change_cb(struct conn *conn, struct call *call)
+{
+    int status = call->done;
+    const struct worker_renew *asked = &call->worker;
+    const struct buf *reply = &call->request.reply;
+    struct worker_result result;
+    const struct worker_row *row = &result.row;
+    struct buf *json;
+    bool done;
+
+    if (worker_result_decode(reply->data, reply->len, &result) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
+        return ANSWERED;
+    }
+    done = result.status == 0 || (status == 200 && renewed_already(asked, &result));
+    if (!done || (!result.has_row && status != 204)) {
+        return fail_result(conn, asked, &result);
+    }
+    if (status == 204) {
+        return status;
+    }
+    json = reply_begin(conn);
+    buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
+               ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
+    layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
+    buf_printf(json, "}");
+    return status;
+}
+
+static struct call *worker_change_new(int done)
+{
+    struct call *call = call_new(ID_REQUEST_COMMAND, worker_change_cb);
+
+    call->done = done;
+    return call;
+}
+
+/* --- acquire --- */
+
+static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
+{
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES] = "";
+
+    if (name->len < 1 || name->len > LIMIT_WORKER_NAME_BYTES ||
+        tag_name_check(name->text, name->len, NULL) != 0) {
+        bool hidden = looks_hidden(name->text, name->len, place);
+
+        return reply_error(conn, 400, "bad_request",
+                           "name=%s is not 1 to %d bytes of UTF-8 without control characters%s%s",
+                           text_show(name->text, name->len, shown, sizeof shown),
+                           LIMIT_WORKER_NAME_BYTES, hidden ? ": " : "", place);
+    }
+    if (address->len > LIMIT_ADDRESS_BYTES ||
+        utf8_text_check(address->text, address->len, false) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "address=%s is not at most %d bytes of UTF-8 without control characters",
+                           text_show(address->text, address->len, shown, sizeof shown),
+                           LIMIT_ADDRESS_BYTES);
+    }
+    return true;
+}
+
+/* May the request say force=1, or does it not? Else answered. */
+static bool force_ok(struct conn *conn, const struct param *force)
+{
+    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
+        audited_refuse_as(conn, 403, "force=1 needs the role admin");
+        return reply_error(conn, 403, "forbidden",
+                           "force=1 changes what another client holds: it needs the role admin");
+    }
+    return true;
+}
+
+int handle_worker_acquire(struct conn *conn)
+{
+    struct param force = OPTION_FLAG("force");
+    struct param fields[] = {
+        {.name = "name", .needed = true, .kind = PARAM_TEXT},
+        {.name = "address", .kind = PARAM_TEXT, .text = ""},
+        WINDOW_MS,
+        {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
+        {.name = "from_ms", .max = TIME_MAX_MS},
+    };
+    const struct api_loop *loop = api_loop(conn);
+    struct share share = share_of(conn);
+    struct worker_acquire acquire;
+    struct call *call;
+    json_t *body;
+
+    if (!request_options(conn, &force, 1) || !force_ok(conn, &force)) {
+        return ANSWERED;
+    }
+    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
+    if (body != NULL && force.number == 1 && !fields[3].present) {
+        (void)reply_error(conn, 400, "bad_request", "force=1 needs the worker_id to take over");
+    } else if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
+        acquire = (struct worker_acquire){
+            .kind = WORKER_CLIENT,
+            .worker_id = (uint16_t)fields[3].number,
+            .floor_ms = fields[4].number,
+            .window_ms = fields[2].number,
+            .wall_ms = clock_wall_ms(loop->backend->clock),
+            .name = fields[0].text,
+            .name_len = (uint16_t)fields[0].len,
+            .address = fields[1].text,
+            .address_len = (uint16_t)fields[1].len,
+            .client = share.client,
+            .most = (uint16_t)(share.workers < LIMIT_WORKER_IDS ? share.workers : LIMIT_WORKER_IDS),
+            .percent = (uint8_t)loop->api->settings->worker_percent,
+            .force = force.number == 1,
+        };
+        call = worker_change_new(201);
+        call->worker.worker_id = acquire.worker_id;
+        call->worker.wall_ms = acquire.wall_ms;
+        command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
+        (void)audited_look_at_worker(conn, call, acquire.worker_id);
+    }
+    json_decref(body);
+    return ANSWERED;
+}
+
+/* --- renew --- */
+
+int handle_worker_renew(struct conn *conn)
+{
+    struct param fields[] = {
+        {.name = "epoch", .needed = true, .min = 1, .max = EPOCH_MAX},
+        WINDOW_MS,
+        {.name = "last_timestamp_ms", .max = TIME_MAX_MS},
+        {.name = "expected_until_ms", .max = TIME_MAX_MS},
+    };
+    struct call *call;
+    json_t *body;
+    uint64_t id;
+
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !request_options(conn, NULL, 0)) {
+        return ANSWERED;
+    }
+    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    json_decref(body); /* it has no texts */
+    call = worker_change_new(200);
+    call->worker = (struct worker_renew){
+        .worker_id = (uint16_t)id,
+        .epoch = fields[0].number,
+        .expected_until_ms = fields[3].number,
+        .window_ms = fields[1].number,
+        .last_timestamp_ms = fields[2].number,
+        .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
+        .kind = WORKER_CLIENT,
+        .client = share_of(conn).client,
+    };
+    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
+    return call_submit(conn, call);
+}
+
+/* --- release --- */
+
+#define RELEASE_FIELDS                                                                             \
+    {.name = "epoch", .min = 1, .max = EPOCH_MAX},                                                 \
+    {                                                                                              \
+        .name = "last_timestamp_ms", .max = TIME_MAX_MS                                            \
+    }
+
+/* Epoch and last time from the query, the body, or each from one of them. */
+static bool read_release(struct conn *conn, struct worker_release *release)
+{
+    struct param options[] = {RELEASE_FIELDS, OPTION_FLAG("force")};
+    struct param fields[] = {RELEASE_FIELDS};
+    json_t *body = NULL;
+
+    if (request_options(conn, options, 3) && force_ok(conn, &options[2])) {
+        body = request_body(conn, WHAT, "{}", fields, 2);
+    }
+    if (body == NULL) {
+        return false;
+    }
+    json_decref(body); /* it has no texts */
+    for (int i = 0; i < 2; i++) {
+        if (fields[i].present && options[i].number != 0) {
+            return reply_error(conn, 400, "bad_request", "%s is given in the query and in the body",
+                               fields[i].name);
+        }
+        options[i].number += fields[i].number;
+    }
+    release->epoch = options[0].number;
+    release->last_timestamp_ms = options[1].number;
+    release->force = options[2].number == 1;
+    if (release->epoch == 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "epoch is missing, in the query or in the body");
+    }
+    return true;
+}
+
+int handle_worker_release(struct conn *conn)
+{
+    struct worker_release release = {.kind = WORKER_CLIENT, .client = share_of(conn).client};
+    struct call *call;
+    uint64_t id;
+
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !read_release(conn, &release)) {
+        return ANSWERED;
+    }
+    release.worker_id = (uint16_t)id;
+    call = worker_change_new(204);
+    call->worker.worker_id = release.worker_id;
+    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
+    return call_submit(conn, call);
+}
+
+/* --- list --- */
+
+static void put_worker_row(const struct worker_row *row, struct buf *json)
+{
+    buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\"", row->id,
+               row->state == WORKER_HELD ? "held" : "released",
+               row->kind == WORKER_NODE ? "node" : "client");
+    text_put_field_of(json, ",\"name\":", row->name, row->name_len);
+    text_put_field_of(json, ",\"address\":", row->address, row->address_len);
+    buf_printf(json,
+               ",\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu,\"last_timestamp_ms\":%llu,"
+               "\"updated_ms\":%llu}",
+               ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms),
+               ull(row->last_timestamp_ms), ull(row->updated_ms));
+}
+
+static int workers_list_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct buf *json = reply_begin(conn);
+    struct worker_rows rows;
+    size_t count;
+
+    if (worker_rows_decode(reply->data, reply->len, &rows) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    /* One more than wanted was asked for, to know whether there is more. */
+    count = rows.count > call->list_limit ? call->list_limit : rows.count;
+    buf_printf(json, "{\"workers\":[");
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        put_worker_row(&rows.rows[i], json);
+    }
+    text_put_number(json, "],\"log_time_ms\":", rows.log_ms);
+    text_put_number(json,
+                    ",\"next\":", count < rows.count ? rows.rows[count - 1].id : TEXT_UNKNOWN);
+    buf_printf(json, "}");
+    worker_rows_release(&rows);
+    return 200;
+}
+
+int handle_workers_list(struct conn *conn)
+{
+    struct param options[] = {
+        {.name = "after",
+         .max = LIMIT_WORKER_IDS - 1,
+         .may_be_empty = true, /* from the start, as for tags */
+         .number = UINT64_MAX},
+        {.name = "limit", .min = 1, .max = LIMIT_WORKER_IDS, .number = PAGE_LIMIT_DEFAULT},
+        OPTION_CONSISTENCY,
+    };
+    struct call *call;
+    uint64_t limit;
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    limit = options[1].number;
+    call = call_new(ID_REQUEST_QUERY, workers_list_cb);
+    call->request.local = options[2].number == 1;
+    call->list_limit = (uint32_t)limit;
+    query_workers_encode(&call->request.payload, (uint16_t)(options[0].number + 1),
+                         (uint16_t)(limit < LIMIT_WORKER_IDS ? limit + 1 : limit));
+    return call_submit(conn, call);
+}
