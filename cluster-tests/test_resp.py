@@ -74,7 +74,14 @@ def test_redis_cli(start, tag):
     assert cli(node, "GET", tag) == "1001"
     assert cli(node, "GET", "no-such-tag") == ""
     assert cli(node, "INCR", "no-such-tag").startswith("ERR unknown_tag: there is no tag")
-    assert cli(node, "SET", tag, 1).startswith('ERR unknown_command: unknown command "SET": a')
+    assert cli(node, "SETNX", tag, 1) == "0" and cli(node, "SET", tag, 1, "NX") == ""
+    for words in (("SETNX", "no-such-tag", 1), ("SET", "no-such-tag", 1, "NX")):
+        assert cli(node, *words) == "ERR unknown_tag: no such tag"
+    for words in (("SET", tag, 1), ("SET", tag, 1, "XX")):
+        assert cli(node, *words).startswith("ERR bad_request: wrong ")
+    assert "by PUT /api/tags/{tag}" in cli(node, "SET", tag, 1)
+    assert cli(node, "SETNX", tag, "x") == (
+        'ERR bad_request: the number "x" is not a whole number from 0')
     first = int(cli(node, "LEAFD.SNOWFLAKE"))
     assert f"id {first}\n" in cli(node, "LEAFD.DECODE", first, options=["-3"])
     # Commands as a file, with what redis-cli asks by itself before them.
@@ -155,7 +162,8 @@ def test_redis_py(start, tag):
     assert client.command_count() == len(client.command())
     with pytest.raises(redis.ResponseError, match="bad_count"):
         client.incr(tag, 0)
-    with pytest.raises(redis.ResponseError, match="unknown_command"):
+    assert client.set(tag, 1, nx=True) is None and client.setnx(tag, 1) is False
+    with pytest.raises(redis.ResponseError, match="bad_request"):
         client.set(tag, 1)
     with pytest.raises(redis.ResponseError, match="there are no transactions"):
         client.pipeline(transaction=True).incr(tag).execute()
@@ -180,7 +188,7 @@ def test_hiredis(start, tag, tmp_path):
     assert run.returncode == 0, run
     assert lines[:3] == ["integer 1", "integer 11", "array 5, last 16"]
     assert lines[3:-1] == [f"integer {i}" for i in range(17, 117)]
-    assert lines[-1].startswith("error ERR unknown_command: ")
+    assert lines[-1].startswith("error ERR bad_request: ")
 
 
 # --- ids ---

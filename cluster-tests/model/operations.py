@@ -412,12 +412,17 @@ def delete(run, tag, node=0, as_="operator", wait=False, door="http"):
     return None
 
 
-@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_door(rng, "resp", "ctl")},
-           weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET"])
+@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_door(rng, "resp", "ctl", "setnx")},
+           weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET", "SET", "SETNX"])
 def look(run, tag, node=0, as_="operator", door="http"):
     """What the cluster says of a tag."""
     row = run.tag(tag)
     run.resolve(row)
+    if door == "setnx":
+        words = ["SETNX", tag, 1] if node % 2 else ["SET", tag, 1, "NX"]
+        answer = run.world.resp(node, as_, *words)
+        there = {"ok"} if row.alive else {"unknown_tag"}
+        return expect(answer, there if may_use(as_, tag) else {"forbidden_tag"}, f"{words}")
     if door == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "get", tag, "--json")
     elif door == "resp":

@@ -342,7 +342,9 @@ static int got_cb(struct conn *conn, struct call *call)
     return 200;
 }
 
-static int handle_get(struct conn *conn)
+/* Ask for the row of the tag. */
+static int look_at_tag(struct conn *conn, int (*finish)(struct conn *, struct call *),
+                       bool sees_errors)
 {
     size_t len;
     const char *name = caller_word(conn, 1, &len);
@@ -352,10 +354,46 @@ static int handle_get(struct conn *conn)
     if (tag_name_check(name, len, &why) != 0) {
         return reply_bad_tag(conn, name, len, why);
     }
-    call = call_new(ID_REQUEST_QUERY, got_cb);
-    call->sees_errors = true;
+    call = call_new(ID_REQUEST_QUERY, finish);
+    call->sees_errors = sees_errors;
     query_get_encode(&call->request.payload, name, len);
     return call_submit(conn, call);
+}
+
+static int handle_get(struct conn *conn)
+{
+    return look_at_tag(conn, got_cb, true);
+}
+
+/* The tag is there, so nothing is set: as Redis answers SETNX, and SET with NX. */
+static int set_before_cb(struct conn *conn, struct call *call)
+{
+    (void)call;
+    if (resp_caller(conn)->words.count == 3) {
+        reply_integer(reply_begin(conn), 0);
+    } else {
+        reply_nil(reply_begin(conn), resp_caller(conn)->version);
+    }
+    return 200;
+}
+
+/* Programs that keep a counter in Redis make it so, unless it is there. Here an operator has made
+ * it; one that is not there is the error of INCR. */
+static int handle_set_unless_there(struct conn *conn)
+{
+    char shown[SHOWN_BYTES];
+    uint64_t number;
+    size_t len;
+    const char *text = caller_word(conn, 2, &len);
+
+    if (resp_caller(conn)->words.count == 4 && !caller_word_is(conn, 3, "NX")) {
+        return caller_wrong_words(conn);
+    }
+    if (text_parse_decimal(text, len, 0, UINT64_MAX, &number) != 0) {
+        return reply_error(conn, 400, "bad_request", "the number %s is not a whole number from 0",
+                           text_show(text, len, shown, sizeof shown));
+    }
+    return look_at_tag(conn, set_before_cb, false);
 }
 
 /* The id's parts by the cluster's own layout. False: answered. */
@@ -764,6 +802,10 @@ static const struct resp_method methods[] = {
      .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
     {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
      .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
+    {METHOD("SET", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(4, 4),
+     .usage = "SET tag number NX", .summary = "Nil: the tag is there. No tag is made or changed."},
+    {METHOD("SETNX", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(3, 3),
+     .usage = "SETNX tag number", .summary = "0: the tag is there. No tag is made or changed."},
     {METHOD("PING", ROLE_NONE, handle_ping), .traffic = TRAFFIC_RESP, WORDS(1, 2),
      .usage = "PING [message]", .summary = "PONG, or the message."},
     {METHOD("ECHO", ROLE_NONE, handle_echo), .traffic = TRAFFIC_RESP, WORDS(2, 2),
@@ -1059,7 +1101,8 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
     size_t at = 0;
 
     if (method != NULL) {
-        return reply_error(conn, 400, "bad_request", "wrong number of words: %s", method->usage);
+        return reply_error(conn, 400, "bad_request", "wrong number of words: %s%s%s", method->usage,
+                           advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
     if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
         conn_is_proxied(conn);

@@ -309,7 +309,7 @@ static void test_talk(void **state)
     words[15 + LIMIT_RESP_NAME_BYTES] = 'n';
     resp_expect_error(scene->resp, words,
                       "-ERR bad_request: ", "a name of 65 bytes; it may have 64");
-    resp_expect(scene->resp, "COMMAND COUNT", ":16\r\n");
+    resp_expect(scene->resp, "COMMAND COUNT", ":18\r\n");
     resp_expect(scene->resp, "COMMAND INFO incr none",
                 "*2\r\n*6\r\n$4\r\nincr\r\n:2\r\n*1\r\n+write\r\n:1\r\n:1\r\n:1\r\n$-1\r\n");
     resp_expect(scene->resp, "COMMAND DOCS quit none",
@@ -321,10 +321,15 @@ static void test_talk(void **state)
     client_printf(scene->resp, "*2\r\n$6\r\nOBJECT\r\n$1\r\na\r\n");
     resp_expect_line(
         scene->resp, "-ERR unknown_command: unknown command \"OBJECT\"; here",
-        "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, GET, PING");
+        "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, GET, SET, SETNX");
+    resp_expect_error(scene->resp, "SET a 1 XX", "-ERR bad_request: wrong words: SET tag ", "NX");
+    resp_expect_error(scene->resp, "SETNX a -1", "-ERR bad_request: the number \"-1\" is not ", "");
+    resp_expect_error(scene->resp, "SETNX  1", "-ERR bad_request: ", "");
+    resp_expect_error(scene->resp, "SET a 1", "-ERR bad_request: wrong number of words: SET tag ",
+                      "a tag is made, and its max_id raised, over HTTP, by PUT /api/tags/{tag}");
     resp_expect_error(
-        scene->resp, "SET a 1",
-        "-ERR unknown_command: unknown command \"SET\": a tag is made, and its max_id "
+        scene->resp, "MSET a 1",
+        "-ERR unknown_command: unknown command \"MSET\": a tag is made, and its max_id "
         "raised, over HTTP, by PUT /api/tags/{tag}; here are: INCR, ",
         "QUIT");
     resp_expect_error(scene->resp, "exec", "-ERR unknown_command: ",
@@ -588,7 +593,7 @@ static void test_metrics(void **state)
 
     resp_expect(scene->resp, "PING", "+PONG\r\n");
     resp_expect(scene->resp, "INCR a", ":1\r\n");
-    resp_expect_error(scene->resp, "SET a 1", "-ERR unknown_command: ", "");
+    resp_expect_error(scene->resp, "MSET a 1", "-ERR unknown_command: ", "");
     client_call(scene->f.client, "GET", "/metrics", NULL, &reply);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (strstr(reply.body, wanted[i]) == NULL) {
