@@ -99,7 +99,7 @@ $(fuzzers_of): $(OUT)/%: $(OUT)/%.o
 	$$(LINK)
 $(replays_of): $(OUT)/replay/%: $(OUT)/%.o $(OUT)/src/tests/fuzz/replay.o
 	$$(LINK)
-$(fuzzers_of) $(replays_of): $(OUT)/libhelp-$(1).a $(call libs,$(SEEN_$(1)))
+$(fuzzers_of) $(replays_of): $(OUT)/libhelp-$(1).a $(HELP_$(1)) $(call libs,$(SEEN_$(1)))
 endef
 $(foreach layer,$(FUZZED),$(eval $(call FUZZ_RULES,$(layer))))
 REPLAYS := $(foreach layer,$(FUZZED),$(call replays_of,$(layer)))

@@ -119,12 +119,6 @@ static uint16_t level_now(const struct handshake *handshake)
     return receiver->level != NULL ? receiver->level(receiver) : LEVEL_FIRST;
 }
 
-/* The peer, which has proved the secret, does not speak the level in force. */
-static bool is_too_old(const struct handshake *handshake)
-{
-    return handshake->peer_levels.max < level_now(handshake);
-}
-
 /* --- states --- */
 
 /* The one place that changes the state. */
@@ -285,14 +279,16 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     return HANDSHAKE_REJECT_NONE;
 }
 
-/* May the peer take part? */
+/* May the peer, which has proved the secret, take part? Not if it does not speak the level in
+ * force. */
 static enum handshake_reject handshake_admit(const struct handshake *handshake)
 {
     struct net_receiver *receiver = handshake->config->receiver;
     int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
     if (rv == 0) {
-        return is_too_old(handshake) ? HANDSHAKE_REJECT_NEWER : HANDSHAKE_REJECT_NONE;
+        return handshake->peer_levels.max < level_now(handshake) ? HANDSHAKE_REJECT_NEWER
+                                                                 : HANDSHAKE_REJECT_NONE;
     }
     return rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE;
 }

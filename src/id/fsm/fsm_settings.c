@@ -34,11 +34,6 @@ static bool layout_is_sound(const void *data)
 static const struct row_format LAYOUT_ROW =
     ROW_FORMAT(ROW_VERSION, FIELDS(snowflake_layout_fields), layout_is_sound);
 
-static bool layout_equal(const struct snowflake_layout *a, const struct snowflake_layout *b)
-{
-    return a->epoch_ms == b->epoch_ms && snowflake_bits_equal(a, b);
-}
-
 static void set_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
 {
     ASSERT(!settings->has_layout);
@@ -60,7 +55,10 @@ void fsm_settings_notify(const struct fsm_settings *settings)
 int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
 {
     if (settings->has_layout) {
-        return layout_equal(&settings->layout, layout) ? 0 : ERR_EXISTS;
+        return settings->layout.epoch_ms == layout->epoch_ms &&
+                       snowflake_bits_equal(&settings->layout, layout)
+                   ? 0
+                   : ERR_EXISTS;
     }
     /* While the log has no time, there is nothing to hold the epoch against. */
     if (layout_check(layout, settings->log_ms > 0 ? settings->log_ms : layout->epoch_ms) != 0) {
