@@ -41,7 +41,7 @@ UNIT_WRAP  := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal \
 # What tests need beside: the parser that ours is held against; the helpers of the state machine's
 # tests; leafd's own files, whose accesses of memory are made calls of the explorer.
 EXTRA_http := -lhttp_parser
-HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a
+HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a $(OUT)/libhelp-storage.a
 HELP_service := $(OUT)/libhelp-raft.a $(HELP_raft)
 HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/array base/buf id/alloc/segment \
                      id/alloc/id_table id/alloc/allocator id/snowflake/snowflake)
@@ -83,6 +83,7 @@ model: $(OUT)/test-memory_model
 # The simulation: a whole cluster in one process, driven by a seed (cluster-tests/sim).
 $(OUT)/sim: WITH := $(call links,raft storage loop base)
 $(OUT)/sim: $(patsubst %.c,$(OUT)/%.o,$(filter cluster-tests/sim/%,$(FILES))) \
+            $(OUT)/libhelp-storage.a \
             $(call libs,service raft storage history loop id state base)
 	$(LINK)
 
@@ -98,7 +99,7 @@ $(fuzzers_of): $(OUT)/%: $(OUT)/%.o
 	$$(LINK)
 $(replays_of): $(OUT)/replay/%: $(OUT)/%.o $(OUT)/src/tests/fuzz/replay.o
 	$$(LINK)
-$(fuzzers_of) $(replays_of): $(OUT)/libhelp-$(1).a $(call libs,$(SEEN_$(1)))
+$(fuzzers_of) $(replays_of): $(OUT)/libhelp-$(1).a $(HELP_$(1)) $(call libs,$(SEEN_$(1)))
 endef
 $(foreach layer,$(FUZZED),$(eval $(call FUZZ_RULES,$(layer))))
 REPLAYS := $(foreach layer,$(FUZZED),$(call replays_of,$(layer)))

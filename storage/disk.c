@@ -1,7 +1,19 @@
 /*
- * disk.c - see disk.h. Thread: the store's.
+ * disk.c - see disk.h.
  */
 #include "storage/disk.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/base/container.h"
+
+/* --- disk --- */
 
 void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes)
 {
@@ -31,4 +43,404 @@ void disk_read_forget(struct disk_read *read)
     store_position_release(&read->position);
     buf_free(&read->chunk);
     *read = (struct disk_read){0};
+}
+
+/*
+ * --- writer
+ *
+ * Operations and reads wait in one queue, so a read sees exactly the operations before it. The
+ * thread takes the whole queue, carries it out in groups (neighbouring operations up to the batch
+ * limits are one transaction; a read is a group of its own), and appends each finished group to
+ * `done`.
+ *
+ * On a slow disk a commit is not begun with the first operation that comes. A client that waited
+ * for the last commit asks again within a millisecond or two of its end; a commit that began with
+ * the first of them would leave the others waiting for its whole length, and so would each one
+ * after it: half of the clients in a commit, half waiting for the next. So the thread gathers: it
+ * waits until the entries of the last commit, and those that came while it ran, have companions of
+ * nearly the same size, at most for a GATHER_SHARE of what the last flush took and for
+ * gather_max_us. It does not when flushes are quick, when nothing came for as long as a flush
+ * takes, when there are more than could come back in that time, or for a vote or a read.
+ *
+ * Space is looked at after commits, every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES by which
+ * the file grew, whichever comes first; while it is low also without commits: proposals are then
+ * refused and nothing else would lift it.
+ */
+
+#define SPACE_COMMITS 100
+#define SPACE_MS 1000
+#define SPACE_BYTES (1 << 20)
+#define GATHER_FLUSH_US 5000 /* quicker flushes are not worth a wait */
+#define GATHER_SHARE 4       /* of a flush */
+#define GATHER_BYTES_A_US 1  /* what a busy cluster's entries grow by, some 50,000 ids a second */
+#define GATHER_MISSING 8     /* one in so many may stay away, or come in fewer, larger entries */
+
+struct writer {
+    struct disk disk;
+    struct store *store;
+    struct writer_config config;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;        /* the queue is not empty, or stopping */
+    pthread_cond_t idle;        /* nothing is queued or taken */
+    struct store_op_list queue; /* guarded by mutex */
+    struct store_op_list done;  /* guarded by mutex */
+    size_t left;                /* guarded by mutex: queued, or taken by the thread, and not done */
+    size_t queued_bytes;        /* guarded by mutex: of entries in the queue */
+    size_t wanted_bytes;        /* guarded by mutex: while the thread gathers, when to wake it */
+    bool hurried;               /* guarded by mutex: what is queued is not to wait for more */
+    bool leaving;               /* guarded by mutex: nor is anything that comes */
+    bool stopping;              /* guarded by mutex */
+    struct store_space space;   /* guarded by mutex: as of the last look */
+    _Atomic bool low;
+    struct histogram commit; /* the thread notes */
+    struct histogram flush;
+    struct store_op_list work;      /* the thread's: what it took */
+    size_t taken_bytes;             /* the thread's: of entries in it when it was taken */
+    size_t company_bytes;           /* the thread's: and of those that had come when it was done */
+    unsigned commits;               /* the thread's: since space was looked at */
+    uint64_t space_ms;              /* the thread's: when space was looked at */
+    uint64_t space_file_bytes;      /* the thread's: and what the file took then */
+    struct store_op_list completed; /* the driver's: whose done() is being called */
+};
+
+/* --- the thread --- */
+
+static void refresh_space(struct writer *writer)
+{
+    struct store_space space;
+
+    writer->store->ops->space(writer->store, &space);
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    writer->space = space;
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    atomic_store_explicit(&writer->low, space.low, memory_order_relaxed);
+    writer->commits = 0;
+    writer->space_ms = clock_now_ms(clock_system());
+    writer->space_file_bytes = writer->store->file_bytes;
+}
+
+static size_t entry_bytes(const struct store_op *op)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < op->entry_count; i++) {
+        bytes += op->entries[i].len;
+    }
+    return bytes;
+}
+
+static size_t op_bytes(const struct store_op *op)
+{
+    size_t bytes = op->rows_stream_len + op->local_len + entry_bytes(op);
+
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        bytes += op->rows[i].key_len + op->rows[i].value_len;
+    }
+    return bytes;
+}
+
+/* Commit the operations that come first, as many as a batch takes. They move to `group`; returns
+ * how many they are. */
+static size_t commit_group(struct writer *writer, struct store_op_list *group)
+{
+    struct store_error error = {""};
+    uint64_t began_us = clock_now_us(clock_system());
+    struct store_op *op;
+    size_t bytes = 0;
+    size_t count = 0;
+    int err;
+
+    while ((op = STAILQ_FIRST(&writer->work)) != NULL && op->kind != STORE_READ &&
+           count < LIMIT_STORE_BATCH_OPS) {
+        bytes += op_bytes(op);
+        if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
+            break;
+        }
+        STAILQ_REMOVE_HEAD(&writer->work, link);
+        STAILQ_INSERT_TAIL(group, op, link);
+        count++;
+    }
+    err = writer->store->ops->commit(writer->store, group, &error);
+    if (err != 0) {
+        writer->config.failed(writer->config.data, err, &error);
+        UNREACHABLE("failed() of the writer returned");
+    }
+    histogram_note(&writer->commit, clock_now_us(clock_system()) - began_us, 1);
+    histogram_note(&writer->flush, writer->store->flush_us, 1);
+    writer->commits++;
+    if (writer->commits >= SPACE_COMMITS ||
+        writer->store->file_bytes - writer->space_file_bytes >= SPACE_BYTES ||
+        clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
+        refresh_space(writer);
+    }
+    return count;
+}
+
+/* Carry out the group that comes first, which moves to `group`; returns its size. */
+static size_t writer_run_group(struct writer *writer, struct store_op_list *group)
+{
+    struct store_op *op = STAILQ_FIRST(&writer->work);
+    struct disk_read *read = disk_read_of(op);
+
+    if (op->kind != STORE_READ) {
+        return commit_group(writer, group);
+    }
+    STAILQ_REMOVE_HEAD(&writer->work, link);
+    STAILQ_INSERT_TAIL(group, op, link);
+    disk_read_run(read, writer->store, read->max_bytes);
+    return 1;
+}
+
+/* The time in so many microseconds, by the clock that the conditions have. */
+static struct timespec after_us(uint64_t us)
+{
+    struct timespec at;
+
+    ASSERT(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
+    us += (uint64_t)at.tv_nsec / 1000;
+    at.tv_sec += (time_t)(us / 1000000);
+    at.tv_nsec = (long)(us % 1000000) * 1000;
+    return at;
+}
+
+/* Wait until there is work or an end, at most SPACE_MS while space is low. Mutex held. */
+static void wait_for_work(struct writer *writer)
+{
+    struct timespec until;
+
+    if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
+        ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
+        return;
+    }
+    until = after_us(SPACE_MS * 1000);
+    (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
+}
+
+static bool is_gathered(const struct writer *writer)
+{
+    return writer->queued_bytes >= writer->wanted_bytes || writer->hurried || writer->leaving ||
+           writer->stopping;
+}
+
+/* There is work: wait for company on a slow disk. idle_us: how long there was nothing to do. Mutex
+ * held. */
+static void writer_gather(struct writer *writer, uint64_t idle_us)
+{
+    uint64_t flush_us = writer->store->flush_us;
+    uint64_t limit_us = flush_us / GATHER_SHARE;
+    struct timespec until;
+
+    limit_us = limit_us < writer->config.gather_max_us ? limit_us : writer->config.gather_max_us;
+    if (limit_us == 0 || flush_us < GATHER_FLUSH_US || idle_us > flush_us ||
+        writer->company_bytes > limit_us * GATHER_BYTES_A_US) {
+        return;
+    }
+    until = after_us(limit_us);
+    writer->wanted_bytes = writer->company_bytes - writer->company_bytes / GATHER_MISSING;
+    while (!is_gathered(writer) &&
+           pthread_cond_timedwait(&writer->wake, &writer->mutex, &until) == 0) {
+    }
+    writer->wanted_bytes = 0;
+}
+
+/* Take all that waits into `work`; false at the end. Looks at space while it is low. */
+static bool take_work(struct writer *writer)
+{
+    uint64_t began_us = clock_now_us(clock_system());
+
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    while (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
+        wait_for_work(writer);
+        if (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
+            ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+            refresh_space(writer);
+            ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+        }
+    }
+    writer_gather(writer, clock_now_us(clock_system()) - began_us);
+    STAILQ_CONCAT(&writer->work, &writer->queue);
+    writer->taken_bytes = writer->queued_bytes;
+    writer->queued_bytes = 0;
+    writer->hurried = false;
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    return !STAILQ_EMPTY(&writer->work);
+}
+
+/* Hand back a group that is carried out. */
+static void hand_back(struct writer *writer, struct store_op_list *group, size_t count)
+{
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    STAILQ_CONCAT(&writer->done, group);
+    writer->company_bytes = writer->taken_bytes + writer->queued_bytes;
+    writer->left -= count;
+    if (writer->left == 0) {
+        ASSERT(pthread_cond_signal(&writer->idle) == 0);
+    }
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    writer->config.notify(writer->config.data);
+}
+
+static void *writer_run(void *data)
+{
+    struct store_op_list group = STAILQ_HEAD_INITIALIZER(group);
+    struct writer *writer = data;
+
+    (void)pthread_setname_np(pthread_self(), "leafd-writer");
+    while (take_work(writer)) {
+        while (!STAILQ_EMPTY(&writer->work)) {
+            size_t count = writer_run_group(writer, &group);
+
+            hand_back(writer, &group, count);
+        }
+    }
+    return NULL;
+}
+
+/* --- the driver --- */
+
+static void writer_submit(struct disk *disk, struct store_op *op)
+{
+    struct writer *writer = CONTAINER(disk, struct writer, disk);
+
+    const bool more = op->more; /* once it is in the queue it is the thread's */
+    const size_t bytes = op->kind == STORE_APPEND ? entry_bytes(op) : 0;
+    const bool hurried =
+        op->kind != STORE_APPEND && op->kind != STORE_APPLY && op->kind != STORE_COMPACT;
+    bool wake;
+
+    ASSERT(op->done != NULL);
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    ASSERT(!writer->stopping);
+    STAILQ_INSERT_TAIL(&writer->queue, op, link);
+    writer->left++;
+    writer->queued_bytes += bytes;
+    writer->hurried = writer->hurried || hurried;
+    wake = !more && is_gathered(writer);
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    if (wake) { /* the thread that it wakes finds the mutex free */
+        ASSERT(pthread_cond_signal(&writer->wake) == 0);
+    }
+}
+
+static bool writer_low(struct disk *disk)
+{
+    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
+}
+
+static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
+{
+    struct writer *writer = CONTAINER(disk, struct writer, disk);
+
+    *ret_figures = (struct disk_figures){0};
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    ret_figures->space = writer->space;
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    histogram_add(&ret_figures->commit, &writer->commit);
+    histogram_add(&ret_figures->flush, &writer->flush);
+}
+
+static const struct disk_ops writer_disk_ops = {
+    .submit = writer_submit,
+    .low = writer_low,
+    .figures = writer_figures,
+};
+
+/* Signals are the main thread's: the writer begins with all of them blocked. */
+static int thread_start(struct writer *writer)
+{
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    (void)sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    rc = pthread_create(&writer->thread, NULL, writer_run, writer);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return rc == 0 ? 0 : ERR_NOMEM;
+}
+
+static void writer_free(struct writer *writer)
+{
+    ASSERT(pthread_cond_destroy(&writer->wake) == 0);
+    ASSERT(pthread_cond_destroy(&writer->idle) == 0);
+    ASSERT(pthread_mutex_destroy(&writer->mutex) == 0);
+    free(writer);
+}
+
+int writer_start(struct store *store, const struct writer_config *config,
+                 struct writer **ret_writer)
+{
+    struct writer *writer = MUST_HAVE(calloc(1, sizeof *writer));
+    pthread_condattr_t attr;
+    int err;
+
+    ASSERT(config->notify != NULL && config->failed != NULL);
+    writer->disk.ops = &writer_disk_ops;
+    writer->store = store;
+    writer->config = *config;
+    STAILQ_INIT(&writer->queue);
+    STAILQ_INIT(&writer->done);
+    STAILQ_INIT(&writer->work);
+    STAILQ_INIT(&writer->completed);
+    ASSERT(pthread_mutex_init(&writer->mutex, NULL) == 0);
+    ASSERT(pthread_condattr_init(&attr) == 0);
+    ASSERT(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+    ASSERT(pthread_cond_init(&writer->wake, &attr) == 0);
+    ASSERT(pthread_cond_init(&writer->idle, NULL) == 0);
+    ASSERT(pthread_condattr_destroy(&attr) == 0);
+    refresh_space(writer);
+    err = thread_start(writer);
+    if (err != 0) {
+        writer_free(writer);
+        return err;
+    }
+    *ret_writer = writer;
+    return 0;
+}
+
+struct disk *writer_disk(struct writer *writer)
+{
+    return &writer->disk;
+}
+
+size_t writer_complete(struct writer *writer)
+{
+    struct store_op *op;
+    size_t count = 0;
+
+    ASSERT(STAILQ_EMPTY(&writer->completed)); /* never from inside a done() */
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    STAILQ_CONCAT(&writer->completed, &writer->done);
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    while ((op = STAILQ_FIRST(&writer->completed)) != NULL) {
+        STAILQ_REMOVE_HEAD(&writer->completed, link);
+        op->done(op);
+        count++;
+    }
+    return count;
+}
+
+void writer_stop(struct writer *writer)
+{
+    bool more = true;
+
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    writer->leaving = true;
+    ASSERT(pthread_cond_signal(&writer->wake) == 0);
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    /* A done() may submit again: go on until nothing is left. */
+    while (more) {
+        ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+        while (writer->left > 0) {
+            ASSERT(pthread_cond_wait(&writer->idle, &writer->mutex) == 0);
+        }
+        more = !STAILQ_EMPTY(&writer->done);
+        writer->stopping = !more;
+        ASSERT(pthread_cond_signal(&writer->wake) == 0);
+        ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+        (void)writer_complete(writer);
+    }
+    ASSERT(pthread_join(writer->thread, NULL) == 0);
+    writer_free(writer);
 }

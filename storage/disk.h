@@ -1,11 +1,9 @@
 /*
- * disk.h - operations on their way to the store, and the writer's thread that carries them out.
+ * disk.h - operations for the store, as the raft driver submits them (disk), and the thread that
+ * carries them out (writer).
  *
- * `struct disk` is what the raft driver sees: submit operations in order, and get each one's done()
- * back in the same order, on the driver's thread, never from inside submit. Behind it stands the
- * writer (writer.h) or, in the simulation, a virtual disk.
- *
- * Thread: the driver's.
+ * Failure modes: a commit that fails ends the process. Thread: the driver's; what others may call
+ * says so.
  */
 #ifndef LEAFD_STORAGE_DISK_H
 #define LEAFD_STORAGE_DISK_H
@@ -13,6 +11,16 @@
 #include "src/base/container.h"
 #include "src/base/stats.h"
 #include "storage/store.h"
+
+/*
+ * --- disk
+ *
+ * `struct disk` is what the raft driver sees: submit operations in order, and get each one's done()
+ * back in the same order, on the driver's thread, never from inside submit. Its other side is the
+ * writer or, in the simulation, a virtual disk.
+ *
+ * Thread: the driver's.
+ */
 
 struct disk;
 
@@ -59,5 +67,46 @@ struct disk_ops {
 struct disk {
     const struct disk_ops *ops;
 };
+
+/*
+ * --- writer: the storage writer: a thread of its own, which serves a struct disk.
+ *
+ * The happy path: submit() appends to a FIFO; the thread takes all that waits (up to
+ * LIMIT_STORE_BATCH_OPS and _BYTES), one transaction, one commit (group commit), and hands the
+ * finished list back through `notify`; the driver's loop then calls writer_complete(), which calls
+ * each done() in order. While a commit runs new operations gather, so latency is at most two
+ * commits. On a disk whose flushes take milliseconds it also waits for company before a commit, a
+ * quarter of a flush at most (gather_max_us; disk.c).
+ *
+ * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process
+ * must end there (it is never retried), so it must not return.
+ *
+ * Threads: writer_start, submit, read, writer_complete, writer_stop: the driver's; notify and
+ * failed are called on the writer's.
+ */
+
+struct writer;
+
+struct writer_config {
+    void (*notify)(void *data); /* wake the driver's loop (bell_ring()); may be called often */
+    void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
+    void *data;
+    /* The longest that a commit on a slow disk waits for operations that are likely to come. 0: it
+     * never does. */
+    uint32_t gather_max_us;
+} BY_NAME;
+
+/* Start the thread on a store that was loaded. The store stays the caller's to close after stop. */
+int writer_start(struct store *store, const struct writer_config *config,
+                 struct writer **ret_writer) MUST_CHECK;
+
+/* What the driver submits to. Valid until writer_stop(). */
+struct disk *writer_disk(struct writer *writer);
+
+/* Call done() of everything that has finished; returns how many. */
+size_t writer_complete(struct writer *writer);
+
+/* Commit all that is queued, call the remaining done()s, join the thread, free. */
+void writer_stop(struct writer *writer);
 
 #endif

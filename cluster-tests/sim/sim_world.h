@@ -15,7 +15,7 @@
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/base/timers.h"
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 
 #define BIT(id) (1u << ((id)-1)) /* of a node, in a set of them */
 #define BIT_COUNT(bits) ((unsigned)__builtin_popcount(bits))

@@ -18,9 +18,9 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include "raft/transport/net_keys.h"
 #include "raft/transport/tests/net_fixture.h"
 #include "raft/transport/tests/tls_random.h"
-#include "raft/transport/tls_channel.h"
 #include "src/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "raft/transport/handshake.h"
+#include "raft/transport/net_keys.h"
 #include "raft/transport/tests/net_certificates.h"
 #include "raft/transport/tests/net_fixture.h"
 #include "raft/transport/tests/tls_random.h"
-#include "raft/transport/tls_channel.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 

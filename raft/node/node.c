@@ -39,7 +39,7 @@
 #include "src/base/log.h"
 #include "src/id/alloc/want_list.h"
 #include "src/loop/mailbox.h"
-#include "storage/writer.h"
+#include "storage/disk.h"
 
 #define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
 #define GRANT_REQUEST_MS 10000

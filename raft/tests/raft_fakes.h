@@ -8,7 +8,7 @@
 #define LEAFD_RAFT_TESTS_RAFT_FAKES_H
 
 #include "raft/core/driver.h"
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 
 #define FAKE_NODES 8 /* ids 1..7 */
 #define FAKE_WALL_MS 1700000000000ULL

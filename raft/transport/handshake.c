@@ -1,7 +1,7 @@
 /*
  * handshake.c - see handshake.h.
  *
- * The happy path: HELLO names both ends; the acceptor says who it is; the dialler's statement
+ * The happy path: HELLO names both ends; the acceptor names itself; the dialler's statement
  * follows; the acceptor asks whether that peer and its store may join, and says WELCOME.
  *
  * Failure modes: any frame out of turn or out of shape, and any mismatch, moves to FAILED for good.
@@ -119,16 +119,10 @@ static uint16_t level_now(const struct handshake *handshake)
     return receiver->level != NULL ? receiver->level(receiver) : LEVEL_FIRST;
 }
 
-/* The peer, which has proved the secret, does not speak the level in force. */
-static bool is_too_old(const struct handshake *handshake)
-{
-    return handshake->peer_levels.max < level_now(handshake);
-}
-
 /* --- states --- */
 
 /* The one place that changes the state. */
-static void move(struct handshake *handshake, enum handshake_state to)
+static void handshake_move(struct handshake *handshake, enum handshake_state to)
 {
     static const unsigned allowed[] = {
         [HANDSHAKE_HELLO_SENT] = 1U << HANDSHAKE_PROOF_SENT | 1U << HANDSHAKE_FAILED,
@@ -157,7 +151,8 @@ static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAK
 }
 
 /* Give up; an acceptor says why. */
-static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out)
+static void handshake_fail(struct handshake *handshake, enum handshake_reject reject,
+                           struct buf *out)
 {
     BUF_LOCAL(payload);
     char newer[HANDSHAKE_TEXT_BYTES];
@@ -165,7 +160,7 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
 
     ASSERT(reject != HANDSHAKE_REJECT_NONE);
     handshake->reject = reject;
-    move(handshake, HANDSHAKE_FAILED);
+    handshake_move(handshake, HANDSHAKE_FAILED);
     if (handshake->dialler) {
         return;
     }
@@ -181,7 +176,7 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
 /* --- what is sent --- */
 
 /* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
-static void introduce(const struct handshake *handshake, struct buf *out)
+static void handshake_introduce(const struct handshake *handshake, struct buf *out)
 {
     const struct handshake_config *config = handshake->config;
     BUF_LOCAL(payload);
@@ -253,7 +248,7 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
     return node_id != handshake->config->node_id && node_id > 0 && node_id <= LIMIT_NODE_ID;
 }
 
-/* Is it whom TLS has proved to be there, and does it want whom it named there? */
+/* Is it the node that TLS has proved to be there, and does it want the one that it named there? */
 static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
 {
     const struct handshake_way *way = &handshake->way;
@@ -279,19 +274,21 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     handshake->joins = intro.wanted_id == 0;
     handshake->peer_levels = intro.levels;
     handshake->peer_store_id = intro.store_id;
-    introduce(handshake, out);
-    move(handshake, HANDSHAKE_CHALLENGE_SENT);
+    handshake_introduce(handshake, out);
+    handshake_move(handshake, HANDSHAKE_CHALLENGE_SENT);
     return HANDSHAKE_REJECT_NONE;
 }
 
-/* May the peer take part? */
-static enum handshake_reject admit(const struct handshake *handshake)
+/* May the peer, which has proved the secret, take part? Not if it does not speak the level in
+ * force. */
+static enum handshake_reject handshake_admit(const struct handshake *handshake)
 {
     struct net_receiver *receiver = handshake->config->receiver;
     int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
     if (rv == 0) {
-        return is_too_old(handshake) ? HANDSHAKE_REJECT_NEWER : HANDSHAKE_REJECT_NONE;
+        return handshake->peer_levels.max < level_now(handshake) ? HANDSHAKE_REJECT_NEWER
+                                                                 : HANDSHAKE_REJECT_NONE;
     }
     return rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE;
 }
@@ -306,18 +303,18 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
         return reject;
     }
     if (handshake->joins && is_another(handshake, intro.node_id)) {
-        handshake->peer_id = intro.node_id; /* whoever it is */
+        handshake->peer_id = intro.node_id; /* any node */
     }
     if (intro.node_id != handshake->peer_id || !is_as_proved(handshake, &intro)) {
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_levels = intro.levels;
     handshake->peer_store_id = intro.store_id;
-    handshake->refused = admit(handshake);
+    handshake->refused = handshake_admit(handshake);
     if (handshake->refused == HANDSHAKE_REJECT_NONE ||
         (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
         put_proof(handshake, out);
-        move(handshake, HANDSHAKE_PROOF_SENT);
+        handshake_move(handshake, HANDSHAKE_PROOF_SENT);
         return HANDSHAKE_REJECT_NONE;
     }
     return handshake->refused;
@@ -338,7 +335,7 @@ static enum handshake_reject answer_join(struct handshake *handshake, const void
     }
     frame_put(out, FRAME_JOINED, answer.data, answer.len);
     buf_free(&answer);
-    move(handshake, HANDSHAKE_ANSWERED);
+    handshake_move(handshake, HANDSHAKE_ANSWERED);
     return HANDSHAKE_REJECT_NONE;
 }
 
@@ -364,12 +361,12 @@ static enum handshake_reject reject_of(int err)
 
 /*
  * Is the dialler of this cluster, a peer, and may what it says of itself be true? Of several
- * answers the one that tells most: a node of another cluster has another store, too, but is no
+ * answers the one that says most: a node of another cluster has another store, too, but is no
  * wiped one; a wiped one may have another list, too, but that would not help it; and one that is in
  * no list of ours was given another one.
  */
-static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
-                                   size_t len)
+static enum handshake_reject handshake_judge(const struct handshake *handshake,
+                                             const void *statement, size_t len)
 {
     const struct handshake_config *config = handshake->config;
     struct net_receiver *receiver = config->receiver;
@@ -380,7 +377,7 @@ static enum handshake_reject judge(const struct handshake *handshake, const void
     if (receiver->birth != NULL) {
         birth = reject_of(receiver->birth(receiver, peer, statement, len));
     }
-    reject = birth != HANDSHAKE_REJECT_BIRTH ? admit(handshake) : birth;
+    reject = birth != HANDSHAKE_REJECT_BIRTH ? handshake_admit(handshake) : birth;
     if (reject != HANDSHAKE_REJECT_NONE || birth != HANDSHAKE_REJECT_NONE) {
         return reject != HANDSHAKE_REJECT_NONE ? reject : birth;
     }
@@ -398,20 +395,20 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
     enum handshake_reject reject;
 
     if (handshake->joins) {
-        reject = admit(handshake);
+        reject = handshake_admit(handshake);
         return reject != HANDSHAKE_REJECT_NONE ? reject
                                                : answer_join(handshake, statement, len, out);
     }
-    reject = judge(handshake, statement, len);
+    reject = handshake_judge(handshake, statement, len);
     if (reject == HANDSHAKE_REJECT_NONE) {
         frame_put(out, FRAME_WELCOME, NULL, 0);
-        move(handshake, HANDSHAKE_DONE);
+        handshake_move(handshake, HANDSHAKE_DONE);
     }
     return reject;
 }
 
-/* That our store was wiped, or our id removed, may end this node. TLS has proved that whoever says
- * so belongs here. */
+/* That our store was wiped, or our id removed, may end this node. TLS has proved that the node that
+ * says so belongs here. */
 static enum handshake_reject take_reject(struct handshake *handshake, const uint8_t *payload,
                                          size_t len)
 {
@@ -437,8 +434,8 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     return code;
 }
 
-static enum handshake_reject take(struct handshake *handshake, enum frame_type type,
-                                  const uint8_t *payload, size_t len, struct buf *out)
+static enum handshake_reject handshake_take(struct handshake *handshake, enum frame_type type,
+                                            const uint8_t *payload, size_t len, struct buf *out)
 {
     enum handshake_state state = handshake->state;
 
@@ -456,12 +453,12 @@ static enum handshake_reject take(struct handshake *handshake, enum frame_type t
     }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
         if (handshake->refused == HANDSHAKE_REJECT_NONE) {
-            move(handshake, HANDSHAKE_DONE);
+            handshake_move(handshake, HANDSHAKE_DONE);
         }
         return handshake->refused;
     }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED && handshake->joins) {
-        move(handshake, HANDSHAKE_ANSWERED);
+        handshake_move(handshake, HANDSHAKE_ANSWERED);
         return HANDSHAKE_REJECT_NONE;
     }
     return HANDSHAKE_REJECT_MALFORMED;
@@ -473,16 +470,16 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
     enum handshake_reject reject;
 
     ASSERT(handshake->state < HANDSHAKE_DONE);
-    reject = take(handshake, type, payload, len, out);
+    reject = handshake_take(handshake, type, payload, len, out);
     if (reject != HANDSHAKE_REJECT_NONE) {
-        fail(handshake, reject, out);
+        handshake_fail(handshake, reject, out);
     }
 }
 
 /* --- beginnings --- */
 
-static void begin(struct handshake *handshake, const struct handshake_config *config,
-                  const struct handshake_way *way, enum handshake_state state)
+static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
+                            const struct handshake_way *way, enum handshake_state state)
 {
     ASSERT(config->node_id > 0);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
@@ -493,9 +490,9 @@ static void begin(struct handshake *handshake, const struct handshake_config *co
 static void say_hello(struct handshake *handshake, const struct handshake_config *config,
                       uint64_t wanted, const struct handshake_way *way, struct buf *out)
 {
-    begin(handshake, config, way, HANDSHAKE_HELLO_SENT);
+    handshake_begin(handshake, config, way, HANDSHAKE_HELLO_SENT);
     handshake->peer_id = wanted;
-    introduce(handshake, out);
+    handshake_introduce(handshake, out);
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
@@ -516,5 +513,5 @@ void handshake_join(struct handshake *handshake, const struct handshake_config *
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
                       const struct handshake_way *way)
 {
-    begin(handshake, config, way, HANDSHAKE_HELLO_AWAITED);
+    handshake_begin(handshake, config, way, HANDSHAKE_HELLO_AWAITED);
 }

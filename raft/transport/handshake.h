@@ -2,7 +2,7 @@
  * handshake.h - which node is at the other end of a connection, and may there be a link.
  *
  * A pure state machine: frames in, bytes out, no I/O, no clock, no random numbers of its own. It
- * runs inside TLS (tls_channel.h), which has proved that the other side belongs here, and whom it
+ * runs inside TLS (net_keys.h), which has proved that the other side belongs here, and which it
  * may say that it is.
  *
  *   dialler:   HELLO_SENT --CHALLENGE--> PROOF_SENT --WELCOME--> DONE
@@ -19,15 +19,15 @@
  *   JOINED     the answer to a node that joins
  *   REJECT     u16 code, str16 text
  *
- * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change:
- * by them each leafd, however old, knows whether it can read the rest. The levels are those that
- * the sender speaks (level.h). Two whose levels do not meet refuse each other at once; and who does
- * not speak the level in force is refused by whoever knows it, and is told both numbers. So an
- * older leafd gets no link, and so no vote, once the level has risen.
+ * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change: by
+ * them each leafd, however old, knows whether it can read the rest. The levels are those that the
+ * sender speaks (level.h). Two whose levels do not meet refuse each other at once; and a node that
+ * does not speak the level in force is refused by any that knows it, with both numbers. So an older
+ * leafd gets no link, and so no vote, once the level has risen.
  *
  * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h). A
- * node that joins wants id 0, whoever listens there, and its statement is its request; it gets an
- * answer and no link.
+ * node that joins wants id 0, any node that listens there, and its statement is its request; it
+ * gets an answer and no link.
  *
  * Failure modes: whatever is out of turn, out of shape, or is not what TLS has proved, ends in
  * FAILED for good.
@@ -73,7 +73,7 @@ struct handshake_config {
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
     /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
-     * birth, check (not asked), introduce (no statement), join (nobody may). */
+     * birth, check (not asked), introduce (no statement), join (none may). */
     struct net_receiver *receiver;
 };
 
@@ -83,16 +83,16 @@ enum handshake_state {
     HANDSHAKE_HELLO_AWAITED,
     HANDSHAKE_CHALLENGE_SENT,
     HANDSHAKE_DONE,
-    HANDSHAKE_ANSWERED, /* a node that joins has been told; there is no link */
+    HANDSHAKE_ANSWERED, /* a node that joins has its answer; there is no link */
     HANDSHAKE_FAILED
 };
 
 /* What is known of the other side before the first frame. */
 struct handshake_way {
     bool other_cluster; /* TLS has proved that it is of another cluster id */
-    uint64_t peer_id;   /* who it is, as TLS has proved; 0: any node of the cluster */
-    bool says_wanted;   /* TLS has proved, too, whom the dialler wants: */
-    uint64_t wanted_id; /* 0: whoever listens */
+    uint64_t peer_id;   /* its id, as TLS has proved; 0: any node of the cluster */
+    bool says_wanted;   /* TLS has proved, too, which the dialler wants: */
+    uint64_t wanted_id; /* 0: any */
 };
 
 struct handshake {
@@ -114,16 +114,16 @@ struct handshake {
     char text[HANDSHAKE_TEXT_BYTES + 1]; /* its words, unchecked bytes */
 };
 
-/* Begin as the one who dialled the node `wanted`; appends the HELLO frame to out. */
+/* Begin as the one that dialled the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const struct handshake_way *way, struct buf *out);
 
-/* Begin as a node that wants to join through whoever listens there. Once ANSWERED, the frame that
- * was taken last held the answer. */
+/* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the frame
+ * that was taken last held the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
                     const struct handshake_way *way, struct buf *out);
 
-/* Begin as the one who accepted the connection. */
+/* Begin as the one that accepted the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
                       const struct handshake_way *way);
 
@@ -144,7 +144,7 @@ const char *handshake_reason(const struct handshake *handshake);
  * NEWER or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
-/* True if trying again cannot help until somebody changes a configuration: version, cluster,
+/* True if trying again cannot help until an operator changes a configuration: version, cluster,
  * node, store, removed, older store, implausible, birth, lists, newer, levels. */
 bool handshake_reject_is_final(enum handshake_reject reject);
 

@@ -52,7 +52,7 @@ static void attempt_end(struct join *join, const char *reason)
     }
 }
 
-static void finish(struct join *join, int status)
+static void join_finish(struct join *join, int status)
 {
     if (join->done) {
         return;
@@ -65,16 +65,16 @@ static void finish(struct join *join, int status)
     uv_close((uv_handle_t *)&join->sigint, NULL);
 }
 
-static void refuse(struct join *join, int status, const char *text)
+static void join_refuse(struct join *join, int status, const char *text)
 {
     (void)snprintf(join->result->why, sizeof join->result->why, "%s", text);
-    finish(join, status);
+    join_finish(join, status);
 }
 
 static void attempt_cb(uv_timer_t *timer);
 
 /* The attempt is over; another one follows. */
-static void again(struct join *join, uint64_t wait_ms, const char *reason)
+static void join_again(struct join *join, uint64_t wait_ms, const char *reason)
 {
     const char *address = join->config->targets[join->target].address;
     char quoted[REASON_BYTES * 2];
@@ -99,7 +99,7 @@ static void again(struct join *join, uint64_t wait_ms, const char *reason)
 static void signal_cb(uv_signal_t *handle, int signal_number)
 {
     (void)signal_number;
-    finish(handle->data, ERR_SHUTTING_DOWN);
+    join_finish(handle->data, ERR_SHUTTING_DOWN);
 }
 
 /* --- what the other side says --- */
@@ -123,17 +123,17 @@ static bool same_cluster(struct join *join, const struct wire_birth *said)
         "the nodes to ask belong to two clusters, %s and %s: name in join the members of "
         "one alone",
         uid_text(&known->uid, first), uid_text(&said->uid, second));
-    refuse(join, ERR_OTHER_BIRTH, why);
+    join_refuse(join, ERR_OTHER_BIRTH, why);
     return false;
 }
 
-static void on_answered(struct net_conn *conn, const struct frame *frame)
+static void join_answered(struct net_conn *conn, const struct frame *frame)
 {
     struct join *join = conn->owner;
     struct wire_joined joined;
 
     if (wire_joined_decode(frame->payload, frame->len, &joined) != 0) {
-        again(join, LATER_MS, "a malformed answer");
+        join_again(join, LATER_MS, "a malformed answer");
         return;
     }
     if (!same_cluster(join, &joined.birth)) {
@@ -143,28 +143,28 @@ static void on_answered(struct net_conn *conn, const struct frame *frame)
     case MEMBER_DONE:
         join->result->index = joined.conf.index;
         buf_put(&join->result->conf, joined.conf.data, joined.conf.len);
-        finish(join, 0);
+        join_finish(join, 0);
         return;
     case MEMBER_PENDING:
-        again(join, SOON_MS, NULL);
+        join_again(join, SOON_MS, NULL);
         return;
     case MEMBER_IN_PROGRESS:
-        again(join, SOON_MS, "another change of the membership is under way");
+        join_again(join, SOON_MS, "another change of the membership is under way");
         return;
     case MEMBER_WAS_REMOVED:
-        refuse(join, ERR_REMOVED, joined.answer.why);
+        join_refuse(join, ERR_REMOVED, joined.answer.why);
         return;
     case MEMBER_EXISTS:
     case MEMBER_ADDRESS_IN_USE:
-        refuse(join, ERR_REFUSED, joined.answer.why);
+        join_refuse(join, ERR_REFUSED, joined.answer.why);
         return;
     default:
-        again(join, LATER_MS, joined.answer.why);
+        join_again(join, LATER_MS, joined.answer.why);
         return;
     }
 }
 
-static void on_failed(struct net_conn *conn)
+static void join_failed(struct net_conn *conn)
 {
     const struct handshake *handshake = &conn->handshake;
     struct join *join = conn->owner;
@@ -172,52 +172,54 @@ static void on_failed(struct net_conn *conn)
     char reason[REASON_BYTES];
 
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_STORE) {
-        refuse(join, ERR_WRONG_NODE,
-               "the cluster knows this node id with another data directory (was it wiped or "
-               "replaced, or is there another process in its place?): join under a new id");
+        join_refuse(join, ERR_WRONG_NODE,
+                    "the cluster knows this node id with another data directory (was it wiped or "
+                    "replaced, or is there another process in its place?): join under a new id");
         return;
     }
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {
-        refuse(join, ERR_REMOVED,
-               "this node id was removed from the cluster and never comes back: join under a new "
-               "id");
+        join_refuse(
+            join, ERR_REMOVED,
+            "this node id was removed from the cluster and never comes back: join under a new "
+            "id");
         return;
     }
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
-        refuse(join, ERR_NEWER, text);
+        join_refuse(join, ERR_NEWER, text);
         return;
     }
     (void)snprintf(reason, sizeof reason, "%s: %s",
                    handshake->by_peer ? "rejected by the member" : "the member was rejected", text);
-    again(join, LATER_MS, reason);
+    join_again(join, LATER_MS, reason);
 }
 
 /* A way that it does not take is followed by the next one. */
-static void on_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
+static void join_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     struct join *join = conn->owner;
 
     if (conn->untrusted) {
         join->offer = (join->offer + 1) % join->hub.keys->way_count;
-        again(join, SOON_MS, join->offer != 0 ? NULL : reason);
+        join_again(join, SOON_MS, join->offer != 0 ? NULL : reason);
         return;
     }
-    again(join, SOON_MS,
-          from == NET_CONN_HANDSHAKE && !conn->heard && strcmp(reason, "closed by the peer") == 0
-              ? "it closed without a word of TLS: is it no leafd?"
-              : reason);
+    join_again(join, SOON_MS,
+               from == NET_CONN_HANDSHAKE && !conn->heard &&
+                       strcmp(reason, "closed by the peer") == 0
+                   ? "it closed without a word of TLS: is it no leafd?"
+                   : reason);
 }
 
-static void on_freed(struct net_conn *conn)
+static void join_freed(struct net_conn *conn)
 {
     ((struct join *)conn->owner)->conn = NULL;
 }
 
 static const struct net_conn_ops conn_ops = {
-    .failed = on_failed,
-    .answered = on_answered,
-    .down = on_down,
-    .freed = on_freed,
+    .failed = join_failed,
+    .answered = join_answered,
+    .down = join_down,
+    .freed = join_freed,
 };
 
 /* --- attempts --- */
@@ -235,7 +237,7 @@ static void attempt_cb(uv_timer_t *timer)
     net_conn_dial(join->conn, join->config->targets[join->target].address, 0, join->offer);
 }
 
-static void introduce(struct net_receiver *receiver, struct buf *statement)
+static void join_introduce(struct net_receiver *receiver, struct buf *statement)
 {
     const struct join *join = CONTAINER(receiver, struct join, receiver);
     struct wire_join said = {.birth = join->result->birth};
@@ -245,18 +247,18 @@ static void introduce(struct net_receiver *receiver, struct buf *statement)
     wire_join_encode(&said, statement);
 }
 
-static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     (void)receiver;
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
-static void init(struct join *join)
+static void join_init(struct join *join)
 {
     const struct join_config *config = join->config;
 
     ASSERT(uv_loop_init(&join->loop) == 0);
-    join->receiver = (struct net_receiver){.admit = admit, .introduce = introduce};
+    join->receiver = (struct net_receiver){.admit = join_admit, .introduce = join_introduce};
     net_hub_init(&join->hub, &join->loop,
                  &(struct net_uv_config){.node_id = config->node_id,
                                          .store_id = config->store_id,
@@ -282,7 +284,7 @@ int join_cluster(const struct join_config *config, struct join_result *ret_resul
     *ret_result = (struct join_result){.index = 0};
     join->config = config;
     join->result = ret_result;
-    init(join);
+    join_init(join);
     log_info("net", "joining the cluster", "node=%" PRIu64 " targets=%zu", config->node_id,
              config->target_count);
     attempt_cb(&join->timer);

@@ -1,13 +1,13 @@
 /*
  * join.h - a new node asks the members of a cluster to let it join, before it starts.
  *
- * The happy path: join_cluster() dials one address after the other, proves the secret, says who it
- * is and where it listens, and is told to wait; once the cluster has it as a standby, the answer
+ * The happy path: join_cluster() dials one address after the other, proves the secret, names itself
+ * and where it listens, and is asked to wait; once the cluster has it as a standby, the answer
  * holds the configuration, and so the addresses of all members. The rest comes by the log.
  *
- * Failure modes: nobody answers, an election, another change under way, no room: tried again, and
+ * Failure modes: no answer, an election, another change under way, no room: tried again, and
  * logged once a change of reason, until a signal to stop. The id was removed, belongs to a member
- * elsewhere or to another data directory, or the address is another member's; or those who were
+ * elsewhere or to another data directory, or the address is another member's; or those that were
  * asked are of two clusters: refused for good.
  *
  * Thread: main, on a loop of its own, before anything else runs.
@@ -26,7 +26,7 @@ struct join_config {
     const char *cluster_id;
     struct net_keys *keys;
     const char *address;            /* the own one, as the others are to dial it */
-    const struct net_peer *targets; /* whom to ask; their ids do not matter */
+    const struct net_peer *targets; /* which to ask; their ids do not matter */
     size_t target_count;            /* at least 1 */
 };
 
@@ -35,7 +35,7 @@ struct join_config {
 struct join_result {
     struct buf conf; /* the configuration that has this node in it; checked; the caller's to free */
     uint64_t index;  /* of its entry */
-    struct wire_birth birth;  /* of the cluster, as those who answered said */
+    struct wire_birth birth;  /* of the cluster, as those that answered said */
     char why[JOIN_WHY_BYTES]; /* this node is refused; set with the errors that say so */
 };
 

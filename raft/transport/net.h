@@ -43,7 +43,7 @@ struct net_presence {
     uint64_t reached; /* of the one at the peer's address: our link to it is up */
 };
 
-/* What comes from the network, on the raft loop, after the sender proved who it is. */
+/* What comes from the network, on the raft loop, after the sender proved its id. */
 struct net_receiver {
     /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
      * malformed, or says what cannot be: the link is closed and the reason logged. */
@@ -51,22 +51,22 @@ struct net_receiver {
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
-    /* Nobody listens at a peer's address: its process has ended, or its host wants nobody. Told
-     * with each dial. */
+    /* There is no listener at a peer's address: its process has ended, or its host refuses it.
+     * Called with each dial. */
     void (*gone)(struct net_receiver *receiver, uint64_t peer);
     /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
      * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
      * removed. Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
-     * the one registered for our id), ERR_REMOVED (our id was removed), ERR_STALE (our store
-     * was set back to an older copy) and ERR_NEWER (the cluster's level is above what this leafd
+     * the one registered for our id), ERR_REMOVED (our id was removed), ERR_STALE (our store was
+     * set back to an older copy) and ERR_NEWER (the cluster's level is above what this leafd
      * speaks, as the text says with both numbers; these only from a peer that proved the secret),
      * ERR_BAD_VERSION, ERR_IMPLAUSIBLE (our term or last index is one that the peer does not
      * believe), ERR_OTHER_BIRTH (it is of another cluster) and ERR_OTHER_LIST (it was given another
      * list of first members; both from a peer that proved the secret), ERR_REFUSED (another cluster
-     * or node id; not proved, so it is a hint about the configuration only). Told once a change of
-     * reason. */
+     * or node id; not proved, so it is a hint about the configuration only). Called once a change
+     * of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
     /* The rest may be NULL. The level in force, as far as this node knows; without it:
      * LEVEL_FIRST. A peer that does not speak it gets no link. */

@@ -1,16 +1,284 @@
 /*
- * net_conn.c - see net_conn.h. Thread: the raft loop.
+ * net_conn.c - see net_conn.h.
  */
 #include "raft/transport/net_conn.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+
+/* --- net_hub --- */
+
+static uint32_t or_default(uint32_t value, uint32_t standard)
+{
+    return value != 0 ? value : standard;
+}
+
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
+                  struct net_receiver *receiver)
+{
+    *hub = (struct net_hub){.loop = loop, .config = *config, .receiver = receiver};
+    hub->config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
+    hub->config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
+    hub->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
+    hub->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
+    hub->config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
+    hub->handshake = (struct handshake_config){.node_id = config->node_id,
+                                               .store_id = config->store_id,
+                                               .cluster_id = config->cluster_id,
+                                               .receiver = receiver};
+    net_hub_set_keys(hub, net_keys_ref(config->keys));
+    prng_seed(&hub->prng, prng_entropy());
+}
+
+void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys)
+{
+    net_keys_unref(hub->keys);
+    hub->keys = keys;
+}
+
+void net_hub_hold(struct net_hub *hub)
+{
+    hub->alive_count++;
+}
+
+void net_hub_release(struct net_hub *hub)
+{
+    ASSERT(hub->alive_count > 0);
+    hub->alive_count--;
+    if (hub->alive_count == 0 && hub->all_gone != NULL) {
+        ASSERT(hub->closing);
+        net_keys_unref(hub->keys);
+        hub->keys = NULL;
+        hub->all_gone(hub);
+    }
+}
+
+/* --- net_out --- */
+
+#define BATCH_PIECES 128        /* of one write */
+#define SEAL_BYTES (256 << 10)  /* and with TLS so many bytes, or a single frame */
+#define SEALED_KEPT (128 << 10) /* a larger buffer goes back to the system */
+
+/* Bytes to write: a frame, or (without a header) frames of the handshake. */
+struct net_piece {
+    STAILQ_ENTRY(net_piece) link;
+    uint8_t header[FRAME_HEADER_BYTES];
+    size_t header_len;
+    struct buf payload;
+};
+
+void net_out_init(struct net_out *out, uv_stream_t *stream,
+                  void (*failed)(struct net_out *out, const char *reason))
+{
+    *out = (struct net_out){.stream = stream, .failed = failed};
+    STAILQ_INIT(&out->queue);
+    STAILQ_INIT(&out->sending);
+    out->progress_ms = uv_now(stream->loop);
+}
+
+static size_t piece_bytes(const struct net_piece *piece)
+{
+    return piece->header_len + piece->payload.len;
+}
+
+/* A piece with this payload, at the end of the queue; its header is the caller's to fill. */
+static uint8_t *queue_piece(struct net_out *out, size_t header_len, struct buf *payload)
+{
+    struct net_piece *piece = MUST_HAVE(calloc(1, sizeof *piece));
+
+    piece->header_len = header_len;
+    buf_move(&piece->payload, payload);
+    STAILQ_INSERT_TAIL(&out->queue, piece, link);
+    out->queue_bytes += piece_bytes(piece);
+    return piece->header;
+}
+
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload)
+{
+    uint8_t header[FRAME_HEADER_BYTES];
+
+    frame_header(header, type, payload->data, payload->len);
+    memcpy(queue_piece(out, sizeof header, payload), header, sizeof header);
+}
+
+void net_out_bytes(struct net_out *out, struct buf *bytes)
+{
+    if (bytes->len > 0) {
+        (void)queue_piece(out, 0, bytes);
+    }
+}
+
+static void pieces_free(struct net_out *out, struct net_piece_list *list)
+{
+    while (!STAILQ_EMPTY(list)) {
+        struct net_piece *piece = STAILQ_FIRST(list);
+
+        STAILQ_REMOVE_HEAD(list, link);
+        ASSERT(out->queue_bytes >= piece_bytes(piece));
+        out->queue_bytes -= piece_bytes(piece);
+        buf_free(&piece->payload);
+        free(piece);
+    }
+}
+
+/* Move a batch of pieces from the queue to `sending`; ret_bufs get all their bytes. */
+static unsigned batch_begin(struct net_out *out, uv_buf_t ret_bufs[2 * BATCH_PIECES])
+{
+    unsigned count = 0;
+
+    ASSERT(STAILQ_EMPTY(&out->sending));
+    while (!STAILQ_EMPTY(&out->queue) && count + 2 <= 2 * BATCH_PIECES) {
+        struct net_piece *piece = STAILQ_FIRST(&out->queue);
+
+        STAILQ_REMOVE_HEAD(&out->queue, link);
+        STAILQ_INSERT_TAIL(&out->sending, piece, link);
+        if (piece->header_len > 0) {
+            ret_bufs[count++] = uv_buf_init((char *)piece->header, (unsigned)piece->header_len);
+        }
+        if (piece->payload.len > 0) {
+            ret_bufs[count++] =
+                uv_buf_init((char *)piece->payload.data, (unsigned)piece->payload.len);
+        }
+    }
+    ASSERT(count > 0);
+    return count;
+}
+
+/* Leave out the first `bytes` of the pieces; how many are left of them. */
+static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
+{
+    unsigned gone = 0;
+
+    while (gone < count && bytes >= bufs[gone].len) {
+        bytes -= bufs[gone++].len;
+    }
+    memmove(bufs, bufs + gone, (count - gone) * sizeof *bufs);
+    if (gone < count) {
+        bufs[0].base += bytes;
+        bufs[0].len -= bytes;
+    }
+    return count - gone;
+}
+
+/* What TLS has to say, and a batch of frames, as one piece: `sealed`. */
+static unsigned seal_batch(struct net_out *out, uv_buf_t *ret_buf)
+{
+    struct buf *from = tls_channel_out(out->tls);
+    struct buf spare = out->sealed;
+    size_t bytes = 0;
+
+    while (!STAILQ_EMPTY(&out->queue) && bytes < SEAL_BYTES && tls_channel_is_open(out->tls)) {
+        struct net_piece *piece = STAILQ_FIRST(&out->queue);
+
+        STAILQ_REMOVE_HEAD(&out->queue, link);
+        STAILQ_INSERT_TAIL(&out->sending, piece, link);
+        tls_channel_write(out->tls, piece->header, piece->header_len);
+        tls_channel_write(out->tls, piece->payload.data, piece->payload.len);
+        bytes += piece_bytes(piece);
+    }
+    if (tls_channel_is_open(out->tls)) {
+        tls_channel_seal(out->tls);
+    }
+    out->sealed = *from;
+    *from = spare;
+    from->len = 0;
+    if (from->capacity > SEALED_KEPT) {
+        buf_free(from);
+    }
+    *ret_buf = uv_buf_init((char *)out->sealed.data, (unsigned)out->sealed.len);
+    return out->sealed.len > 0 ? 1 : 0;
+}
+
+static void write_cb(uv_write_t *write, int status)
+{
+    struct net_out *out = write->data;
+
+    ASSERT(out->writing);
+    out->writing = false;
+    pieces_free(out, &out->sending);
+    if (status < 0) {
+        out->stopped = true;
+        out->failed(out, uv_strerror(status));
+        return;
+    }
+    net_out_flush(out);
+}
+
+/* Write one batch. What the socket does not take is `writing` then. */
+static void write_batch(struct net_out *out)
+{
+    uv_buf_t bufs[2 * BATCH_PIECES];
+    unsigned count = out->tls != NULL ? seal_batch(out, bufs) : batch_begin(out, bufs);
+    int rv = count > 0 ? uv_try_write(out->stream, bufs, count) : 0;
+
+    out->write_ms = uv_now(out->stream->loop);
+    count = bufs_skip(bufs, count, rv > 0 ? (size_t)rv : 0);
+    if (count == 0) {
+        pieces_free(out, &out->sending);
+        return;
+    }
+    if (rv >= 0 || rv == UV_EAGAIN) {
+        out->writing = true;
+        out->write.data = out;
+        rv = uv_write(&out->write, out->stream, bufs, count, write_cb);
+    }
+    if (rv != 0) {
+        out->writing = false;
+        out->stopped = true;
+        out->failed(out, uv_strerror(rv));
+    }
+}
+
+static bool has_output(const struct net_out *out)
+{
+    if (out->tls == NULL) {
+        return !STAILQ_EMPTY(&out->queue);
+    }
+    return tls_channel_out(out->tls)->len > 0 ||
+           (!STAILQ_EMPTY(&out->queue) && tls_channel_is_open(out->tls));
+}
+
+void net_out_flush(struct net_out *out)
+{
+    while (!out->writing && !out->stopped && has_output(out)) {
+        write_batch(out);
+    }
+}
+
+uint64_t net_out_stalled_ms(struct net_out *out)
+{
+    const size_t unsent_bytes = uv_stream_get_write_queue_size(out->stream);
+    const uint64_t now_ms = uv_now(out->stream->loop);
+
+    if (unsent_bytes == 0 || unsent_bytes != out->unsent_bytes) {
+        out->unsent_bytes = unsent_bytes;
+        out->progress_ms = now_ms;
+    }
+    return now_ms - out->progress_ms;
+}
+
+void net_out_stop(struct net_out *out)
+{
+    out->stopped = true;
+}
+
+void net_out_free(struct net_out *out)
+{
+    ASSERT(!out->writing);
+    pieces_free(out, &out->queue);
+    pieces_free(out, &out->sending);
+    buf_free(&out->sealed);
+    ASSERT(out->queue_bytes == 0);
+}
+
+/* --- net_conn --- */
 
 #define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
 
@@ -42,7 +310,7 @@ static void conn_unref(struct net_conn *conn)
     net_hub_release(hub);
 }
 
-static void close_cb(uv_handle_t *handle)
+static void conn_close_cb(uv_handle_t *handle)
 {
     conn_unref(handle->data);
 }
@@ -115,8 +383,8 @@ void net_conn_close(struct net_conn *conn, const char *reason)
     if (conn->resolving) {
         (void)uv_cancel((uv_req_t *)&conn->resolve);
     }
-    uv_close((uv_handle_t *)&conn->tcp, close_cb);
-    uv_close((uv_handle_t *)&conn->timer, close_cb);
+    uv_close((uv_handle_t *)&conn->tcp, conn_close_cb);
+    uv_close((uv_handle_t *)&conn->timer, conn_close_cb);
     conn->ops->down(conn, from, reason);
 }
 
@@ -181,7 +449,7 @@ void net_conn_check(struct net_conn *conn)
     }
 }
 
-static void check_cb(uv_timer_t *timer)
+static void conn_check_cb(uv_timer_t *timer)
 {
     net_conn_check(timer->data);
 }
@@ -195,7 +463,7 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
         return false;
     }
     conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
-    ASSERT(uv_timer_start(&conn->timer, check_cb, wait_ms, interval_ms) == 0);
+    ASSERT(uv_timer_start(&conn->timer, conn_check_cb, wait_ms, interval_ms) == 0);
     return true;
 }
 
@@ -207,7 +475,7 @@ static void conn_up(struct net_conn *conn)
     conn->was_up = true;
     conn->up_ms = uv_now(conn->hub->loop);
     conn->keyed_ms = conn->up_ms;
-    ASSERT(uv_timer_start(&conn->timer, check_cb, interval_ms, interval_ms) == 0);
+    ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
     if (conn->role == NET_CONN_ACCEPTS) {
         frame_decoder_open(&conn->decoder);
     }
@@ -464,7 +732,7 @@ static void connect_cb(uv_connect_t *connect, int status)
     connected(conn);
 }
 
-static void connect_to(struct net_conn *conn, const struct sockaddr *address)
+static void conn_connect_to(struct net_conn *conn, const struct sockaddr *address)
 {
     int rv;
 
@@ -502,7 +770,7 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
         if (status != 0 || result == NULL) {
             net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
         } else {
-            connect_to(conn, choose(result, conn->turn)->ai_addr);
+            conn_connect_to(conn, choose(result, conn->turn)->ai_addr);
         }
     }
     uv_freeaddrinfo(result);
@@ -524,7 +792,7 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
         return;
     }
     if (address_literal(&parsed, &literal)) {
-        connect_to(conn, (const struct sockaddr *)&literal);
+        conn_connect_to(conn, (const struct sockaddr *)&literal);
         return;
     }
     conn->resolve.data = conn;

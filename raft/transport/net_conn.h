@@ -1,5 +1,132 @@
 /*
- * net_conn.h - one TCP connection to or from a peer: its handles, input, handshake and deadlines.
+ * net_conn.h - one connection to another node, and what it consists of: what all connections share
+ * (net_hub), what it has to write (net_out), and the connection itself (net_conn).
+ *
+ * Failure modes: a connection that breaks is closed with a reason; its owner dials again. Thread:
+ * the raft loop.
+ */
+#ifndef LEAFD_RAFT_TRANSPORT_NET_CONN_H
+#define LEAFD_RAFT_TRANSPORT_NET_CONN_H
+
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "raft/transport/handshake.h"
+#include "raft/transport/net.h"
+#include "raft/transport/net_keys.h"
+#include "raft/wire/frame.h"
+#include "src/base/container.h"
+#include "src/base/prng.h"
+
+/*
+ * --- net_hub: what the connections of one node have in common: the loop, the settings, the
+ * receiver, and how many things are still alive.
+ *
+ * The happy path: whatever has handles on the loop holds the hub from its making to its end; a
+ * close waits until the last one has let go, and then `all_gone` is called, once.
+ */
+
+struct net_uv_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *cluster_id;     /* borrowed until close */
+    struct net_keys *keys;      /* by which nodes know each other; a reference is taken */
+    const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
+    /* 0: the limit of limits.h; tests set shorter ones */
+    uint32_t connect_ms;
+    uint32_t handshake_ms;
+    uint32_t idle_ms;
+    uint32_t stall_ms;
+    uint32_t silent_ms;
+};
+
+struct net_hub {
+    uv_loop_t *loop;
+    struct net_receiver *receiver; /* NULL: there are no links */
+    struct net_uv_config config;   /* times filled in */
+    struct net_keys *keys;         /* those in force; connections hold the ones they began with */
+    struct handshake_config handshake;
+    struct prng prng;
+    bool closing;         /* nothing new begins, and the receiver is called no more */
+    unsigned alive_count; /* things that hold the hub */
+    void (*all_gone)(struct net_hub *hub); /* may be NULL */
+    uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
+    uint8_t plain[64 * 1024]; /* what TLS made of it */
+};
+
+/* Times that are 0 become the limits. The caller fills in the rest: receiver, all_gone, and of the
+ * handshake `known`. */
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
+                  struct net_receiver *receiver);
+
+/* Other keys from now on; the reference is taken over. */
+void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys);
+
+void net_hub_hold(struct net_hub *hub);
+
+/* The last one calls all_gone, which may free the hub. */
+void net_hub_release(struct net_hub *hub);
+
+/*
+ * --- net_out: what one connection has to write: the queue, one write at a time, and its progress.
+ *
+ * The happy path: frames gather in `queue`; a flush moves a batch of them to `sending` and offers
+ * all their pieces to the socket in one system call. It nearly always takes them; for what it does
+ * not take there is uv_write(), and when that is through, what gathered meanwhile goes next. So
+ * frames of one loop turn share a system call, and none waits for a timer. (Not uv_write() alone:
+ * it costs a call of its callback in another round of the loop, and an epoll_ctl() each time.)
+ *
+ * With TLS the frames of a flush are sealed together, up to SEAL_BYTES at once, and what comes out
+ * goes to the socket in one piece; what TLS itself has to say (handshakes, alerts) goes before.
+ *
+ * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
+ * connection. The queue's bound is the sender's to keep (net_uv.c).
+ *
+ * Thread: the raft loop.
+ */
+
+struct net_piece;
+
+STAILQ_HEAD(net_piece_list, net_piece);
+
+struct net_out {
+    uv_stream_t *stream;
+    struct tls_channel *tls; /* borrowed; NULL: none, or none yet */
+    struct buf sealed;       /* with TLS: what the socket is given */
+    void (*failed)(struct net_out *out, const char *reason);
+    struct net_piece_list queue;
+    struct net_piece_list sending; /* in the write request */
+    size_t queue_bytes;            /* of both lists */
+    uv_write_t write;
+    bool writing;
+    bool stopped;         /* it writes no more */
+    uint64_t write_ms;    /* of the last write that began */
+    size_t unsent_bytes;  /* the socket's queue at the last look */
+    uint64_t progress_ms; /* when that last changed */
+};
+
+void net_out_init(struct net_out *out, uv_stream_t *stream,
+                  void (*failed)(struct net_out *out, const char *reason));
+
+/* Queue a frame, or bytes that are frames already; the memory is taken over. They leave with the
+ * next flush. */
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
+void net_out_bytes(struct net_out *out, struct buf *bytes);
+
+/* Write what is queued, unless a write is under way (then that goes on with it). */
+void net_out_flush(struct net_out *out);
+
+/* For how long the socket has taken nothing of what it was given; 0 while it has nothing. */
+uint64_t net_out_stalled_ms(struct net_out *out);
+
+/* Begin no write any more. One under way ends by itself when the stream is closed. */
+void net_out_stop(struct net_out *out);
+
+/* Free what was not written. No write is under way. */
+void net_out_free(struct net_out *out);
+
+/*
+ * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.
  *
  * The happy path: net_conn_new(); the socket is dialled (net_conn_dial()) or was accepted
  * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an
@@ -9,7 +136,7 @@
  *   accepted:                              HANDSHAKE --> UP --> CLOSING
  *                                              `--> REJECTING ----^
  *
- * In HANDSHAKE comes TLS first (tls_channel.h), and inside it the handshake of nodes (handshake.h).
+ * In HANDSHAKE comes TLS first (net_keys.h), and inside it the handshake of nodes (handshake.h).
  *
  * Each may go to CLOSING at once. REJECTING waits for the other side to read the REJECT and close.
  *
@@ -22,14 +149,6 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_TRANSPORT_NET_CONN_H
-#define LEAFD_RAFT_TRANSPORT_NET_CONN_H
-
-#include <sys/queue.h>
-
-#include "raft/transport/net_hub.h"
-#include "raft/transport/net_out.h"
-#include "src/base/container.h"
 
 #define NET_REASON_BYTES 96
 
@@ -53,7 +172,7 @@ struct net_conn;
 
 /* What its owner, a link, the inbound side or a join, hears of a connection. */
 struct net_conn_ops {
-    /* The handshake is done: who is there is proved (conn->handshake). */
+    /* The handshake is done: the peer's id is proved (conn->handshake). */
     void (*up)(struct net_conn *conn);
     /* The handshake failed, and the other side has been sent why. */
     void (*failed)(struct net_conn *conn);
@@ -77,7 +196,7 @@ struct net_conn {
     const struct net_conn_ops *ops;
     void *owner;
     enum net_conn_role role;
-    uint64_t wanted_id; /* who is to be there, for one that dials */
+    uint64_t wanted_id; /* which is to be there, for one that dials */
     enum net_conn_state state;
     bool was_up;
     bool heard;              /* at least a byte of the other side */

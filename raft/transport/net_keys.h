@@ -1,9 +1,29 @@
 /*
- * net_keys.h - by what nodes know each other: the cluster's secret, or certificates, and what
+ * net_keys.h - how nodes know each other: the secret or the certificates of a cluster (net_keys),
+ * and one connection inside TLS 1.3 that proves them (tls_channel).
+ *
+ * Failure modes: keys that cannot be used are refused with a text when they are made; a peer that
+ * proves none is an error of its channel alone. Thread: each says its own.
+ */
+#ifndef LEAFD_RAFT_TRANSPORT_NET_KEYS_H
+#define LEAFD_RAFT_TRANSPORT_NET_KEYS_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+
+/*
+ * --- net_keys: by what nodes know each other: the cluster's secret, or certificates, and what
  * OpenSSL makes of them.
  *
- * A node has one or more *ways*, in the order in which it offers them to those whom it dials: a
- * certificate, then the secrets, newest first. To those who dial it all of them are good. So a
+ * A node has one or more *ways*, in the order in which it offers them to those that it dials: a
+ * certificate, then the secrets, newest first. To those that dial it all of them are good. So a
  * secret is exchanged without a break: with two in the file on every node, the old one is then
  * taken out on one node after the other.
  *
@@ -12,12 +32,12 @@
  *   key id    8 bytes by which a listener finds the secret; they show nothing of it
  *   digest    8 bytes for the cluster id, which shall not be read on the wire
  *   PSK       32 bytes for an identity: "leafd4/<key id>/<digest>/<dialler>/<wanted>", ids in
- *             decimal, wanted 0: whoever listens there (a node that joins)
+ *             decimal, wanted 0: any node that listens there (a node that joins)
  *
  * The identity names both ends and the direction, so a dialler's hello that is sent back to it, or
- * on to a third node, comes from and wants others than those who then talk: the handshake of nodes
+ * on to a third node, comes from and wants others than those that then talk: the handshake of nodes
  * refuses it, in words (handshake.h). An identity whose key is not known gets a PSK of random
- * bytes, so that it cannot be told from a wrong secret.
+ * bytes, just as with a wrong secret.
  *
  * Without a secret, which only loopback may have, the secret is 32 NULs: anybody can make it.
  *
@@ -27,17 +47,6 @@
  * Failure modes: ERR_INVALID from net_keys_make() with a text that names the file and the reason.
  * Thread: one owner at a time; a set of keys may be made by any, and then belongs to the raft loop.
  */
-#ifndef LEAFD_RAFT_TRANSPORT_NET_KEYS_H
-#define LEAFD_RAFT_TRANSPORT_NET_KEYS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <openssl/ssl.h>
-
-#include "src/base/err.h"
-#include "src/base/limits.h"
 
 #define NET_SECRET_BYTES 32
 #define NET_WAY_ID_BYTES 8
@@ -107,5 +116,88 @@ void net_identity_psk(const struct net_way *way, const void *identity, size_t le
 /* Whom a certificate names. False: not exactly one name of a node. */
 bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool *ret_same_cluster,
                            uint64_t *ret_node_id);
+
+/*
+ * --- tls_channel: TLS 1.3 on one connection, between bytes that come and bytes that go. No I/O.
+ *
+ * The happy path: tls_channel_dial() or _accept(); what the socket gives goes in by feed(), and
+ * what is to be written gathers in `out`. shake() moves the handshake; once it is open, the node
+ * that is there has proved a way of the keys (net_keys.h), and read() and write() carry plain
+ * bytes.
+ *
+ *   SHAKING --> OPEN --> BROKEN
+ *      `-------------------^
+ *
+ * On both sides: TLS 1.3, TLS_AES_128_GCM_SHA256, X25519 with every key (psk_dhe_ke), no tickets
+ * and no early data. A dialler that offered a secret demands that it was taken, and that its
+ * wanted node, by the identity, is there; one with a certificate, that the other's names the node
+ * that it wants.
+ *
+ * Writing: write() gathers, and seals what makes a whole record; seal() the rest. So the frames of
+ * a turn share records. Before 2^23 records, or by rekey(), the keys of our direction are renewed.
+ *
+ * Failure modes: anything that does not verify ends in BROKEN with a reason; `out` then holds the
+ * alert, which may still be written. More than LIMIT_TLS_HANDSHAKE_BYTES before it is open: BROKEN.
+ *
+ * Thread: the raft loop (any, but one).
+ */
+
+#define TLS_FIRST_BYTE 0x16 /* of a dialler's hello */
+#define TLS_REASON_BYTES 96
+
+struct tls_channel;
+
+/* Who is at the other end, once it is open. */
+struct tls_peer {
+    uint8_t way_id[NET_WAY_ID_BYTES]; /* what it proved */
+    bool same_cluster;
+    uint64_t node_id; /* 0: one that knows the secret, no more (of those that are dialled) */
+    uint64_t wanted;  /* that the dialler wants, as it proved; 0: any, or it says so later */
+    bool says_wanted; /* by an identity: wanted holds */
+};
+
+/* Dial node `wanted` (0: any), offering the way of this number of the keys; the hello is
+ * in `out`. */
+struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned way, uint64_t own_id,
+                                     uint64_t wanted);
+
+struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id);
+
+/* NULL-safe. */
+void tls_channel_free(struct tls_channel *channel);
+
+/* Bytes from the socket, borrowed until the next call of feed(): shake() and read() use them up.
+ * NULL and 0: no longer. */
+void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len);
+
+/* Go on with the handshake: 1 once it is open; 0: the other side's turn; ERR_REFUSED (no node that
+ * we trust), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
+int tls_channel_shake(struct tls_channel *channel) MUST_CHECK;
+
+bool tls_channel_is_open(const struct tls_channel *channel);
+
+/* Of an open one. */
+const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
+
+/* Plain bytes from an open one, up to `room`: how many, 0 when the input is used up; ERR_IO
+ * (the other side ended it), ERR_CORRUPT (a record that is not of the other side). */
+ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room) MUST_CHECK;
+
+/* The last read() took all that there was: until the next feed() another one would only find that
+ * out, for the price of a quarter of a record. */
+bool tls_channel_is_drained(const struct tls_channel *channel);
+
+/* To an open one. */
+void tls_channel_write(struct tls_channel *channel, const void *data, size_t len);
+void tls_channel_seal(struct tls_channel *channel);
+
+/* Renew the keys of our direction with the next record. */
+void tls_channel_rekey(struct tls_channel *channel);
+
+/* What is to go to the socket: the caller takes it out. */
+struct buf *tls_channel_out(struct tls_channel *channel);
+
+/* Why it is BROKEN. Borrowed from it. */
+const char *tls_channel_reason(const struct tls_channel *channel);
 
 #endif

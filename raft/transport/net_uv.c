@@ -1,5 +1,485 @@
 /*
- * net_uv.c - links over TCP: open, the functions of struct net, close.
+ * net_uv.c - see net_uv.h.
+ */
+#include "raft/transport/net_uv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "src/base/address.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/log.h"
+
+/* --- net_link --- */
+
+static void link_dial(struct net_link *link);
+
+void net_links_init(struct net_links *links, struct net_hub *hub)
+{
+    links->hub = hub;
+    TAILQ_INIT(&links->list);
+}
+
+struct net_link *net_links_find(const struct net_links *links, uint64_t id)
+{
+    struct net_link *link;
+
+    TAILQ_FOREACH (link, &links->list, link) {
+        if (link->id == id) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+bool net_link_is_up(const struct net_link *link)
+{
+    return link->conn != NULL && link->conn->state == NET_CONN_UP;
+}
+
+/* --- when to dial --- */
+
+static void redial_cb(uv_timer_t *timer)
+{
+    link_dial(timer->data);
+}
+
+/* Dial after half of the time or more: nodes that lost the peer at once shall not come at once. */
+static void redial_within(struct net_link *link, uint32_t ms)
+{
+    uint32_t wait_ms = ms / 2;
+
+    wait_ms += (uint32_t)prng_below(&link->links->hub->prng, ms - wait_ms + 1);
+    ASSERT(uv_timer_start(&link->redial, redial_cb, wait_ms, 0) == 0);
+}
+
+/* Not if this reason to hurry was one a moment ago: a link may come and go all the time. */
+static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
+{
+    uint64_t now_ms = uv_now(link->links->hub->loop);
+
+    if (now_ms - *hurried_ms < LIMIT_REDIAL_SOON_MS) {
+        return false;
+    }
+    *hurried_ms = now_ms;
+    return true;
+}
+
+void net_link_hurry(struct net_link *link)
+{
+    if (link->conn == NULL && uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
+        may_hurry(link, &link->dialled_ms)) {
+        redial_within(link, LIMIT_REDIAL_MIN_MS);
+    }
+}
+
+/* --- what its connection says --- */
+
+/* True if the last dial ended in another way. */
+static bool link_is_news(const struct net_link *link, const char *reason)
+{
+    return strncmp(link->reason, reason, sizeof link->reason - 1) != 0;
+}
+
+static void link_up(struct net_conn *conn)
+{
+    struct net_receiver *receiver = conn->hub->receiver;
+    struct net_link *link = conn->owner;
+    char address[LIMIT_ADDRESS_BYTES * 2];
+
+    link->reason[0] = '\0';
+    log_info("net", "link up", "peer=%" PRIu64 " address=%s", link->id,
+             log_quote(link->address, strlen(link->address), address, sizeof address));
+    receiver->link_changed(receiver, link->id, true);
+}
+
+static void link_failed(struct net_conn *conn)
+{
+    struct net_receiver *receiver = conn->hub->receiver;
+    const struct handshake *handshake = &conn->handshake;
+    const enum handshake_reject reject = handshake->reject;
+    const char *text = handshake_reason(handshake);
+    char reason[NET_REASON_BYTES];
+    bool news;
+
+    (void)snprintf(reason, sizeof reason, "%s: %s",
+                   handshake->by_peer ? "rejected by the peer" : "peer rejected", text);
+    news = link_is_news(conn->owner, reason);
+    net_conn_close(conn, reason);
+    if (news && handshake->by_peer && handshake_reject_is_final(reject)) {
+        receiver->refused(receiver, handshake->peer_id, handshake_reject_err(reject), text);
+    }
+}
+
+static void link_log_down(const struct net_link *link, const struct net_conn *conn,
+                          const char *reason)
+{
+    char address[LIMIT_ADDRESS_BYTES * 2];
+    char quoted[NET_REASON_BYTES * 2];
+
+    log_warn("net", conn->was_up ? "link down" : "no link to peer",
+             "peer=%" PRIu64 " address=%s reason=%s", link->id,
+             log_quote(link->address, strlen(link->address), address, sizeof address),
+             log_quote(reason, strlen(reason), quoted, sizeof quoted));
+}
+
+/* What the next dial is to try. True if it is something that this one did not. */
+static bool link_choose_way(struct net_link *link, const struct net_conn *conn,
+                            enum net_conn_state from)
+{
+    const struct net_hub *hub = conn->hub;
+
+    if (conn->was_up || from != NET_CONN_HANDSHAKE) {
+        link->offer = conn->was_up ? 0 : link->offer;
+        return false;
+    }
+    if (conn->untrusted) {
+        link->offer = (conn->offer + 1) % hub->keys->way_count;
+        return link->offer != 0;
+    }
+    return false;
+}
+
+static void link_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
+{
+    const bool refused =
+        conn->handshake.by_peer && handshake_reject_is_final(conn->handshake.reject);
+    struct net_link *link = conn->owner;
+    struct net_hub *hub = conn->hub;
+    bool another;
+
+    ASSERT(link->conn == conn);
+    link->conn = NULL;
+    another = link_choose_way(link, conn, from);
+    if (!hub->closing && !another && link_is_news(link, reason)) {
+        link_log_down(link, conn, reason);
+        (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
+    }
+    if (conn->was_up && uv_now(hub->loop) - conn->up_ms >= LIMIT_REDIAL_MAX_MS) {
+        link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+    }
+    if (refused) {
+        link->backoff_ms = LIMIT_REDIAL_MAX_MS;
+    }
+    redial_within(link, another || (conn->was_up && !refused && may_hurry(link, &link->lost_ms))
+                            ? LIMIT_REDIAL_MIN_MS
+                            : link->backoff_ms);
+    link->backoff_ms *= 2;
+    if (link->backoff_ms > LIMIT_REDIAL_MAX_MS) {
+        link->backoff_ms = LIMIT_REDIAL_MAX_MS;
+    }
+}
+
+/* The end of a link that was up is reported here, never inside a call of send(). The link
+ * itself may be gone. */
+static void link_freed(struct net_conn *conn)
+{
+    struct net_receiver *receiver = conn->hub->receiver;
+
+    if (conn->was_up && !conn->hub->closing) {
+        receiver->link_changed(receiver, conn->handshake.peer_id, false);
+    }
+}
+
+static void link_refused(struct net_conn *conn)
+{
+    struct net_receiver *receiver = conn->hub->receiver;
+
+    receiver->gone(receiver, conn->wanted_id);
+}
+
+static const struct net_conn_ops link_ops = {
+    .up = link_up,
+    .failed = link_failed,
+    .down = link_down,
+    .freed = link_freed,
+    .refused = link_refused,
+};
+
+/* --- a link --- */
+
+static void link_dial(struct net_link *link)
+{
+    ASSERT(link->conn == NULL);
+    link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &link_ops, link);
+    net_conn_dial(link->conn, link->address, link->turn++, link->offer);
+}
+
+/* Let go of the connection and of any wait, without the redial that an end of its own leads to. */
+static void link_detach(struct net_link *link, const char *reason)
+{
+    if (link->conn != NULL) {
+        net_conn_close(link->conn, reason);
+    }
+    ASSERT(link->conn == NULL);
+    (void)uv_timer_stop(&link->redial);
+    link->reason[0] = '\0';
+}
+
+void net_links_add(struct net_links *links, const struct net_peer *peer)
+{
+    struct net_link *link = MUST_HAVE(calloc(1, sizeof *link));
+
+    ASSERT(peer->id > 0 && peer->id != links->hub->config.node_id);
+    link->links = links;
+    link->id = peer->id;
+    link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+    ASSERT(uv_timer_init(links->hub->loop, &link->redial) == 0);
+    link->redial.data = link;
+    TAILQ_INSERT_TAIL(&links->list, link, link);
+    net_hub_hold(links->hub);
+    memcpy(link->address, peer->address, sizeof link->address);
+    link_dial(link);
+}
+
+void net_link_set_address(struct net_link *link, const char *address)
+{
+    size_t len = strlen(address);
+
+    if (strcmp(link->address, address) == 0) {
+        return;
+    }
+    ASSERT(len <= LIMIT_ADDRESS_BYTES);
+    memcpy(link->address, address, len + 1);
+    link_detach(link, "its address changed");
+    link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+    link_dial(link);
+}
+
+bool net_link_keys_changed(struct net_link *link, uint32_t wait_ms)
+{
+    link->offer = 0;
+    return link->conn != NULL && net_conn_keys_changed(link->conn, wait_ms);
+}
+
+static void link_close_cb(uv_handle_t *handle)
+{
+    struct net_link *link = handle->data;
+    struct net_hub *hub = link->links->hub;
+
+    ASSERT(link->conn == NULL);
+    free(link);
+    net_hub_release(hub);
+}
+
+void net_link_close(struct net_link *link)
+{
+    link_detach(link, "no longer a peer");
+    TAILQ_REMOVE(&link->links->list, link, link);
+    uv_close((uv_handle_t *)&link->redial, link_close_cb);
+}
+
+/* --- net_inbound --- */
+
+#define STRANGER_LOG_MS 1000
+
+void net_inbound_init(struct net_inbound *inbound, struct net_hub *hub,
+                      const struct net_links *links)
+{
+    *inbound = (struct net_inbound){.hub = hub, .links = links};
+    TAILQ_INIT(&inbound->conns);
+}
+
+/* --- what is logged --- */
+
+static bool stranger_log_is_due(struct net_inbound *inbound)
+{
+    const uint64_t now_ms = uv_now(inbound->hub->loop);
+
+    if (inbound->stranger_logged && now_ms - inbound->stranger_ms < STRANGER_LOG_MS) {
+        inbound->stranger_skipped++;
+        return false;
+    }
+    inbound->stranger_logged = true;
+    inbound->stranger_ms = now_ms;
+    return true;
+}
+
+/* The other end as text, while there is a socket: a refusal is logged once it is closed. */
+static void inbound_note_remote(struct net_conn *conn)
+{
+    struct sockaddr_storage address;
+    int len = sizeof address;
+
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) == 0) {
+        (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
+    }
+}
+
+static void inbound_log_refused(const struct net_conn *conn, const char *reason)
+{
+    struct net_inbound *inbound = conn->owner;
+    if (!inbound->hub->closing && stranger_log_is_due(inbound)) {
+        log_warn("net", "inbound connection refused",
+                 "remote=%s claims_to_be=%" PRIu64 " reason=\"%s\" not_logged_before_this=%u",
+                 conn->remote[0] != '\0' ? conn->remote : "unknown", conn->handshake.peer_id,
+                 reason, inbound->stranger_skipped);
+        inbound->stranger_skipped = 0;
+    }
+}
+
+/* --- what a connection says --- */
+
+static void inbound_up(struct net_conn *conn)
+{
+    const uint64_t peer_id = conn->handshake.peer_id;
+    struct net_inbound *inbound = conn->owner;
+    struct net_link *link = net_links_find(inbound->links, peer_id);
+    struct net_conn *other;
+
+    TAILQ_FOREACH (other, &inbound->conns, link) {
+        if (other != conn && other->state == NET_CONN_UP && other->handshake.peer_id == peer_id) {
+            net_conn_close(other, "replaced by a newer connection");
+        }
+    }
+    log_info("net", "peer connected", "peer=%" PRIu64, peer_id);
+    if (link != NULL) {
+        net_link_hurry(link);
+    }
+}
+
+static void inbound_failed(struct net_conn *conn)
+{
+    inbound_log_refused(conn, handshake_reject_text(conn->handshake.reject));
+    net_conn_reject(conn);
+}
+
+static const char *inbound_frame(struct net_conn *conn, const struct frame *frame)
+{
+    struct net_receiver *receiver = conn->hub->receiver;
+    bool fits = receiver->receive(receiver, conn->handshake.peer_id, frame->type, frame->payload,
+                                  frame->len);
+
+    return fits ? NULL : "malformed payload, or one that cannot be true";
+}
+
+static void inbound_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
+{
+    struct net_inbound *inbound = conn->owner;
+
+    ASSERT(inbound->open_count > 0);
+    inbound->open_count--;
+    if (from == NET_CONN_HANDSHAKE) {
+        inbound_log_refused(conn, reason);
+    } else if (from == NET_CONN_UP && !inbound->hub->closing) {
+        log_info("net", "peer disconnected", "peer=%" PRIu64 " reason=\"%s\"",
+                 conn->handshake.peer_id, reason);
+    }
+}
+
+static void inbound_freed(struct net_conn *conn)
+{
+    struct net_inbound *inbound = conn->owner;
+
+    TAILQ_REMOVE(&inbound->conns, conn, link);
+}
+
+static const struct net_conn_ops inbound_ops = {
+    .up = inbound_up,
+    .failed = inbound_failed,
+    .frame = inbound_frame,
+    .down = inbound_down,
+    .freed = inbound_freed,
+};
+
+/* --- the listener --- */
+
+/* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
+static void inbound_make_room(struct net_inbound *inbound)
+{
+    struct net_conn *conn;
+
+    if (inbound->open_count <= LIMIT_PEER_CONNECTIONS) {
+        return;
+    }
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        if (conn->state != NET_CONN_UP && conn->state != NET_CONN_CLOSING) {
+            net_conn_close(conn, "too many connections");
+            break;
+        }
+    }
+    ASSERT(inbound->open_count <= LIMIT_PEER_CONNECTIONS);
+}
+
+void net_inbound_cb(uv_stream_t *listener, int status)
+{
+    struct net_inbound *inbound = listener->data;
+    struct net_conn *conn;
+    int rv;
+
+    if (inbound->hub->closing) {
+        return;
+    }
+    if (status != 0) {
+        if (stranger_log_is_due(inbound)) {
+            log_warn("net", "cannot accept connections", "reason=\"%s\"", uv_strerror(status));
+        }
+        return;
+    }
+    conn = net_conn_new(inbound->hub, NET_CONN_ACCEPTS, 0, &inbound_ops, inbound);
+    TAILQ_INSERT_TAIL(&inbound->conns, conn, link);
+    inbound->open_count++;
+    rv = uv_accept(listener, (uv_stream_t *)&conn->tcp);
+    if (rv != 0) {
+        net_conn_close(conn, uv_strerror(rv));
+        return;
+    }
+    inbound_note_remote(conn);
+    net_conn_accepted(conn);
+    inbound_make_room(inbound);
+}
+
+uint64_t net_inbound_hears(const struct net_inbound *inbound, uint64_t peer, uint64_t within_ms)
+{
+    const struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        if (conn->state == NET_CONN_UP && conn->handshake.peer_id == peer &&
+            uv_now(inbound->hub->loop) - conn->read_ms <= within_ms) {
+            return conn->handshake.peer_store_id;
+        }
+    }
+    return 0;
+}
+
+void net_inbound_forget_strangers(struct net_inbound *inbound)
+{
+    struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        if (conn->state == NET_CONN_UP &&
+            net_links_find(inbound->links, conn->handshake.peer_id) == NULL) {
+            net_conn_close(conn, "no longer a peer");
+        }
+    }
+}
+
+unsigned net_inbound_keys_changed(struct net_inbound *inbound, uint32_t wait_ms)
+{
+    unsigned count = 0;
+    struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        count += net_conn_keys_changed(conn, wait_ms) ? 1 : 0;
+    }
+    return count;
+}
+
+void net_inbound_close(struct net_inbound *inbound, const char *reason)
+{
+    struct net_conn *conn;
+
+    TAILQ_FOREACH (conn, &inbound->conns, link) {
+        net_conn_close(conn, reason);
+    }
+}
+
+/*
+ * --- net_uv: open, the functions of struct net, close.
  *
  * The happy path: open binds and listens; set_peers() makes a link a peer, which dials; send()
  * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
@@ -8,21 +488,7 @@
  *
  * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
  * lets go of the hub, and the last one frees the rest and calls back.
- *
- * Failure modes: see net_uv.h.
- *
- * Thread: the raft loop.
  */
-#include "raft/transport/net_uv.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-
-#include "raft/transport/net_inbound.h"
-#include "src/base/address.h"
-#include "src/base/assert.h"
-#include "src/base/container.h"
 
 #define BACKLOG 128
 
@@ -40,7 +506,7 @@ struct net_uv {
 
 /* --- the functions of struct net --- */
 
-/* The frame would not fit, or nobody is there to take it. 0 if it can be queued. */
+/* The frame would not fit, or there is no link to take it. 0 if it can be queued. */
 static int send_check(const struct net_uv *net, uint64_t to, const struct buf *payload,
                       struct net_out **ret_out)
 {
@@ -120,8 +586,8 @@ static const struct net_ops net_uv_ops = {
 
 /* --- open and close --- */
 
-static bool is_known(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
+static bool net_is_known(const struct handshake_config *config, uint64_t peer,
+                         const void *statement, size_t len)
 {
     const struct net_uv *net = CONTAINER(config, const struct net_uv, hub.handshake);
     struct net_receiver *receiver = net->hub.receiver;
@@ -130,7 +596,7 @@ static bool is_known(const struct handshake_config *config, uint64_t peer, const
            (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
 }
 
-static void prepare_cb(uv_prepare_t *prepare)
+static void net_prepare_cb(uv_prepare_t *prepare)
 {
     struct net_uv *net = prepare->data;
     struct net_link *link;
@@ -173,7 +639,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = MUST_HAVE(calloc(1, sizeof *net));
     net->base.ops = &net_uv_ops;
     net_hub_init(&net->hub, loop, config, receiver);
-    net->hub.handshake.known = is_known;
+    net->hub.handshake.known = net_is_known;
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
     net_links_init(&net->links, &net->hub);
@@ -183,7 +649,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net->listener.data = &net->inbound;
     ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
-    ASSERT(uv_prepare_start(&net->prepare, prepare_cb) == 0);
+    ASSERT(uv_prepare_start(&net->prepare, net_prepare_cb) == 0);
     net->prepare.data = net;
     net_hub_hold(&net->hub); /* the listener */
     net_hub_hold(&net->hub); /* the prepare handle */

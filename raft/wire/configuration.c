@@ -57,7 +57,7 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
     }
 }
 
-/* Ids and addresses once each, and somebody to vote. The library's decoder refuses a second use of
+/* Ids and addresses once each, and a voter. The library's decoder refuses a second use of
  * an address as well. */
 static bool members_fit(const struct configuration *configuration)
 {
@@ -97,7 +97,7 @@ int configuration_decode(const void *data, size_t len, struct configuration *ret
         return ERR_BAD_MESSAGE;
     }
     count = reader_u64(&reader);
-    if (reader.bad || count > LIMIT_NODES) { /* none: there is nobody to vote, see above */
+    if (reader.bad || count > LIMIT_NODES) { /* none: there is no voter, see above */
         return ERR_BAD_MESSAGE;
     }
     ret_configuration->count = (unsigned)count;

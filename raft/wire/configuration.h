@@ -1,5 +1,5 @@
 /*
- * configuration.h - who the members of a cluster are: a plain struct, and its bytes.
+ * configuration.h - which the members of a cluster are: a plain struct, and its bytes.
  *
  * The bytes are what a CHANGE entry, a snapshot's head and the store hold: the encoding of the
  * consensus library, which decodes the entries that it is given itself. Everybody else reads them
@@ -49,7 +49,7 @@ struct configuration {
 int configuration_decode(const void *data, size_t len,
                          struct configuration *ret_configuration) MUST_CHECK;
 
-/* The same, for those who want the bytes alone. */
+/* The same, for those that want the bytes alone. */
 int configuration_check(const void *data, size_t len) MUST_CHECK;
 
 /* Append the bytes of a configuration (of at most LIMIT_NODES members; it need not be sound). */

@@ -59,7 +59,7 @@ void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_
 /* True for the types of the handshake (HELLO to JOINED). */
 bool frame_is_handshake(enum frame_type type);
 
-/* True for those that somebody waits for who waits for nothing else, no disk and no state: a link
+/* True for those that a node waits for that waits for nothing else, no disk and no state: a link
  * lets them go at once, and not at the end of the turn. */
 bool frame_is_urgent(enum frame_type type);
 

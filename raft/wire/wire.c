@@ -2,7 +2,7 @@
  * wire.c - see wire.h. The bytes of each message are a table of its fields (fields.h); those of a
  * handshake have a version u8 before them.
  *
- * Encoding asserts the bounds that decoding checks: who sends is to keep them.
+ * Encoding asserts the bounds that decoding checks: the sender is to keep them.
  */
 #include "raft/wire/wire.h"
 
@@ -15,7 +15,7 @@
 
 #define HANDSHAKE_VERSION 1
 
-/* Nothing but the fields, behind a version if it is not 0. */
+/* Nothing but the fields, after a version if it is not 0. */
 static bool read_whole(const void *data, size_t len, uint8_t version, const struct fields *fields,
                        void *ret_message)
 {

@@ -106,14 +106,14 @@ WIRE_MESSAGE(clock);
 /* Who leads? See raft/cluster/way.c. */
 enum wire_probe_kind {
     WIRE_PROBE_ASK = 1,    /* do you lead? */
-    WIRE_PROBE_ASK_ON = 2, /* do you know who does? Ask it for me */
+    WIRE_PROBE_ASK_ON = 2, /* do you know which does? Ask it for me */
     WIRE_PROBE_YES = 3,
     WIRE_PROBE_NO = 4
 };
 
 struct wire_probe {
     uint8_t kind;    /* enum wire_probe_kind */
-    uint64_t origin; /* for whom it is asked, and who is to get the answer; 0: the peer itself */
+    uint64_t origin; /* for which it is asked, and that gets the answer; 0: the peer itself */
     uint64_t round;  /* of that node; the answer carries it back */
 };
 WIRE_MESSAGE(probe);
@@ -176,7 +176,7 @@ struct wire_compared {
     uint64_t index;      /* of an OPEN: that of the view; else 0 */
     uint64_t digest;     /* of a PART: the sum of hash_row() over its rows; else 0 */
     uint32_t count;      /* of a PART: its rows; else 0 */
-    bool end;            /* of a PART: no key comes behind it */
+    bool end;            /* of a PART: no key comes after it */
     const uint8_t *data; /* borrowed; a PART's last key; ROWS as records of a snapshot; else none */
     size_t len;          /* <= LIMIT_ROW_KEY_BYTES; <= WIRE_CHUNK_BYTES_MAX */
 };
@@ -221,7 +221,7 @@ struct wire_statement {
 };
 WIRE_MESSAGE(statement);
 
-/* What a node that joins says: the address where the others reach it; and the cluster of those who
+/* What a node that joins says: the address where the others reach it; and the cluster of those that
  * have answered it before. */
 struct wire_join {
     char address[LIMIT_ADDRESS_BYTES + 1];
@@ -233,7 +233,7 @@ WIRE_MESSAGE(join);
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;
-    struct wire_birth birth; /* of who answers */
+    struct wire_birth birth; /* of the node that answers */
 };
 WIRE_MESSAGE(joined);
 

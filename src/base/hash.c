@@ -99,19 +99,15 @@ void hash_table_init(struct hash_table *table, uint32_t (*hash_of)(const struct 
     *table = (struct hash_table){.hash_of = hash_of, .seed = prng_entropy()};
 }
 
-static struct hash_link **bucket_at(const struct hash_table *table, uint32_t number)
-{
-    ASSERT(number < table->bucket_count);
-    return &table->chunks[number / CHUNK][number % CHUNK];
-}
-
 /* Number of the bucket: the hash's low bits, one bit less where that bucket is not there yet. */
 static struct hash_link **bucket_of(const struct hash_table *table, uint32_t hash)
 {
     uint32_t mask = UINT32_MAX >> __builtin_clz(table->bucket_count);
     uint32_t number = hash & mask;
 
-    return bucket_at(table, number < table->bucket_count ? number : number & (mask >> 1));
+    number = number < table->bucket_count ? number : number & (mask >> 1);
+    ASSERT(number < table->bucket_count);
+    return &table->chunks[number / CHUNK][number % CHUNK];
 }
 
 static void chunk_add(struct hash_table *table)

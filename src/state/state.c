@@ -94,12 +94,6 @@ static bool digest_differs(const struct state *state, const struct digest_comman
     return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
 }
 
-static void apply_clock(struct state *state, const struct clock_command *clock)
-{
-    facts_clock(&state->facts, clock->cluster_ms);
-    state->machine->ops->clock(state->machine, state->facts.log_ms);
-}
-
 /* The status that is its result. */
 static int apply_clusters(struct state *state, uint64_t index,
                           const struct cluster_command *command)
@@ -109,7 +103,8 @@ static int apply_clusters(struct state *state, uint64_t index,
         members_report(&state->members, &command->node);
         return 0;
     case COMMAND_CLOCK:
-        apply_clock(state, &command->clock);
+        facts_clock(&state->facts, command->clock.cluster_ms);
+        state->machine->ops->clock(state->machine, state->facts.log_ms);
         return 0;
     case COMMAND_BIRTH:
         return facts_birth(&state->facts, &command->birth);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "storage/lmdb/file.h"
+#include "storage/lmdb/check.h"
 #include "storage/lmdb/store.h"
 #include "storage/lmdb/tests/tmp_dir.h"
 #include "storage/tests/store_gen.h"

@@ -21,7 +21,7 @@
 #define MARKER_NEW "made.new"
 #define MARKER_FORMAT "leafd store %016" PRIx64 "\n"
 
-static int system_error(struct store_error *ret_error, const char *what, const char *path)
+static int dir_error(struct store_error *ret_error, const char *what, const char *path)
 {
     return store_error_set(ret_error, store_error_of(errno), "%s %s: %s", what, path,
                            strerror(errno));
@@ -84,7 +84,7 @@ bool lmdb_dir_is_left(const char *name)
 }
 
 /* Nothing in it is anybody else's, or a store was made in it. */
-static int check_content(const struct lmdb_dir *dir, struct store_error *ret_error)
+static int dir_check_content(const struct lmdb_dir *dir, struct store_error *ret_error)
 {
     const struct dirent *entry;
     DIR *stream;
@@ -95,9 +95,9 @@ static int check_content(const struct lmdb_dir *dir, struct store_error *ret_err
     }
     stream = opendir(dir->path);
     if (stream == NULL) {
-        return system_error(ret_error, "cannot read data directory", dir->path);
+        return dir_error(ret_error, "cannot read data directory", dir->path);
     }
-    /* readdir() is safe here: nobody else has this stream. */
+    /* readdir() is safe here: no other thread has this stream. */
     while (err == 0 && (entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         if (!lmdb_dir_is_left(entry->d_name)) {
             err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
@@ -110,7 +110,7 @@ static int check_content(const struct lmdb_dir *dir, struct store_error *ret_err
     return err;
 }
 
-static int check_mode(const char *path, mode_t mode, struct store_error *ret_error)
+static int dir_check_mode(const char *path, mode_t mode, struct store_error *ret_error)
 {
     return (mode & (S_IRWXG | S_IRWXO)) == 0
                ? 0
@@ -121,7 +121,7 @@ static int check_mode(const char *path, mode_t mode, struct store_error *ret_err
 }
 
 /* A user that is not ours can change what is its own at any time. */
-static int check_owner(const char *path, uid_t owner, struct store_error *ret_error)
+static int dir_check_owner(const char *path, uid_t owner, struct store_error *ret_error)
 {
     uid_t own = geteuid();
 
@@ -134,16 +134,15 @@ static int check_owner(const char *path, uid_t owner, struct store_error *ret_er
 }
 
 /* What is there under a name of ours is what we would have made. Links are not followed. */
-static int check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind, bool any_owner,
-                       struct store_error *ret_error)
+static int dir_check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind,
+                           bool any_owner, struct store_error *ret_error)
 {
     LMDB_PATH(path, dir->path, name);
     struct stat st;
 
     if (lstat(path, &st) != 0) {
-        return errno == ENOENT || errno == ENOTDIR
-                   ? 0
-                   : system_error(ret_error, "cannot look at", path);
+        return errno == ENOENT || errno == ENOTDIR ? 0
+                                                   : dir_error(ret_error, "cannot look at", path);
     }
     if ((st.st_mode & S_IFMT) != kind) {
         return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
@@ -154,10 +153,11 @@ static int check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind
         return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
                                "%s is also linked elsewhere, and would be overwritten there", path);
     }
-    return any_owner ? 0 : check_owner(path, st.st_uid, ret_error);
+    return any_owner ? 0 : dir_check_owner(path, st.st_uid, ret_error);
 }
 
-static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct store_error *ret_error)
+static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
+                             struct store_error *ret_error)
 {
     static const struct {
         const char *name;
@@ -176,7 +176,7 @@ static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct stor
     int err = 0;
 
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && err == 0; i++) {
-        err = check_entry(dir, ours[i].name, ours[i].kind, any_owner, ret_error);
+        err = dir_check_entry(dir, ours[i].name, ours[i].kind, any_owner, ret_error);
     }
     return err;
 }
@@ -185,8 +185,8 @@ static int check_entries(const struct lmdb_dir *dir, bool any_owner, struct stor
 
 /* A directory that is there already may be one that an earlier start made, and that start may have
  * ended before its name was durable. Where the parent cannot be opened or synced by us (it belongs
- * to somebody else, is read-only, or knows no sync), it was not us who made it. */
-static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
+ * to another user, is read-only, or knows no sync), it was not us who made it. */
+static int dir_make(const struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     LMDB_PATH(parent, dir->path, "..");
     bool made = mkdir(dir->path, 0700) == 0;
@@ -195,17 +195,17 @@ static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error 
     int err;
 
     if (!made && (errno != EEXIST || stat(dir->path, &st) != 0 || !S_ISDIR(st.st_mode))) {
-        return system_error(ret_error, "cannot make data directory", dir->path);
+        return dir_error(ret_error, "cannot make data directory", dir->path);
     }
-    err = made ? 0 : check_content(dir, ret_error);
+    err = made ? 0 : dir_check_content(dir, ret_error);
     if (err == 0 && !made && !loose_mode) {
-        err = check_owner(dir->path, st.st_uid, ret_error);
+        err = dir_check_owner(dir->path, st.st_uid, ret_error);
     }
     if (err == 0 && !made && !loose_mode) {
-        err = check_mode(dir->path, st.st_mode, ret_error);
+        err = dir_check_mode(dir->path, st.st_mode, ret_error);
     }
     if (err == 0) {
-        err = check_entries(dir, loose_mode, ret_error);
+        err = dir_check_entries(dir, loose_mode, ret_error);
     }
     if (err != 0) {
         return err;
@@ -215,7 +215,7 @@ static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error 
         number = 0;
     }
     errno = number;
-    return number != 0 ? system_error(ret_error, "cannot sync", parent) : 0;
+    return number != 0 ? dir_error(ret_error, "cannot sync", parent) : 0;
 }
 
 /* Somebody else holds the lock: name the process from what it wrote. */
@@ -242,7 +242,7 @@ static void note_lock(struct lmdb_dir *dir)
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     LMDB_PATH(path, dir->path, LOCK);
-    int err = make(dir, loose_mode, ret_error);
+    int err = dir_make(dir, loose_mode, ret_error);
     int fd;
 
     ASSERT(dir->lock_fd < 0);
@@ -251,12 +251,12 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     }
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
-        err = system_error(ret_error, "cannot open", path);
+        err = dir_error(ret_error, "cannot open", path);
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         err = errno == EWOULDBLOCK ? locked_by(fd, dir->path, ret_error)
-                                   : system_error(ret_error, "cannot lock", path);
+                                   : dir_error(ret_error, "cannot lock", path);
     } else if (ftruncate(fd, 0) != 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
-        err = system_error(ret_error, "cannot write", path);
+        err = dir_error(ret_error, "cannot write", path);
     }
     if (err != 0 && fd >= 0) {
         (void)close(fd);
@@ -275,7 +275,7 @@ int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
     struct stat st;
 
     if (lstat(path, &st) != 0) {
-        return system_error(ret_error, "cannot look at", path);
+        return dir_error(ret_error, "cannot look at", path);
     }
     dir->data_file = st.st_ino;
     return 0;
@@ -322,7 +322,7 @@ int lmdb_dir_sync(const struct lmdb_dir *dir, const char *name, struct store_err
     LMDB_PATH(path, dir->path, name);
 
     errno = sync_path(path);
-    return errno != 0 ? system_error(ret_error, "cannot sync", path) : 0;
+    return errno != 0 ? dir_error(ret_error, "cannot sync", path) : 0;
 }
 
 int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to,
@@ -332,7 +332,7 @@ int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to
     LMDB_PATH(to_path, dir->path, to);
 
     ASSERT(dir->lock_fd >= 0);
-    return rename(from_path, to_path) != 0 ? system_error(ret_error, "cannot rename to", to_path)
+    return rename(from_path, to_path) != 0 ? dir_error(ret_error, "cannot rename to", to_path)
                                            : lmdb_dir_sync(dir, ".", ret_error);
 }
 
@@ -347,10 +347,10 @@ int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
         LMDB_PATH(path, dir->path, left[i]);
 
         if (remove(path) != 0 && errno != ENOENT) {
-            return system_error(ret_error, "cannot remove what a crash left,", path);
+            return dir_error(ret_error, "cannot remove what a crash left,", path);
         }
     }
-    return mkdir(made, 0700) == 0 ? 0 : system_error(ret_error, "cannot make", made);
+    return mkdir(made, 0700) == 0 ? 0 : dir_error(ret_error, "cannot make", made);
 }
 
 int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
@@ -363,7 +363,7 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
 
     if (file == NULL) {
         err = errno == ENOENT ? store_error_set(ret_error, ERR_NOT_FOUND, "no marker %s", path)
-                              : system_error(ret_error, "cannot open", path);
+                              : dir_error(ret_error, "cannot open", path);
     } else if (fscanf(file, "leafd store %16" SCNx64, ret_store_id) != 1) {
         err =
             store_error_set(ret_error, ERR_CORRUPT, "%s is not the marker of a leafd store", path);
@@ -381,12 +381,12 @@ static int write_whole(const char *path, const struct buf *content, struct store
     int err = 0;
 
     if (fd < 0) {
-        return system_error(ret_error, "cannot make", path);
+        return dir_error(ret_error, "cannot make", path);
     }
     errno = ENOSPC; /* what a short write means */
     written = write(fd, content->data, content->len);
     if (written != (ssize_t)content->len || fsync(fd) != 0) {
-        err = system_error(ret_error, "cannot write", path);
+        err = dir_error(ret_error, "cannot write", path);
     }
     (void)close(fd);
     return err;

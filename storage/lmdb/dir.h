@@ -6,11 +6,11 @@
  *
  * The marker is there so that a database that vanished is not taken for a first start.
  *
- * A directory that holds other files, and neither marker nor environment, is somebody else's: a
- * mistyped path must not fill it with our files. Who may write to the directory could put another
- * store in the place of this one, and who may read it has the cluster's data: so it belongs to the
- * user of the process, is closed to all others, and nothing in it is a symbolic link, or anything
- * else but a regular file where we have files. (The path to it may have links.)
+ * A directory that holds other files, and neither marker nor environment, is not ours: a mistyped
+ * path must not fill it with our files. A user that may write to the directory could put another
+ * store in the place of this one, and one that may read it has the cluster's data: so it belongs to
+ * the user of the process, is closed to all others, and nothing in it is a symbolic link, or
+ * anything else but a regular file where we have files. (The path to it may have links.)
  *
  * Failure modes: ERR_LOCKED; ERR_UNSAFE_DIRECTORY; everything else is ERR_IO (ERR_DISK_FULL) with
  * the system's text.

@@ -148,7 +148,7 @@ static int note_reader(const char *line, void *data)
     return 0;
 }
 
-/* The oldest transaction that somebody reads at; UINT64_MAX: nobody reads. Readers are those of
+/* The oldest transaction that is read at; UINT64_MAX: none is. Readers are those of
  * other processes too (mdb_copy, mdb_stat), but for those that died as such. */
 static uint64_t oldest_reader(const struct lmdb_env *env)
 {

@@ -1,5 +1,5 @@
 /*
- * record.c - see record.h. Thread: as storage/store.h.
+ * record.c - see record.h.
  */
 #include "storage/lmdb/record.h"
 
@@ -9,6 +9,8 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+
+/* --- record --- */
 
 void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES])
 {
@@ -206,4 +208,399 @@ int lmdb_meta_put(const struct lmdb_txn *txn, const char *name, const struct buf
 int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name)
 {
     return store_error_set(txn->error, ERR_CORRUPT, "meta record %s is malformed", name);
+}
+
+/* --- meta --- */
+
+#define NAME_BYTES 16
+
+/* --- identity, with the format --- */
+
+static int write_identity(const struct lmdb_txn *txn, const struct store_identity *identity)
+{
+    BUF_LOCAL(payload);
+
+    buf_put_u32(&payload, LMDB_FORMAT_VERSION);
+    buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
+    buf_put_str16(&payload, identity->cluster_id, strlen(identity->cluster_id));
+    buf_put_u64(&payload, identity->node_id);
+    buf_put_u64(&payload, identity->store_id);
+    return lmdb_meta_put(txn, LMDB_IDENTITY, &payload);
+}
+
+/* Of what comes after the magic, another format may have anything. */
+static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_identity)
+{
+    struct store_identity identity = {.node_id = 0};
+    struct reader reader;
+    const uint8_t *text;
+    uint32_t version;
+    size_t len;
+    int err = lmdb_meta_get(txn, LMDB_IDENTITY, &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    version = reader_u32(&reader);
+    text = reader_str16(&reader, &len);
+    if (len != strlen(LMDB_FORMAT_MAGIC) || memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
+        return lmdb_meta_malformed(txn, LMDB_IDENTITY);
+    }
+    if (version != LMDB_FORMAT_VERSION) {
+        return store_error_set(txn->error, ERR_BAD_VERSION,
+                               "the store has format %" PRIu32
+                               ", this leafd reads format %d alone: "
+                               "%s",
+                               version, LMDB_FORMAT_VERSION,
+                               version > LMDB_FORMAT_VERSION
+                                   ? "start the leafd that wrote it, or a newer one"
+                                   : "start the leafd that wrote it, take a backup of the cluster "
+                                     "(GET /api/backup) and restore it with this one");
+    }
+    text = reader_str16(&reader, &len);
+    identity.node_id = reader_u64(&reader);
+    identity.store_id = reader_u64(&reader);
+    if (!reader_done(&reader) || len > LIMIT_CLUSTER_ID_BYTES) {
+        return lmdb_meta_malformed(txn, LMDB_IDENTITY);
+    }
+    memcpy(identity.cluster_id, text, len);
+    *ret_identity = identity;
+    return 0;
+}
+
+/* --- local records --- */
+
+static const char *local_name(unsigned number, char name[NAME_BYTES])
+{
+    ASSERT(number < LIMIT_LOCAL_RECORDS);
+    ASSERT(snprintf(name, NAME_BYTES, "local.%02u", number) < NAME_BYTES);
+    return name;
+}
+
+static int read_local(const struct lmdb_txn *txn, unsigned number, uint32_t checksum,
+                      struct store_local **local)
+{
+    char name[NAME_BYTES];
+    struct reader reader;
+    const uint8_t *data;
+    size_t len;
+    int err = lmdb_meta_get(txn, local_name(number, name), &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    len = reader_left(&reader);
+    data = reader_bytes(&reader, len);
+    if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
+        return lmdb_meta_malformed(txn, name);
+    }
+    ASSERT(*local == NULL);
+    store_local_set(local, data, (uint32_t)len);
+    if ((*local)->checksum != checksum) {
+        return store_error_set(txn->error, ERR_CORRUPT,
+                               "meta record %s: checksum is %08" PRIx32 ", listed is %08" PRIx32,
+                               name, (*local)->checksum, checksum);
+    }
+    return 0;
+}
+
+/* The list is what is left of `now`: {number u16, checksum u32} of each. */
+static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct store_meta *meta)
+{
+    unsigned from = 0; /* the least number that may come */
+    int err = 0;
+
+    while (err == 0 && reader_left(list) > 0) {
+        unsigned number = reader_u16(list);
+        uint32_t checksum = reader_u32(list);
+
+        if (list->bad || number < from || number >= LIMIT_LOCAL_RECORDS) {
+            return lmdb_meta_malformed(txn, LMDB_NOW);
+        }
+        err = read_local(txn, number, checksum, &meta->locals[number]);
+        from = number + 1;
+    }
+    return err;
+}
+
+static int write_local(const struct lmdb_txn *txn, unsigned number, const struct store_local *local)
+{
+    char name[NAME_BYTES];
+    BUF_LOCAL(payload);
+
+    buf_put(&payload, local->data, local->len);
+    ASSERT(payload.len >= 1 && payload.len <= LIMIT_LOCAL_RECORD_BYTES);
+    return lmdb_meta_put(txn, local_name(number, name), &payload);
+}
+
+/* --- now --- */
+
+static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
+{
+    struct store_position position = {0};
+    struct reader reader;
+    uint64_t number;
+    size_t conf_len;
+    int err = lmdb_meta_get(txn, LMDB_NOW, &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    number = reader_u64(&reader);
+    meta->term = reader_u64(&reader);
+    meta->vote = reader_u64(&reader);
+    meta->first_index = reader_u64(&reader);
+    meta->last_index = reader_u64(&reader);
+    meta->last_term = reader_u64(&reader);
+    position.index = reader_u64(&reader);
+    position.term = reader_u64(&reader);
+    position.conf_index = reader_u64(&reader);
+    position.digest = reader_u64(&reader);
+    position.conf = reader_str32(&reader, &conf_len);
+    if (reader.bad || conf_len > LIMIT_CONF_BYTES) {
+        return lmdb_meta_malformed(txn, LMDB_NOW);
+    }
+    position.conf_len = (uint32_t)conf_len;
+    if (number != mdb_txn_id(txn->txn)) {
+        /* Another tree was put in the place of the transaction's own. */
+        return store_error_set(txn->error, ERR_CORRUPT,
+                               "meta record now: number %" PRIu64 " in transaction %zu", number,
+                               mdb_txn_id(txn->txn));
+    }
+    store_position_copy(&meta->position, &position);
+    return read_locals(txn, &reader, meta);
+}
+
+static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
+{
+    const struct store_position *position = &meta->position;
+    BUF_LOCAL(payload);
+
+    ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
+    ASSERT(position->index <= meta->last_index && position->conf_len <= LIMIT_CONF_BYTES);
+    buf_put_u64(&payload, mdb_txn_id(txn->txn));
+    buf_put_u64(&payload, meta->term);
+    buf_put_u64(&payload, meta->vote);
+    buf_put_u64(&payload, meta->first_index);
+    buf_put_u64(&payload, meta->last_index);
+    buf_put_u64(&payload, meta->last_term);
+    buf_put_u64(&payload, position->index);
+    buf_put_u64(&payload, position->term);
+    buf_put_u64(&payload, position->conf_index);
+    buf_put_u64(&payload, position->digest);
+    buf_put_str32(&payload, position->conf, position->conf_len);
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        if (meta->locals[i] != NULL) {
+            buf_put_u16(&payload, (uint16_t)i);
+            buf_put_u32(&payload, meta->locals[i]->checksum);
+        }
+    }
+    return lmdb_meta_put(txn, LMDB_NOW, &payload);
+}
+
+/* --- all of it --- */
+
+int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
+                   struct store_meta *ret_meta)
+{
+    struct store_meta meta = {0};
+    int err = read_identity(txn, ret_identity);
+
+    if (err == 0) {
+        err = read_now(txn, &meta);
+    }
+    if (err == 0) {
+        err = store_meta_verify(&meta, txn->error);
+    }
+    if (err != 0) {
+        store_meta_release(&meta);
+        return err;
+    }
+    *ret_meta = meta;
+    return 0;
+}
+
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
+                    const struct store_meta *after)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
+        ASSERT_IMPLIES(before->locals[i] != NULL, after->locals[i] != NULL);
+        if (after->locals[i] != before->locals[i]) {
+            err = write_local(txn, i, after->locals[i]);
+        }
+    }
+    return err != 0 ? err : write_now(txn, after);
+}
+
+int lmdb_meta_write_new(const struct lmdb_txn *txn, const struct store_identity *identity)
+{
+    struct store_meta meta;
+    int err = write_identity(txn, identity);
+
+    store_meta_init(&meta);
+    return err != 0 ? err : write_now(txn, &meta);
+}
+
+/* --- load --- */
+
+/* Where a load puts what it reads; loaded and row_fn may be NULL. */
+struct load {
+    struct lmdb_txn txn;
+    struct store_meta meta;
+    struct store_loaded *loaded;
+    store_row_fn row_fn;
+    void *data;
+    uint64_t index;  /* of the entry that must come next */
+    uint64_t term;   /* of the entry before */
+    uint64_t digest; /* of the rows so far */
+};
+
+/* lmdb_record_fn: the record must be the entry at load->index, of a term not below load->term. */
+static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
+{
+    struct load *load = data;
+    struct store_error *error = load->txn.error;
+    uint64_t index = load->index;
+    struct store_entry entry;
+    struct reader reader;
+    char name[LMDB_RECORD_NAME_BYTES];
+    int err;
+
+    if (key->mv_size != LMDB_LOG_KEY_BYTES || lmdb_log_index(key->mv_data) != index) {
+        return store_error_set(error, ERR_CORRUPT,
+                               "log entry %" PRIu64 " is missing: %s stands in its place", index,
+                               lmdb_record_name(LMDB_LOG, key, name));
+    }
+    err = lmdb_record_open(LMDB_LOG, key, value, &reader, error);
+    if (err != 0) {
+        return err;
+    }
+    entry.term = reader_u64(&reader);
+    entry.type = reader_u8(&reader);
+    entry.len = (uint32_t)reader_left(&reader);
+    entry.data = reader_bytes(&reader, entry.len);
+    if (reader.bad || entry.type < 1 || entry.type > 3 || entry.len > LIMIT_ENTRY_BYTES) {
+        return store_error_set(error, ERR_CORRUPT,
+                               "log entry %" PRIu64 " is malformed: type %u, %" PRIu32 " bytes",
+                               index, entry.type, entry.len);
+    }
+    if (entry.term < load->term || entry.term == 0 || entry.term > load->meta.term) {
+        return store_error_set(error, ERR_CORRUPT,
+                               "log entry %" PRIu64 ": term %" PRIu64 " after %" PRIu64
+                               ", hard state's is %" PRIu64,
+                               index, entry.term, load->term, load->meta.term);
+    }
+    if (index == load->meta.position.index && entry.term != load->meta.position.term) {
+        return store_error_set(error, ERR_CORRUPT,
+                               "log entry %" PRIu64 ": term %" PRIu64
+                               ", but the state has applied one of term %" PRIu64,
+                               index, entry.term, load->meta.position.term);
+    }
+    if (index > load->meta.last_index) {
+        return store_error_set(error, ERR_CORRUPT,
+                               "log entry %" PRIu64 " is beyond the last, %" PRIu64, index,
+                               load->meta.last_index);
+    }
+    ASSERT(index >= load->meta.first_index);
+    load->term = entry.term;
+    load->index++;
+    if (load->loaded != NULL) {
+        store_loaded_add(load->loaded, &entry);
+    }
+    return 0;
+}
+
+static int load_log(struct load *load)
+{
+    const struct store_meta *meta = &load->meta;
+    int err;
+
+    ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
+    load->index = meta->first_index;
+    err = lmdb_record_each(&load->txn, LMDB_LOG, load_entry, load);
+    if (err != 0) {
+        return err;
+    }
+    if (load->index != meta->last_index + 1) {
+        return store_error_set(load->txn.error, ERR_CORRUPT,
+                               "log entry %" PRIu64 " is missing: the log must reach %" PRIu64,
+                               load->index, meta->last_index);
+    }
+    if (load->index > meta->first_index && load->term != meta->last_term) {
+        return store_error_set(load->txn.error, ERR_CORRUPT,
+                               "log entry %" PRIu64 ": term %" PRIu64 ", meta says %" PRIu64,
+                               meta->last_index, load->term, meta->last_term);
+    }
+    ASSERT(load->loaded == NULL ||
+           load->loaded->entry_count == meta->last_index + 1 - meta->first_index);
+    return 0;
+}
+
+/* lmdb_record_fn */
+static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
+{
+    struct load *load = data;
+    struct store_error *error = load->txn.error;
+    struct reader reader;
+    struct store_row row;
+    char name[LMDB_RECORD_NAME_BYTES];
+    int err = lmdb_record_open(LMDB_STATE, key, value, &reader, error);
+
+    if (err != 0) {
+        return err;
+    }
+    row.key = key->mv_data;
+    row.key_len = (uint32_t)key->mv_size;
+    row.value_len = (uint32_t)reader_left(&reader);
+    row.value = reader_bytes(&reader, row.value_len);
+    if (row.key_len > LIMIT_ROW_KEY_BYTES || row.value_len == 0 ||
+        row.value_len > LIMIT_ROW_VALUE_BYTES) {
+        return store_error_set(error, ERR_CORRUPT, "%s is malformed: %" PRIu32 " bytes",
+                               lmdb_record_name(LMDB_STATE, key, name), row.value_len);
+    }
+    load->digest += hash_row(row.key, row.key_len, row.value, row.value_len);
+    if (load->row_fn != NULL && (err = load->row_fn(load->data, &row)) != 0) {
+        (void)store_error_set(error, err, "%s was refused: %s",
+                              lmdb_record_name(LMDB_STATE, key, name), err_text(err));
+    }
+    return err;
+}
+
+static int load_rows(struct load *load)
+{
+    int err = lmdb_record_each(&load->txn, LMDB_STATE, load_state_row, load);
+
+    return err != 0 ? err
+                    : store_meta_verify_digest(&load->meta.position, load->digest, load->txn.error);
+}
+
+int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
+              void *data, struct store_error *ret_error)
+{
+    struct store_loaded loaded = {0};
+    struct load load = {
+        .loaded = ret_loaded != NULL ? &loaded : NULL, .row_fn = row_fn, .data = data};
+    int err = lmdb_begin(env, MDB_RDONLY, &load.txn, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    err = lmdb_meta_read(&load.txn, &loaded.identity, &load.meta);
+    if (err == 0) {
+        err = load_log(&load);
+    }
+    if (err == 0) {
+        err = load_rows(&load);
+    }
+    lmdb_abort(&load.txn);
+    if (err == 0 && ret_loaded != NULL) {
+        store_meta_load(&load.meta, &loaded);
+        *ret_loaded = loaded;
+    } else {
+        store_loaded_release(&loaded);
+    }
+    store_meta_release(&load.meta);
+    return err;
 }

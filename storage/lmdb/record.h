@@ -1,20 +1,30 @@
 /*
- * record.h - records of the tables, each behind a checksum of its table, key and payload.
+ * record.h - the table meta, the records of all tables, and the whole of a store read and verified
+ * (record, meta, load).
  *
- * Happy path: put a payload under a key; get finds it again and checks it. format.h says what the
- * tables hold.
+ * Happy path: a record is put behind a checksum of its table, key and payload, and checked when it
+ * is found again; load reads all of them.
  *
- * Failure modes: ERR_CORRUPT names the record and what differs ("log entry 17: checksum is
- * 1234abcd, stored is 0badf00d"). Thread: as storage/store.h.
+ * Failure modes: ERR_CORRUPT names the record and what differs; ERR_BAD_VERSION: a store of another
+ * format. Thread: as storage/store.h.
  */
 #ifndef LEAFD_STORAGE_LMDB_RECORD_H
 #define LEAFD_STORAGE_LMDB_RECORD_H
 
 #include "storage/lmdb/env.h"
+#include "storage/store.h"
+
+/*
+ * --- record: records of the tables, each after a checksum of its table, key and payload.
+ *
+ * Happy path: put a payload under a key; get finds it again and checks it. format.h says what the
+ * tables hold.
+ * Errors read like "log entry 17: checksum is 1234abcd, stored is 0badf00d".
+ */
 
 #define LMDB_RECORD_NAME_BYTES 96
 
-/* A payload to be written: two parts, one behind the other. */
+/* A payload to be written: two parts, one after the other. */
 struct lmdb_payload {
     const void *head;
     size_t head_len;
@@ -64,5 +74,42 @@ int lmdb_meta_put(const struct lmdb_txn *txn, const char *name,
 
 /* ERR_CORRUPT: a record of meta does not decode. */
 int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name);
+
+/*
+ * --- meta: the table meta: who the store belongs to, and its struct store_meta.
+ *
+ * Happy path: a new store gets `identity` and an empty meta; every transaction, the first one
+ * included, writes `now` and the local records that it replaces; reading takes all of it and checks
+ * that it fits together.
+ *
+ * `now` names the last entry, so a log that lost its tail is seen; it holds the transaction's
+ * number, so a tree that is older than its meta page says is seen (check.h); and it lists the local
+ * records with their checksums, in rising order, so that one that is missing or that is an earlier
+ * one is seen.
+ */
+
+/* Read identity and meta of a transaction, and verify them. */
+int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
+                   struct store_meta *ret_meta) MUST_CHECK;
+
+/* Write the meta. Of the local records those that are others than before. */
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
+                    const struct store_meta *after) MUST_CHECK;
+
+/* Write the records of a new store, whose meta is as store_meta_init() makes it. */
+int lmdb_meta_write_new(const struct lmdb_txn *txn,
+                        const struct store_identity *identity) MUST_CHECK;
+
+/*
+ * --- load: the whole of a store, read and verified.
+ *
+ * Happy path: one read transaction; the meta, then the log from the first to the last index that
+ * it names, then the rows in key order with their digest.
+ * Errors name table, key and what differs; never a shorter log or fewer rows.
+ */
+
+/* Read and verify all tables. ret_loaded and row_fn may be NULL: verify alone. */
+int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
+              void *data, struct store_error *ret_error) MUST_CHECK;
 
 #endif

@@ -25,8 +25,6 @@
 #include "storage/lmdb/check.h"
 #include "storage/lmdb/dir.h"
 #include "storage/lmdb/env.h"
-#include "storage/lmdb/load.h"
-#include "storage/lmdb/meta.h"
 #include "storage/lmdb/record.h"
 
 #define MAP_STEP_BYTES (UINT64_C(1) << 20) /* whole pages, of whatever size */
@@ -75,7 +73,7 @@ static struct store_lmdb *lmdb_of(struct store *store)
 /*
  * --- commit: a list of operations as one transaction ---
  *
- * Each operation moves a copy of the meta (store_meta.h checks it) and changes log and rows; then a
+ * Each operation moves a copy of the meta (store.h checks it) and changes log and rows; then a
  * chunk of a pending compaction; then the parts of the meta that changed and the transaction's
  * number; then one durable commit. Anything that fails aborts the transaction and leaves the store
  * as it was, in memory as on disk, except that a failed commit itself leaves the outcome unknown:
@@ -169,7 +167,7 @@ static int commit_compaction(struct commit *commit)
 
 /* --- the rows --- */
 
-static int put_row(struct commit *commit, const struct store_row *row, unsigned flags)
+static int commit_row(struct commit *commit, const struct store_row *row, unsigned flags)
 {
     MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
     const struct lmdb_payload payload = {.data = row->value, .len = row->value_len};
@@ -196,7 +194,7 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
         return err == ERR_NOT_FOUND ? store_error_no_row(commit->txn.error, row) : err;
     }
     *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
-    return put_row(commit, row, 0);
+    return commit_row(commit, row, 0);
 }
 
 static int commit_apply(struct commit *commit, const struct store_op *op, uint64_t digest)
@@ -224,7 +222,7 @@ static int commit_install(struct commit *commit, const struct store_op *op)
     }
     reader_init(&reader, op->rows_stream, op->rows_stream_len);
     while (err == 0 && store_rows_next(&reader, &row)) {
-        err = put_row(commit, &row, MDB_APPEND);
+        err = commit_row(commit, &row, MDB_APPEND);
     }
     ASSERT_IMPLIES(err == 0, reader_done(&reader));
     return err;
@@ -380,7 +378,7 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
 }
 
 /* Move the cursor; the end is no error. */
-static int move(struct lmdb_view *view, MDB_cursor_op op)
+static int view_move(struct lmdb_view *view, MDB_cursor_op op)
 {
     MDB_val key;
     MDB_val value;
@@ -395,7 +393,7 @@ static int move(struct lmdb_view *view, MDB_cursor_op op)
 }
 
 /* On the first row. */
-static int begin(struct lmdb_view *view, const struct lmdb_env *env)
+static int view_begin(struct lmdb_view *view, const struct lmdb_env *env)
 {
     int err = lmdb_begin(env, MDB_RDONLY, &view->txn, &view->error);
     int rc;
@@ -404,7 +402,8 @@ static int begin(struct lmdb_view *view, const struct lmdb_env *env)
         return err;
     }
     rc = mdb_cursor_open(view->txn.txn, env->tables[LMDB_STATE], &view->cursor);
-    return rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot") : move(view, MDB_FIRST);
+    return rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot")
+                   : view_move(view, MDB_FIRST);
 }
 
 static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
@@ -435,7 +434,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
     view = MUST_HAVE(calloc(1, sizeof *view));
     view->floor_bytes = space.room_bytes / 2;
     view->began_low = space.low;
-    err = begin(view, &lmdb->env);
+    err = view_begin(view, &lmdb->env);
     /* Nothing was committed since: reads and commits are one thread's. */
     store_position_copy(&view->position, &lmdb->now.position);
     LIST_INSERT_HEAD(&lmdb->views, view, link);
@@ -477,7 +476,7 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
         }
         buf_put_str16(chunk, key.mv_data, key.mv_size);
         buf_put_str32(chunk, reader_bytes(&reader, len), len);
-        err = move(view, MDB_NEXT);
+        err = view_move(view, MDB_NEXT);
     }
     *ret_end = view->end && err == 0;
     return err;
@@ -486,7 +485,7 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
 /* --- making a store --- */
 
 /* The directory is there. A file that is larger already keeps what it has. */
-static uint64_t map_bytes(const struct store_lmdb *lmdb)
+static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
 {
     struct statvfs fs;
     uint64_t disk_bytes;
@@ -507,7 +506,7 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
     struct lmdb_txn txn;
-    int err = lmdb_env_open(&lmdb->env, path, map_bytes(lmdb), MDB_CREATE, ret_error);
+    int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), MDB_CREATE, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
     if (err == 0) {
@@ -673,7 +672,7 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
                         struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
-    int err = lmdb_env_open(&lmdb->env, path, map_bytes(lmdb), 0, ret_error);
+    int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), 0, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
     if (err == 0) {

@@ -28,7 +28,7 @@
 /* What a directory is opened for. */
 enum store_lmdb_use {
     STORE_LMDB_NODE,  /* to run a node on it: made when there is none */
-    STORE_LMDB_LOOK,  /* to read it, whoever's it is (the identity is load()'s); ERR_NOT_FOUND when
+    STORE_LMDB_LOOK,  /* to read it, of any node (the identity is load()'s); ERR_NOT_FOUND when
                          there is none */
     STORE_LMDB_FRESH, /* to make one with a content of its own: ERR_EXISTS when there is anything */
 };

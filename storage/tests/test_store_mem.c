@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "src/base/hash.h"
-#include "storage/store_mem.h"
-#include "storage/store_meta.h"
+#include "storage/store.h"
 #include "storage/tests/store_gen.h"
+#include "storage/tests/store_mem.h"
 
 static const struct store_identity identity = {.cluster_id = "c", .node_id = 3, .store_id = 9};
 
@@ -230,7 +230,7 @@ static void test_store_mem_snapshot_is_fixed(void **state)
     store_mem_free(store);
 }
 
-/* Each rule of store_meta.h, broken once. The store: term 3, vote 2, log [1, 6], applied 4. */
+/* Each rule of store.h, broken once. The store: term 3, vote 2, log [1, 6], applied 4. */
 static void test_store_rules_are_kept(void **state)
 {
     struct store_entry old = {.term = 2, .type = 1};

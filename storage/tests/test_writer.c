@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "storage/store_mem.h"
+#include "storage/disk.h"
 #include "storage/tests/store_gen.h"
-#include "storage/writer.h"
+#include "storage/tests/store_mem.h"
 
 #define RECORDS_MAX 4096
 

@@ -21,7 +21,7 @@
 #include "src/base/hash.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 
 #define KEYS 6
 #define BATCHES 40

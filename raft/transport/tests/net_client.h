@@ -9,10 +9,10 @@
 #ifndef LEAFD_RAFT_TRANSPORT_TESTS_NET_CLIENT_H
 #define LEAFD_RAFT_TRANSPORT_TESTS_NET_CLIENT_H
 
-#include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
-#include "raft/transport/tls_channel.h"
+#include "raft/transport/net_keys.h"
 #include "raft/transport/tests/net_fixture.h"
+#include "raft/wire/frame.h"
 
 struct net_client {
     struct net_world *world;

@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "raft/transport/net_link.h"
 #include "raft/transport/tests/net_fixture.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

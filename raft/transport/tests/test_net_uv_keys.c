@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "raft/transport/net_link.h"
 #include "raft/transport/tests/net_hex.h"
 #include "raft/transport/tests/net_lone.h"
 #include "src/base/limits.h"

@@ -4,7 +4,7 @@
  *
  * Thread: one.
  */
-#include "raft/transport/tls_channel.h"
+#include "raft/transport/net_keys.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

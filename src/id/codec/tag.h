@@ -55,7 +55,7 @@ struct tag_row {
     bool deleted;             /* a tombstone: it keeps the high-water mark */
     bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
                                  nothing is handed out until every one of them has said that it
-                                 does not (fsm_recalls.h) */
+                                 does not (fsm_puts.h) */
     uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
                                  of a tag that is not strict is set by hand (R11) */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */

@@ -1,7 +1,7 @@
 /*
  * fsm.c - see fsm.h: the tables together. Dispatch of commands, rows and queries.
  *
- * The happy path: read_command() takes a command apart, and apply() hands it to its table.
+ * The happy path: fsm_read() takes a command apart, and fsm_apply() hands it to its table.
  *
  * Failure modes: as in machine.h. Thread: one owner.
  */
@@ -20,7 +20,7 @@ _Static_assert(STRICT_RESULTS_HEAD_BYTES + LIMIT_STRICT_ITEMS * STRICT_RESULT_BY
                    SESSION_ANSWER_BYTES_MAX,
                "the largest answer fits a row");
 
-static struct fsm *of(const struct machine *machine)
+static struct fsm *fsm_from(const struct machine *machine)
 {
     return CONTAINER(machine, struct fsm, machine);
 }
@@ -28,7 +28,7 @@ static struct fsm *of(const struct machine *machine)
 struct fsm *fsm_of(const struct state *state)
 {
     ASSERT(state->machine->ops == &fsm_machine);
-    return of(state->machine);
+    return fsm_from(state->machine);
 }
 
 struct state *fsm_state(const struct fsm *fsm)
@@ -36,7 +36,7 @@ struct state *fsm_state(const struct fsm *fsm)
     return fsm->machine.state;
 }
 
-static struct machine *make(struct state *state)
+static struct machine *fsm_make(struct state *state)
 {
     struct fsm *fsm = MUST_HAVE(calloc(1, sizeof *fsm));
     struct journal *journal = &state->journal;
@@ -58,9 +58,9 @@ static void foreseen_drop(struct fsm *fsm)
 }
 
 /* Forget all rows: first those that point to tags. */
-static void clear(struct machine *machine)
+static void fsm_clear(struct machine *machine)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
     struct journal *journal = &machine->state->journal;
 
     foreseen_drop(fsm);
@@ -75,8 +75,8 @@ static void clear(struct machine *machine)
 
 static void fsm_free(struct machine *machine)
 {
-    clear(machine);
-    free(of(machine));
+    fsm_clear(machine);
+    free(fsm_from(machine));
 }
 
 void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
@@ -87,10 +87,10 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
 
 /* --- commands --- */
 
-static int read_command(struct machine *machine, const void *data, size_t len,
-                        struct machine_command *ret_command)
+static int fsm_read(struct machine *machine, const void *data, size_t len,
+                    struct machine_command *ret_command)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
     int err = command_read(data, len, &fsm->command);
 
     if (err == 0) {
@@ -102,9 +102,9 @@ static int read_command(struct machine *machine, const void *data, size_t len,
     return err;
 }
 
-static void foresee(struct machine *machine, uint64_t index)
+static void fsm_foresee(struct machine *machine, uint64_t index)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
 
     foreseen_drop(fsm);
     if (command_puts_tags((int)fsm->command.type)) {
@@ -153,9 +153,10 @@ static int apply_plain(struct fsm *fsm, uint64_t node_id, struct command *comman
     }
 }
 
-static void apply(struct machine *machine, const struct machine_entry *entry, struct buf *result)
+static void fsm_apply(struct machine *machine, const struct machine_entry *entry,
+                      struct buf *result)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
     struct command *command = &fsm->command;
     const struct fsm_strict strict = {.tags = &fsm->tags,
                                       .keys = &fsm->keys,
@@ -194,28 +195,28 @@ static void apply(struct machine *machine, const struct machine_entry *entry, st
     }
 }
 
-/* --- what the cluster's half tells --- */
+/* --- what the cluster's half reports --- */
 
-static void take_clock(struct machine *machine, uint64_t log_ms)
+static void fsm_clock(struct machine *machine, uint64_t log_ms)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
 
     fsm->settings.log_ms = log_ms;
     fsm_keys_expire(&fsm->keys, log_ms, LIMIT_KEYS_FORGOTTEN);
 }
 
-static void take_removal(struct machine *machine, uint64_t node_id)
+static void fsm_node_removed(struct machine *machine, uint64_t node_id)
 {
-    fsm_holder_removed(&of(machine)->recalls, node_id);
+    fsm_holder_removed(&fsm_from(machine)->recalls, node_id);
 }
 
 /* --- what is there --- */
 
-static uint64_t bytes_of(const struct machine *machine)
+static uint64_t fsm_bytes(const struct machine *machine)
 {
     struct fsm_usage usage;
 
-    fsm_usage(of(machine), &usage);
+    fsm_usage(fsm_from(machine), &usage);
     return usage.bytes;
 }
 
@@ -371,15 +372,15 @@ bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
     if (key == NULL || !fsm_key_in_force(key, fsm->settings.log_ms)) {
         return false;
     }
-    fsm_key_tell(key, item, result);
+    fsm_key_answer(key, item, result);
     return true;
 }
 
 /* --- loading --- */
 
-static int load_row(struct machine *machine, const struct row_loaded *row)
+static int fsm_load_row(struct machine *machine, const struct row_loaded *row)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
 
     switch (row->key[0]) {
     case FSM_TABLE_TAGS:
@@ -400,18 +401,18 @@ static int load_row(struct machine *machine, const struct row_loaded *row)
     }
 }
 
-static void tell_all(const struct fsm *fsm)
+static void fsm_notify_all(const struct fsm *fsm)
 {
-    fsm_settings_tell(&fsm->settings);
-    fsm_layouts_tell(&fsm->layouts);
-    fsm_workers_tell(&fsm->workers);
-    fsm_tags_tell(&fsm->tags);
+    fsm_settings_notify(&fsm->settings);
+    fsm_layouts_notify(&fsm->layouts);
+    fsm_workers_notify(&fsm->workers);
+    fsm_tags_notify(&fsm->tags);
 }
 
-/* Rows of different tables may tell of each other. */
-static int load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
+/* Rows of different tables may name each other. */
+static int fsm_load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
 {
-    struct fsm *fsm = of(machine);
+    struct fsm *fsm = fsm_from(machine);
     int err = fsm_tags_check(&fsm->tags);
 
     if (err == 0) {
@@ -422,13 +423,13 @@ static int load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
     }
     if (err == 0) {
         fsm->settings.log_ms = log_ms;
-        tell_all(fsm);
+        fsm_notify_all(fsm);
     }
     return err;
 }
 
 /* Its tables lie elsewhere now: what points into itself follows. */
-static void moved(struct fsm *fsm)
+static void fsm_moved(struct fsm *fsm)
 {
     struct journal *journal = &fsm->machine.state->journal;
 
@@ -446,10 +447,10 @@ static void moved(struct fsm *fsm)
     fsm->workers.settings = &fsm->settings;
 }
 
-static void take(struct machine *machine, struct machine *from)
+static void fsm_take(struct machine *machine, struct machine *from)
 {
-    struct fsm *fsm = of(machine);
-    struct fsm *taken = of(from);
+    struct fsm *fsm = fsm_from(machine);
+    struct fsm *taken = fsm_from(from);
     struct machine self = *machine;
     struct machine other = *from;
     struct fsm *before = MUST_HAVE(malloc(sizeof *before));
@@ -463,21 +464,21 @@ static void take(struct machine *machine, struct machine *from)
     taken->machine = other;
     taken->listener = NULL;
     free(before);
-    moved(fsm);
-    moved(taken);
-    tell_all(fsm);
+    fsm_moved(fsm);
+    fsm_moved(taken);
+    fsm_notify_all(fsm);
 }
 
-const struct machine_ops fsm_machine = {.make = make,
+const struct machine_ops fsm_machine = {.make = fsm_make,
                                         .free = fsm_free,
-                                        .take = take,
-                                        .bytes = bytes_of,
+                                        .take = fsm_take,
+                                        .bytes = fsm_bytes,
                                         .since = command_since,
-                                        .read = read_command,
-                                        .apply = apply,
-                                        .foresee = foresee,
-                                        .clock = take_clock,
-                                        .removed = take_removal,
-                                        .load_begin = clear,
-                                        .load_row = load_row,
-                                        .load_end = load_end};
+                                        .read = fsm_read,
+                                        .apply = fsm_apply,
+                                        .foresee = fsm_foresee,
+                                        .clock = fsm_clock,
+                                        .removed = fsm_node_removed,
+                                        .load_begin = fsm_clear,
+                                        .load_row = fsm_load_row,
+                                        .load_end = fsm_load_end};

@@ -1,7 +1,7 @@
 /*
  * fsm.h - the ids' half of the replicated state, a machine (machine.h): the table of tags, the
- * registry of worker ids, the layouts, and what strict tags need: idempotency keys, and who may
- * hold a segment yet.
+ * registry of worker ids, the layouts, and what strict tags need: idempotency keys, and which nodes
+ * may hold a segment yet.
  *
  * The happy path: state.h gives every command of these types (command.h), in log order, to the
  * machine, which changes the rows, and appends the result for the proposer.
@@ -9,7 +9,7 @@
  * Invariants:
  *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves
  *    max_id up. Only the topmost range comes back, from its owner.
- *  - Ids of a strict tag are allocated in the order of the log, and not before nobody can hold a
+ *  - Ids of a strict tag are allocated in the order of the log, and not before no node can hold a
  *    segment of the tag.
  *  - All that state.h says of both halves: a command is carried out once, apply is deterministic.
  *
@@ -20,7 +20,7 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_rows.h"
+#include "src/id/fsm/fsm_settings.h"
 #include "src/state/state.h"
 
 struct fsm;
@@ -57,7 +57,7 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 /* The named layouts, deleted ones too, in no order. Borrowed until the next apply. */
 const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count);
 
-/* The log's time, as the state told it last; 0 while there is none. */
+/* The log's time, as the state gave it last; 0 while there is none. */
 uint64_t fsm_log_ms(const struct fsm *fsm);
 
 /* Rows in the table of tags, tombstones included. */

@@ -1,27 +1,64 @@
 /*
- * fsm_settings.h - the snowflake layout that the log fixes, and the log's time as far as ids go by
- * it.
- *
- * The happy path: the first COMMAND_LAYOUT sets the layout for good, in a row of the table of
- * settings. The time is the state's (facts.h), which tells it to the machine.
+ * fsm_settings.h - the rows of the ids' half of the state: their tables, and the listener that is
+ * called for each that changed; and two of the tables, the layout that the log fixes (settings) and
+ * the named layouts.
  *
  * Failure modes: a layout that breaks a rule, or differs from the one in force, is refused and
- * changes nothing. A row that no apply can have made is ERR_CORRUPT; a setting of another name,
- * ERR_NEWER.
+ * changes nothing. A row that no apply can have made is ERR_CORRUPT.
  *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * Thread: one owner (the raft loop). Deterministic: only the state and the command decide.
  */
 #ifndef LEAFD_ID_FSM_FSM_SETTINGS_H
 #define LEAFD_ID_FSM_FSM_SETTINGS_H
 
-#include "src/id/fsm/fsm_rows.h"
+#include "src/base/container.h"
+#include "src/id/codec/command.h"
+#include "src/id/codec/snowflake_layout.h"
+#include "src/id/codec/tag.h"
+#include "src/id/codec/worker.h"
+#include "src/state/journal.h"
+
+/* The first byte of a row's key: its table, beside those of the cluster (journal.h); and what
+ * follows. */
+enum fsm_table {
+    FSM_TABLE_RECALLS = 'd', /* tag whose segments are recalled: its name */
+    FSM_TABLE_HOLDERS = 'g', /* node that was ever granted a segment: its id */
+    FSM_TABLE_KEYS = 'i',    /* idempotency key: the length of the tag's name (1), the name, the
+                                key */
+    FSM_TABLE_TAGS = 't',    /* tag: its name */
+    /* named layout: its name. After the settings: so an older leafd reads first which level it
+     * needs */
+    FSM_TABLE_LAYOUTS = 'v',
+    FSM_TABLE_WORKERS = 'w' /* worker id: the id (2) */
+};
+
+/* Called with each row after a command changed it, on the owner's thread, during state_apply(), and
+ * with each row after state_load_end(): the layout, then the named ones, worker ids, tags. Rows are
+ * borrowed for the call. A function may be NULL. */
+struct fsm_listener {
+    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
+    /* Before a command changes a row; row: as it is yet. */
+    void (*tag_changes)(struct fsm_listener *listener, const struct tag_row *row);
+    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
+    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
+    void (*named_layout_changed)(struct fsm_listener *listener, const struct layout_row *row);
+} BY_NAME;
+
+/*
+ * --- fsm_settings: the snowflake layout that the log fixes, and the log's time as far as ids go by
+ * it.
+ *
+ * The happy path: the first COMMAND_LAYOUT sets the layout for good, in a row of the table of
+ * settings. The time is the state's (facts.h), which gives it to the machine. A row of a setting of
+ * another name is ERR_NEWER.
+ */
 
 struct fsm_settings {
     struct journal *journal;
     struct fsm_listener *const *listener; /* the machine's */
     bool has_layout;
     struct snowflake_layout layout;
-    uint64_t log_ms; /* the log's time as the state told it last, 0: none yet */
+    uint64_t log_ms; /* the log's time as the state gave it last, 0: none yet */
 };
 
 void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
@@ -31,12 +68,44 @@ void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
 int fsm_settings_layout(struct fsm_settings *settings,
                         const struct snowflake_layout *layout) MUST_CHECK;
 
-/* The name of the setting, behind the table in its key. */
+/* The name of the setting, after the table in its key. */
 #define FSM_SETTING_LAYOUT "layout"
 
 /* A row as state_load_row() gets it. */
 int fsm_settings_load(struct fsm_settings *settings, const struct row_loaded *row) MUST_CHECK;
-/* Tell the listener of the layout, if there is one. */
-void fsm_settings_tell(const struct fsm_settings *settings);
+/* Call the listener for the layout, if there is one. */
+void fsm_settings_notify(const struct fsm_settings *settings);
+
+/*
+ * --- fsm_layouts: the table of named layouts of snowflake ids.
+ *
+ * The happy path: a COMMAND_LAYOUT_PUT makes a row. It never changes: the same fields once more are
+ * fine, and others refused. Deleted, it becomes a tombstone with the same fields, which only the
+ * same fields bring back to life: two layouts under one name could give an id twice. One name too
+ * many is refused.
+ */
+
+struct fsm_layouts {
+    struct journal *journal;
+    struct fsm_listener *const *listener; /* the machine's */
+    uint32_t count;
+    struct layout_row rows[LIMIT_LAYOUTS]; /* in the order in which they were made or loaded */
+};
+
+void fsm_layouts_init(struct fsm_layouts *layouts, struct journal *journal,
+                      struct fsm_listener *const *listener);
+
+/* 0 (also for the one in force), ERR_CONFLICT (the name has other fields), ERR_OVERLOADED
+ * (LIMIT_LAYOUTS) or ERR_INVALID. log_ms: the log's time, 0: none yet. */
+int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row,
+                    uint64_t log_ms) MUST_CHECK;
+/* 0 or ERR_NOT_FOUND, also for one that is deleted. */
+int fsm_layouts_delete(struct fsm_layouts *layouts,
+                       const struct delete_command *deletion) MUST_CHECK;
+
+/* A row as state_load_row() gets it. */
+int fsm_layouts_load(struct fsm_layouts *layouts, const struct row_loaded *row) MUST_CHECK;
+/* Call the listener for all rows. */
+void fsm_layouts_notify(const struct fsm_layouts *layouts);
 
 #endif

@@ -8,9 +8,8 @@
 #define LEAFD_ID_FSM_FSM_TABLES_H
 
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_keys.h"
-#include "src/id/fsm/fsm_layouts.h"
-#include "src/id/fsm/fsm_recalls.h"
+#include "src/id/fsm/fsm_grants.h"
+#include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_settings.h"
 #include "src/id/fsm/fsm_tags.h"
 #include "src/id/fsm/fsm_workers.h"

@@ -7,7 +7,93 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hash.h"
 #include "src/base/prng.h"
+
+/* --- fsm_owners --- */
+
+/* Its piece of malloc, and its bucket. */
+#define OWNER_BYTES ((sizeof(struct fsm_owner) + 8 + 15) / 16 * 16 + sizeof(void *))
+
+static uint32_t owner_hash_of(const struct hash_link *link)
+{
+    return CONTAINER(link, const struct fsm_owner, link)->hash;
+}
+
+void fsm_owners_init(struct fsm_owners *owners)
+{
+    hash_table_init(&owners->table, owner_hash_of);
+    owners->bytes = 0;
+}
+
+void fsm_owners_clear(struct fsm_owners *owners)
+{
+    ASSERT(owners->table.count == 0 && owners->bytes == 0);
+    hash_table_free(&owners->table);
+}
+
+/* Clients are hashes already, but of a seed that is the same on all nodes. */
+static uint32_t client_hash(const struct fsm_owners *owners, uint64_t client)
+{
+    return (uint32_t)hash_bytes(&client, sizeof client, owners->table.seed);
+}
+
+struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t client)
+{
+    struct hash_link *link =
+        client != 0 ? hash_table_chain(&owners->table, client_hash(owners, client)) : NULL;
+
+    for (; link != NULL; link = link->next) {
+        struct fsm_owner *owner = CONTAINER(link, struct fsm_owner, link);
+
+        if (owner->client == client) {
+            return owner;
+        }
+    }
+    return NULL;
+}
+
+struct fsm_owner *fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount)
+{
+    struct fsm_owner *owner = fsm_owners_find(owners, client);
+
+    ASSERT(amount > 0);
+    if (owner == NULL && client != 0) {
+        owner = MUST_HAVE(calloc(1, sizeof *owner));
+        owner->client = client;
+        owner->hash = client_hash(owners, client);
+        hash_table_add(&owners->table, &owner->link);
+        owners->bytes += OWNER_BYTES;
+    }
+    if (owner != NULL) {
+        owner->held += amount;
+    }
+    return owner;
+}
+
+void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64_t amount)
+{
+    if (owner == NULL) {
+        return;
+    }
+    ASSERT(owner->held >= amount);
+    owner->held -= amount;
+    if (owner->held == 0) {
+        hash_table_remove(&owners->table, &owner->link);
+        owners->bytes -= OWNER_BYTES;
+        free(owner);
+    }
+}
+
+uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client)
+{
+    const struct fsm_owner *owner = fsm_owners_find(owners, client);
+
+    return owner != NULL ? owner->held : 0;
+}
+
+/* --- fsm_tags --- */
 
 #define WALK_TRIES 16
 #define MALLOC_BYTES 8 /* of the allocator's own, for each piece; pieces are of twice that */
@@ -124,7 +210,7 @@ static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool cou
 }
 
 /* The row's key and value into the journal. */
-static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_journal(struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct journal *journal = tags->journal;
 
@@ -141,11 +227,11 @@ void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
         listener->tag_changes(listener, &row->tag);
     }
     count_row(tags, row, false);
-    journal_put(tags, row);
+    tag_journal(tags, row);
     journal_leave(tags->journal);
 }
 
-static void tell(const struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_notify(const struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct fsm_listener *listener = *tags->listener;
 
@@ -157,13 +243,13 @@ static void tell(const struct fsm_tags *tags, const struct fsm_row *row)
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
     count_row(tags, row, true);
-    journal_put(tags, row);
+    tag_journal(tags, row);
     journal_enter(tags->journal);
-    tell(tags, row);
+    tag_notify(tags, row);
 }
 
 /* Description and shape are in one piece of memory, with a NUL between them; where both are empty,
- * the description is the NUL behind the name. */
+ * the description is the NUL after the name. */
 static void describe(struct fsm_row *row, const struct tag_row *tag)
 {
     const char *empty = row->name + row->tag.name_len;
@@ -286,11 +372,11 @@ int fsm_tags_check(const struct fsm_tags *tags)
     return tags->hollow_count > 0 ? ERR_CORRUPT : 0;
 }
 
-void fsm_tags_tell(const struct fsm_tags *tags)
+void fsm_tags_notify(const struct fsm_tags *tags)
 {
     struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
 
     for (; row != NULL; row = fsm_tags_next(row)) {
-        tell(tags, row);
+        tag_notify(tags, row);
     }
 }

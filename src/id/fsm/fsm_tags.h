@@ -1,12 +1,9 @@
 /*
- * fsm_tags.h - the state machine's table of tags: rows in the order of their names.
+ * fsm_tags.h - the state machine's table of tags: rows in the order of their names (tags), and how
+ * much of one thing each client holds (owners).
  *
- * The happy path: find or make a row; fsm_tags_change_begin() takes it out of the digest, the
- * caller changes it, fsm_tags_change_end() puts it back and tells the listener.
- *
- * Rows live in an arena until the whole state is replaced, so that other tables may point to them.
- *
- * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner.
+ * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner. Deterministic: only the
+ * rows decide.
  */
 #ifndef LEAFD_ID_FSM_FSM_TAGS_H
 #define LEAFD_ID_FSM_FSM_TAGS_H
@@ -15,13 +12,57 @@
 
 #include "src/base/array.h"
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_owners.h"
-#include "src/id/fsm/fsm_rows.h"
+#include "src/id/fsm/fsm_settings.h"
+
+/*
+ * --- fsm_owners: how much each client holds of one thing: keys, or what its tags count.
+ *
+ * The happy path: fsm_owners_enter() when something of a client comes, fsm_owners_leave() when it
+ * goes, fsm_owners_held() for what there is. It is counted from the rows, so it is the same on all
+ * nodes, and after a snapshot.
+ */
+
+/* A client that holds something. */
+struct fsm_owner {
+    struct hash_link link;
+    uint64_t client; /* > 0 */
+    uint64_t held;   /* > 0 */
+    uint32_t hash;
+};
+
+struct fsm_owners {
+    struct hash_table table;
+    uint64_t bytes; /* memory of all, with their buckets */
+};
+
+void fsm_owners_init(struct fsm_owners *owners);
+/* All have left: free what the table takes. */
+void fsm_owners_clear(struct fsm_owners *owners);
+
+/* The client holds so much more, > 0; it stays where it is until it holds nothing. client 0: it is
+ * no client's, NULL. */
+struct fsm_owner *fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount);
+/* And so much less; NULL: no client. */
+void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64_t amount);
+
+/* NULL: it holds nothing, or is 0. */
+struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t client);
+uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client);
+
+/*
+ * --- fsm_tags: the state machine's table of tags: rows in the order of their names.
+ *
+ * The happy path: find or make a row; fsm_tags_change_begin() takes it out of the digest, the
+ * caller changes it, fsm_tags_change_end() puts it back and calls the listener.
+ *
+ * Rows live in an arena until the whole state is replaced, so that other tables may point to them.
+ */
 
 struct fsm_row {
     RB_ENTRY(fsm_row) link;
-    struct tag_row tag; /* tag.name is name below; an empty description is the NUL behind it */
+    struct tag_row tag; /* tag.name is name below; an empty description is the NUL after it */
     char name[];
 };
 
@@ -48,10 +89,10 @@ void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
 void fsm_tags_clear(struct fsm_tags *tags);
 
 /* A tag counts for its client from now on, deleted or not: that of one that made it, or made it
- * larger. Whatever changes what it counts, or for whom, disowns it before. A deleted tag counts on,
- * with less: its row has to stay, since no id of its name may come again. So a client that makes
- * and deletes tags for ever comes to the end of its own share, and not of the others' memory; a
- * name that is made again takes no room anew. */
+ * larger. Whatever changes what it counts, or for which client, disowns it before. A deleted tag
+ * counts on, with less: its row has to stay, since no id of its name may come again. So a client
+ * that makes and deletes tags for ever comes to the end of its own share, and not of the others'
+ * memory; a name that is made again takes no room anew. */
 static inline void fsm_tags_own(struct fsm_tags *tags, const struct tag_row *tag)
 {
     (void)fsm_owners_enter(&tags->owners, tag->client, tag_share_bytes(tag));
@@ -68,11 +109,11 @@ static inline void fsm_tags_disown(struct fsm_tags *tags, const struct tag_row *
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
 /* The same for one name after the other of a list: zeros to begin with, and not to be kept over
  * fsm_tags_clear(). Lists mostly have their names in the order of the rows: then the next one is
- * behind the last, which takes a third of the time. */
+ * after the last, which takes a third of the time. */
 struct fsm_tags_walk {
     struct fsm_row *last; /* found; NULL: none yet */
     uint32_t count;       /* of names so far */
-    uint32_t hits;        /* how often the row behind it was the next one, */
+    uint32_t hits;        /* how often the row after it was the next one, */
     uint32_t misses;      /* and how often not: then it is looked at for one of 16 names */
 };
 struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
@@ -90,7 +131,7 @@ uint64_t fsm_tag_bytes(const struct tag_row *row);
 struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len);
 /* Take an existing row out of the digest, to change it. */
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
-/* Put it back, list the change and tell the listener. */
+/* Put it back, list the change and call the listener. */
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
 /* The row becomes this; it keeps its name, and takes copies of description and shape. */
 void fsm_row_set(struct fsm_row *row, struct tag_row tag);
@@ -102,12 +143,12 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 
 /* A row as state_load_row() gets it. */
 int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded) MUST_CHECK;
-/* The row of a name that another table's row tells of. If the tag's own row was not loaded yet, it
+/* The row of a name that another table's row names. If the tag's own row was not loaded yet, it
  * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);
 /* All rows are there: ERR_CORRUPT if some are hollow. */
 int fsm_tags_check(const struct fsm_tags *tags) MUST_CHECK;
-/* Tell the listener of every row. */
-void fsm_tags_tell(const struct fsm_tags *tags);
+/* Call the listener for every row. */
+void fsm_tags_notify(const struct fsm_tags *tags);
 
 #endif

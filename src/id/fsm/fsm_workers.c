@@ -79,7 +79,7 @@ static bool takes_over(const struct fsm_workers *workers, const struct worker_ac
             (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
 }
 
-/* 0 with the worker id to grant, or ERR_CONFLICT with the one in the way. */
+/* 0 with the worker id to grant, or ERR_CONFLICT with the one that has it. */
 static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                         const struct worker_row *own, uint16_t *ret_id)
 {
@@ -191,7 +191,7 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
 }
 
 /* The row's key and value into the journal. */
-static void journal_put(struct fsm_workers *workers, const struct worker_row *row)
+static void worker_journal(struct fsm_workers *workers, const struct worker_row *row)
 {
     struct journal *journal = workers->journal;
 
@@ -202,7 +202,7 @@ static void journal_put(struct fsm_workers *workers, const struct worker_row *ro
     worker_row_put(&journal->row, row);
 }
 
-static void tell(const struct fsm_workers *workers, const struct worker_row *row)
+static void worker_notify(const struct fsm_workers *workers, const struct worker_row *row)
 {
     struct fsm_listener *listener = *workers->listener;
 
@@ -212,7 +212,7 @@ static void tell(const struct fsm_workers *workers, const struct worker_row *row
 }
 
 /* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
-static void put_row(struct fsm_workers *workers, const struct worker_row *row)
+static void worker_put(struct fsm_workers *workers, const struct worker_row *row)
 {
     const struct worker_row *old = fsm_workers_find(workers, row->id);
 
@@ -221,20 +221,20 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
     ASSERT(old == NULL || row->epoch == old->epoch ||
            row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
-        journal_put(workers, old);
+        worker_journal(workers, old);
         journal_leave(workers->journal);
     }
     if (workers->rows == NULL) {
         workers->rows = MUST_HAVE(calloc(LIMIT_WORKER_IDS, sizeof *workers->rows));
     }
     workers->rows[row->id] = *row;
-    journal_put(workers, row);
+    worker_journal(workers, row);
     journal_enter(workers->journal);
-    tell(workers, &workers->rows[row->id]);
+    worker_notify(workers, &workers->rows[row->id]);
 }
 
-/* No epoch renews it any more, and it counts for nobody. */
-static void give_up(const struct fsm_workers *workers, struct worker_row *row)
+/* No epoch renews it any more, and it counts for no client. */
+static void worker_row_release(const struct fsm_workers *workers, struct worker_row *row)
 {
     row->state = WORKER_RELEASED;
     row->client = 0;
@@ -266,7 +266,7 @@ struct holding {
     const struct worker_row *first; /* that ended first of these; NULL: there is none */
 };
 
-static struct holding look_at(const struct fsm_workers *workers, uint64_t client, uint16_t but)
+static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint16_t but)
 {
     struct holding holding = {0};
 
@@ -289,12 +289,12 @@ static struct holding look_at(const struct fsm_workers *workers, uint64_t client
 }
 
 /* Room for one more worker id of the client, or ERR_SHARE and nothing is changed. leaves: the id
- * that its name leaves behind for it, or WORKER_ID_ANY. */
-static int make_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                     uint16_t leaves, struct worker_result *result)
+ * that its name leaves for it, or WORKER_ID_ANY. */
+static int share_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                      uint16_t leaves, struct worker_result *result)
 {
     unsigned most = share_of(workers, acquire);
-    struct holding holding = look_at(workers, acquire->client, leaves);
+    struct holding holding = holding_of(workers, acquire->client, leaves);
 
     if (holding.count - holding.over >= most) {
         result->held = (uint16_t)holding.count;
@@ -304,9 +304,9 @@ static int make_room(struct fsm_workers *workers, const struct worker_acquire *a
     while (holding.count >= most) {
         struct worker_row row = *holding.first;
 
-        give_up(workers, &row);
-        put_row(workers, &row);
-        holding = look_at(workers, acquire->client, leaves);
+        worker_row_release(workers, &row);
+        worker_put(workers, &row);
+        holding = holding_of(workers, acquire->client, leaves);
     }
     return 0;
 }
@@ -359,7 +359,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
                         : ERR_NO_WORKER_ID; /* no clock is wrong */
     }
     if (err == 0 && acquire->client != 0 && !counts_already) {
-        err = make_room(workers, acquire, own != NULL ? own->id : WORKER_ID_ANY, result);
+        err = share_room(workers, acquire, own != NULL ? own->id : WORKER_ID_ANY, result);
     }
     if (err != 0) {
         return err;
@@ -367,10 +367,10 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (own != NULL && own->id != row.id && own->state == WORKER_HELD) {
         struct worker_row left = *own;
 
-        give_up(workers, &left);
-        put_row(workers, &left);
+        worker_row_release(workers, &left);
+        worker_put(workers, &left);
     }
-    put_row(workers, &row);
+    worker_put(workers, &row);
     return show(result, &row, 0);
 }
 
@@ -409,7 +409,7 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
     if (row.last_timestamp_ms > row.granted_until_ms) {
         return ERR_INVALID; /* such a time was never granted */
     }
-    put_row(workers, &row);
+    worker_put(workers, &row);
     return show(result, &row, 0);
 }
 
@@ -436,8 +436,8 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         return ERR_NOT_OWNER;
     }
     row = *old;
-    give_up(workers, &row);
-    row.client = old->client; /* nobody else gets it before it is over */
+    worker_row_release(workers, &row);
+    row.client = old->client; /* no other gets it before it is over */
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = later_of(old->last_timestamp_ms, release->last_timestamp_ms);
 
@@ -447,7 +447,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         }
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
-    put_row(workers, &row);
+    worker_put(workers, &row);
     return show(result, &row, 0);
 }
 
@@ -502,18 +502,18 @@ int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loade
         err = ERR_EXISTS;
     }
     if (err == 0) {
-        put_row(workers, &row);
+        worker_put(workers, &row);
     }
     return err;
 }
 
-void fsm_workers_tell(const struct fsm_workers *workers)
+void fsm_workers_notify(const struct fsm_workers *workers)
 {
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
         if (row != NULL) {
-            tell(workers, row);
+            worker_notify(workers, row);
         }
     }
 }

@@ -9,13 +9,13 @@
  * kind: a client's command, whatever it says, does nothing to a node's row.
  *
  * A node's name has one row that is held at most: one that asks for another worker id than the one
- * it holds is refused, and an expired one that it leaves behind becomes released, so that its old
+ * it holds is refused, and an expired one that it leaves becomes released, so that its old
  * epoch is fenced. Released rows keep their names; of several the one changed last counts. A
  * client's rows are its own (worker.h).
  *
  * Of an acquire for a client: what it holds is counted first, and where that is its share, what it
  * let pass is released before anything is refused (worker.h). The count is of the rows themselves,
- * so that it is the same on all nodes and behind a snapshot.
+ * so that it is the same on all nodes and after a snapshot.
  *
  * Failure modes go into the result, and then nothing was changed.
  *
@@ -51,6 +51,6 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
 /* A row as state_load_row() gets it. */
 int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loaded) MUST_CHECK;
 /* Tell the listener of every row. */
-void fsm_workers_tell(const struct fsm_workers *workers);
+void fsm_workers_notify(const struct fsm_workers *workers);
 
 #endif

@@ -123,11 +123,6 @@ bool member_move_is_sound(const void *data)
 const struct row_format member_move_format =
     ROW_FORMAT(1, FIELDS(MEMBER_MOVE_ROW_FIELDS), member_move_is_sound);
 
-static bool ask_has_address(unsigned kind)
-{
-    return kind == MEMBER_ASK_ADD || kind == MEMBER_ASK_MOVE;
-}
-
 static bool is_of_level(uint8_t kind)
 {
     return kind == MEMBER_ASK_LEVEL || kind == MEMBER_ASK_LEVEL_SEE;
@@ -145,7 +140,8 @@ static bool ask_is_sound(const struct member_ask *ask)
                (ask->level > 0) == (ask->kind == MEMBER_ASK_LEVEL);
     }
     return ask->level == 0 &&
-           member_is_sound(ask->node_id, ask->address, ask_has_address(ask->kind));
+           member_is_sound(ask->node_id, ask->address,
+                           ask->kind == MEMBER_ASK_ADD || ask->kind == MEMBER_ASK_MOVE);
 }
 
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)

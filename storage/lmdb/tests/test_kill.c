@@ -25,10 +25,10 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "storage/disk.h"
 #include "storage/lmdb/store.h"
-#include "storage/tests/store_gen.h"
 #include "storage/lmdb/tests/tmp_dir.h"
-#include "storage/writer.h"
+#include "storage/tests/store_gen.h"
 
 #define ROUNDS 40
 #define START_ROUNDS 40

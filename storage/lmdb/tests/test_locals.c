@@ -18,10 +18,10 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "storage/lmdb/meta.h"
+#include "storage/lmdb/record.h"
 #include "storage/lmdb/store.h"
-#include "storage/tests/store_gen.h"
 #include "storage/lmdb/tests/tmp_dir.h"
+#include "storage/tests/store_gen.h"
 
 struct fixture {
     struct tmp_dir dir;

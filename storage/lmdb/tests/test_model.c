@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "storage/lmdb/store.h"
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 #include "storage/tests/store_gen.h"
 #include "storage/lmdb/tests/tmp_dir.h"
 

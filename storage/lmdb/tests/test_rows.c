@@ -21,7 +21,7 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/lmdb/store.h"
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 #include "storage/tests/store_gen.h"
 #include "storage/lmdb/tests/tmp_dir.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_layouts.h"
+#include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
 

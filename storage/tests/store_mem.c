@@ -9,7 +9,7 @@
  *
  * Failure modes: as store.h; faults by countdown. Thread: one at a time.
  */
-#include "storage/store_mem.h"
+#include "storage/tests/store_mem.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
-#include "storage/store_meta.h"
+#include "storage/store.h"
 
 struct mem_row {
     struct store_row row; /* points into bytes */

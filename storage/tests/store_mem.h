@@ -7,8 +7,8 @@
  *
  * Thread: one at a time.
  */
-#ifndef LEAFD_STORAGE_STORE_MEM_H
-#define LEAFD_STORAGE_STORE_MEM_H
+#ifndef LEAFD_STORAGE_TESTS_STORE_MEM_H
+#define LEAFD_STORAGE_TESTS_STORE_MEM_H
 
 #include "storage/store.h"
 
