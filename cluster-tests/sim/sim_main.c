@@ -25,6 +25,7 @@
 #include "cluster-tests/sim/sim.h"
 #include "cluster-tests/sim/sim_store.h"
 #include "src/base/assert.h"
+#include "src/base/log.h"
 
 #define JOBS_MAX 64
 #define TWICE_EVERY 25 /* seeds */
@@ -332,6 +333,7 @@ int main(int argc, char **argv)
     struct share total;
 
     keep_memory();
+    log_setup(LOG_LEVEL_WARN, 0); /* the story is told by sim_trace() */
     if (!options.one) {
         printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
     }

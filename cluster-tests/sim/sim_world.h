@@ -11,7 +11,7 @@
 #ifndef LEAFD_SIM_SIM_WORLD_H
 #define LEAFD_SIM_SIM_WORLD_H
 
-#include "raft/cluster/replica.h"
+#include "src/service/id_service.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/base/timers.h"
@@ -162,6 +162,7 @@ struct sim_node {
     struct sim_kept kept[2]; /* copies of its disk, see sim_store.h */
     struct sim_disk disk;
     struct net net;
+    struct id_service ids;
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
