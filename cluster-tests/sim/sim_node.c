@@ -10,6 +10,7 @@
 
 #include "raft/core/prepare.h"
 #include "cluster-tests/sim/sim_check.h"
+#include "cluster-tests/sim/sim_counter.h"
 #include "cluster-tests/sim/sim_disk.h"
 #include "cluster-tests/sim/sim_level.h"
 #include "cluster-tests/sim/sim_net.h"
@@ -261,6 +262,11 @@ static void check_hard_state(struct sim_node *node, const struct store_loaded *l
     node->disk_vote = loaded->vote;
 }
 
+static struct service *service_of(struct sim_node *node)
+{
+    return node->world->counts ? &node->counter : &node->ids.base;
+}
+
 static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
@@ -274,7 +280,7 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
     }
     sim_store_open(node);
     do { /* with a newer leafd, when this one is too old for what is on the disk */
-        state = state_new(node->ids.base.machine);
+        state = state_new(service_of(node)->machine);
         state_speaks(state, sim_level_of(node));
         rv = prepare_load(node->store, state, node->id, (uint32_t)prng_next(&node->world->prng),
                           members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
@@ -364,13 +370,14 @@ void sim_node_start(struct sim_node *node)
     const struct id_service_config ids = ids_config_of(node);
     struct store_loaded loaded;
     struct replica_config config;
-    struct replica_parts parts = {.service = &node->ids.base,
+    struct replica_parts parts = {.service = service_of(node),
                                   .disk = &node->disk.base,
                                   .net = &node->net,
                                   .clock = &node->clock,
                                   .loaded = &loaded};
 
     id_service_init(&node->ids, &ids);
+    sim_counter_node_init(node);
     parts.state = load(node, &loaded);
     configure(node, &config);
     node->incarnation++;
@@ -397,12 +404,14 @@ void sim_node_start(struct sim_node *node)
         sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);
-    learn_layouts(node);
     sim_check_incarnation(node);
     STAILQ_INIT(&node->late);
-    node->ids.context.proposer.propose = propose;
-    node->tag_changed = node->ids.listener.tag_changed;
-    node->ids.listener.tag_changed = on_tag_changed;
+    if (!node->world->counts) {
+        learn_layouts(node);
+        node->ids.context.proposer.propose = propose;
+        node->tag_changed = node->ids.listener.tag_changed;
+        node->ids.listener.tag_changed = on_tag_changed;
+    }
     sim_turn(node);
     sim_net_node_changed(node, true);
 }

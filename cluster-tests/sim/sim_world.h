@@ -84,6 +84,7 @@ enum sim_event_kind {
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD,    /* a node hears that it was removed */
     SIM_MONO,    /* somebody wants ids of the monotonic tag */
+    SIM_COUNTER, /* somebody adds to a counter, or reads one */
     SIM_STALE,   /* a leader is kept from hearing of the next one */
     SIM_LEVEL,   /* somebody exchanges a node's leafd, or asks for the next level */
     SIM_OLD,     /* a node ends because its leafd is too old */
@@ -163,6 +164,7 @@ struct sim_node {
     struct sim_disk disk;
     struct net net;
     struct id_service ids;
+    struct service counter; /* in a run with counters, in place of ids */
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
@@ -286,8 +288,9 @@ struct sim_world {
     bool verbose;
     bool faults; /* false: the quiet end */
     bool clients;
-    bool over; /* events are only freed */
-    bool mono; /* the monotonic tag is used in this run */
+    bool over;   /* events are only freed */
+    bool mono;   /* the monotonic tag is used in this run */
+    bool counts; /* the machine is that of sim_counter.h; there are no ids */
     struct timers events;
     unsigned first_count; /* of the first configuration */
     unsigned node_count;  /* that came so far */
