@@ -107,13 +107,10 @@ define ARCHIVE
 @mkdir -p $(@D) && rm -f $@
 $(call SAY,AR)ar qcs $@ $^
 endef
-# With $(WITH) after the objects and archives. Helpers of tests come before the group: some take the
-# place of a function of libuv's, which only the tests that name such a helper are to meet.
-HELPERS = $(filter $(OUT)/libhelp-%,$^)
+# With $(WITH) after the objects and archives.
 define LINK
 @mkdir -p $(@D)
-$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(HELPERS) -Wl,--start-group \
-	$(filter-out $(HELPERS),$(filter %.a,$^)) -Wl,--end-group $(WITH)
+$(call SAY,LINK)$(CC) $(OUR_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WITH)
 endef
 # A file that says what something was made with, so that it is made anew when that changes.
 define NOTE

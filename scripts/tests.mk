@@ -7,7 +7,7 @@
 SEEN_app     := $(LAYERS)
 SEEN_http    := http loop id state base
 SEEN_service := service raft storage loop id state base
-SEEN_raft    := raft service storage loop id state base
+SEEN_raft    := service raft storage loop id state base
 SEEN_storage := storage base
 SEEN_loop    := loop base
 SEEN_id      := id loop state base

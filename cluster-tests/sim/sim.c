@@ -11,6 +11,7 @@
 
 #include "cluster-tests/sim/sim_check.h"
 #include "cluster-tests/sim/sim_client.h"
+#include "cluster-tests/sim/sim_counter.h"
 #include "cluster-tests/sim/sim_disk.h"
 #include "cluster-tests/sim/sim_fault.h"
 #include "cluster-tests/sim/sim_level.h"
@@ -53,7 +54,9 @@ static void turn(struct sim_node *node)
     sim_check_node(node);
     sim_level_check(node);
     sim_member_check(node);
-    sim_mono_turned(node);
+    if (!world->counts) {
+        sim_mono_turned(node);
+    }
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
         return;
@@ -76,7 +79,7 @@ static const struct {
     [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
     [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
     [SIM_LEVEL] = {sim_upgrade_event, 400}, [SIM_MONO] = {sim_mono_event, 15},
-    [SIM_STALE] = {sim_mono_stale, 500},
+    [SIM_STALE] = {sim_mono_stale, 500},    [SIM_COUNTER] = {sim_counter_event, 12},
 };
 
 /* What happens to a node from outside, paused or not. */
@@ -188,13 +191,13 @@ static bool settled(const struct sim_world *world)
 {
     const struct sim_node *first = NULL;
 
-    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world) ||
-        !sim_upgrade_settled(world)) {
+    if ((!world->counts && !sim_client_final_done(world)) || world->requests_open > 0 ||
+        !sim_member_settled(world) || !sim_upgrade_settled(world)) {
         return false;
     }
     SIM_LIVING_FOREACH (node, world) {
         first = first != NULL ? first : node;
-        if (!world->clock_faults && !world->flake_served[node->id - 1]) {
+        if (!world->counts && !world->clock_faults && !world->flake_served[node->id - 1]) {
             return false;
         }
         if (driver_applied(&node->replica.driver)->index !=
@@ -309,6 +312,11 @@ static bool planted(struct sim_world *world)
 /* All that comes again and again in this run. */
 static void begin_all(struct sim_world *world)
 {
+    if (world->counts) {
+        every(world, SIM_COUNTER);
+        every(world, SIM_FAULT);
+        return;
+    }
     every(world, SIM_CLIENT);
     every(world, SIM_ADMIN);
     every(world, SIM_FAULT);
@@ -326,10 +334,10 @@ static void begin_all(struct sim_world *world)
 
 static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
 
-void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
+/* A world whose nodes have started. */
+static struct sim_world *make_world(uint64_t seed, bool verbose, const char *store_dir, bool counts)
 {
     struct sim_world *world = MUST_HAVE(calloc(1, sizeof *world));
-    uint64_t end_ms;
 
     world->hooks = &hooks;
     timers_init(&world->events);
@@ -344,7 +352,14 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
     world->first_count = world->node_count;
     world->member_faults = seed % 4 != 3;
+    world->counts = counts;
     sim_level_init(world);
+    if (counts) {
+        world->member_faults = false;
+        world->exchanges = false;
+        world->newest = LEVEL_FIRST;
+        sim_counter_init(world);
+    }
     sim_check_init(world);
     sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -361,6 +376,23 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
             sim_node_start(node);
         }
     }
+    return world;
+}
+
+static void end_world(struct sim_world *world, struct sim_stats *ret_stats)
+{
+    if (ret_stats != NULL) {
+        *ret_stats = world->stats;
+    }
+    free_world(world);
+    free(world);
+}
+
+void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
+{
+    struct sim_world *world = make_world(seed, verbose, store_dir, false);
+    uint64_t end_ms;
+
     begin_all(world);
     run_until(world, world->now_ms + FAULTS_MS / 2);
     sim_put_back_keep(world);
@@ -378,9 +410,22 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     sim_client_begin_final(world);
     until(world, settled, end_ms);
     check_end(world);
-    if (ret_stats != NULL) {
-        *ret_stats = world->stats;
-    }
-    free_world(world);
-    free(world);
+    end_world(world, ret_stats);
+}
+
+void sim_run_counter(uint64_t seed, bool verbose, const char *store_dir,
+                     struct sim_stats *ret_stats)
+{
+    struct sim_world *world = make_world(seed, verbose, store_dir, true);
+    uint64_t end_ms;
+
+    begin_all(world);
+    run_until(world, world->now_ms + FAULTS_MS);
+    heal_all(world);
+    end_ms = world->now_ms + PROGRESS_MS;
+    run_until(world, world->now_ms + PROGRESS_MS / 2);
+    world->clients = false;
+    until(world, settled, end_ms);
+    sim_counter_check_end(world);
+    end_world(world, ret_stats);
 }

@@ -26,4 +26,9 @@
  * for stores in memory; the story is the same. */
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats);
 
+/* The same with counters in place of ids (sim_counter.h), and fewer kinds of faults: the members,
+ * and their levels, stay. */
+void sim_run_counter(uint64_t seed, bool verbose, const char *store_dir,
+                     struct sim_stats *ret_stats);
+
 #endif

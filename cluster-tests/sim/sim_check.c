@@ -69,9 +69,9 @@ static void begin_epoch(struct sim_world *world, struct sim_tag *tag, uint32_t g
 
 void sim_check_incarnation(struct sim_node *node)
 {
-    for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
+    for (unsigned i = 0; i < SIM_TAGS_ALL && !node->world->counts; i++) {
         const char *name = node->world->tags[i].name;
-        const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+        const struct tag_row *row = fsm_tag(node->ids.context.fsm, name, strlen(name));
 
         node->generation[i] = row != NULL ? row->generation : 0;
         node->max_id[i] = row != NULL ? row->max_id : 0;
@@ -397,7 +397,7 @@ size_t sim_bulk_name(unsigned tag, char name[SIM_BULK_NAME_BYTES])
 static uint32_t bulk_step(const struct sim_node *node, unsigned tag)
 {
     char name[SIM_BULK_NAME_BYTES];
-    const struct tag_row *row = fsm_tag(node->replica.fsm, name, sim_bulk_name(tag, name));
+    const struct tag_row *row = fsm_tag(node->ids.context.fsm, name, sim_bulk_name(tag, name));
 
     return row != NULL ? row->step : 0;
 }
@@ -430,7 +430,9 @@ void sim_check_node(struct sim_node *node)
     check_birth(node);
     sim_note(world, digest);
     if (!driver->applier.installing && !node->planted) {
-        check_bulk(node, SIM_BULK_TAGS - 1);
+        if (!world->counts) {
+            check_bulk(node, SIM_BULK_TAGS - 1);
+        }
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
             sim_fail(world, "node %u has another state at index %" PRIu64, node->id, index);
@@ -455,7 +457,7 @@ static void check_tags(struct sim_node *node)
 
     for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         struct sim_tag *tag = &world->tags[i];
-        const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
+        const struct tag_row *row = fsm_tag(node->ids.context.fsm, tag->name, strlen(tag->name));
         uint64_t floor = sim_check_epoch(tag)->highest_end;
 
         if (i != SIM_FORCED && tag->acked_max_id > floor) {
@@ -479,7 +481,7 @@ void sim_check_end(struct sim_world *world)
             char name[32];
             int len = snprintf(name, sizeof name, "kept-%" PRIu64, k);
 
-            const struct tag_row *row = fsm_tag(node->replica.fsm, name, (size_t)len);
+            const struct tag_row *row = fsm_tag(node->ids.context.fsm, name, (size_t)len);
 
             if ((world->kept[k] && row == NULL) ||
                 (world->kept_again[k] && row->step != SIM_KEPT_STEP)) {

@@ -19,16 +19,16 @@
 #define SPARED_PERCENT 85 /* nodes that get few turns: a round begins with each query */
 
 enum sim_request_kind {
-    REQUEST_OPEN,
-    REQUEST_PUT,
-    REQUEST_KEPT,
-    REQUEST_KEPT_AGAIN,
-    REQUEST_DELETE,
-    REQUEST_GET,
-    REQUEST_GET_KEPT,
-    REQUEST_FINAL,
-    REQUEST_EVERYWHERE,
-    REQUEST_BULK
+    ASK_OPEN,
+    ASK_PUT,
+    ASK_KEPT,
+    ASK_KEPT_AGAIN,
+    ASK_DELETE,
+    ASK_GET,
+    ASK_GET_KEPT,
+    ASK_FINAL,
+    ASK_EVERYWHERE,
+    ASK_BULK
 };
 
 struct sim_request {
@@ -83,13 +83,13 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     command_put(&request->base.payload, command_put_type(&head), &head);
     command_item_put(&request->base.payload, command_put_type(&head), put);
     command_items_end(&request->base.payload);
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 /* All tags of the bulk get the same step, and no two bulks give the same one. */
 static void put_bulk(struct sim_node *node)
 {
-    struct sim_request *request = request_new(node, REQUEST_BULK);
+    struct sim_request *request = request_new(node, ASK_BULK);
     char text[LIMIT_TAG_DESCRIPTION_BYTES];
     char name[SIM_BULK_NAME_BYTES];
 
@@ -108,7 +108,7 @@ static void put_bulk(struct sim_node *node)
         command_item_put(&request->base.payload, COMMAND_TAGS_PUT, &put);
     }
     command_items_end(&request->base.payload);
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 static void put_kept(struct sim_node *node, enum sim_request_kind kind, uint64_t kept)
@@ -118,7 +118,7 @@ static void put_kept(struct sim_node *node, enum sim_request_kind kind, uint64_t
     char name[32];
 
     request->kept = kept;
-    put.step += kind == REQUEST_KEPT;
+    put.step += kind == ASK_KEPT;
     put.name = name;
     put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%" PRIu64, kept);
     put_submit(request, &put);
@@ -129,12 +129,12 @@ static void query_submit(struct sim_request *request, const char *name, size_t l
     request->node->world->stats.queries++;
     request->base.kind = ID_REQUEST_QUERY;
     query_get_encode(&request->base.payload, name, len);
-    replica_submit(&request->node->replica, &request->base);
+    id_service_submit(&request->node->ids, &request->base);
 }
 
 static void final_put(struct sim_node *node)
 {
-    struct sim_request *request = request_new(node, REQUEST_FINAL);
+    struct sim_request *request = request_new(node, ASK_FINAL);
     struct tag_put put = {.name = "final", .name_len = 5};
 
     request->tag = node->id - 1;
@@ -146,14 +146,14 @@ static void final_put(struct sim_node *node)
 /* The same client waits until the change holds everywhere. */
 static void wait_for_all(const struct sim_request *put)
 {
-    struct sim_request *request = request_new(put->node, REQUEST_EVERYWHERE);
+    struct sim_request *request = request_new(put->node, ASK_EVERYWHERE);
 
     request->tag = put->tag;
     request->floor = put->floor;
     request->base.kind = ID_REQUEST_EVERYWHERE;
     request->base.index = put->base.index;
     request->base.out = &request->missing;
-    replica_submit(&put->node->replica, &request->base);
+    id_service_submit(&put->node->ids, &request->base);
 }
 
 static void put_acknowledged(struct sim_request *request)
@@ -192,7 +192,7 @@ static void change_again(const struct sim_request *put)
     struct sim_node *node = sim_any_running(put->node->world);
 
     if (node != NULL) {
-        put_kept(node, REQUEST_KEPT_AGAIN, put->kept);
+        put_kept(node, ASK_KEPT_AGAIN, put->kept);
     }
 }
 
@@ -204,22 +204,22 @@ static void put_answered(struct sim_request *request)
     if (put_result_decode(request->base.reply.data, request->base.reply.len, &result) != 0) {
         sim_fail(world, "the result of a put does not decode");
     }
-    if (request->kind == REQUEST_BULK &&
+    if (request->kind == ASK_BULK &&
         (result.status != 0 || result.made + result.changed != SIM_BULK_TAGS)) {
         sim_fail(world, "a bulk came to %d, made %u and changed %u", result.status, result.made,
                  result.changed);
     }
-    if (result.status == 0 && request->kind == REQUEST_KEPT) {
+    if (result.status == 0 && request->kind == ASK_KEPT) {
         world->kept[request->kept] = true;
         world->recent[world->recent_count++ % SIM_RECENT] = request->kept;
         if (world->clients && sim_percent(world, 50)) {
             change_again(request);
         }
-    } else if (result.status == 0 && request->kind == REQUEST_KEPT_AGAIN) {
+    } else if (result.status == 0 && request->kind == ASK_KEPT_AGAIN) {
         world->kept_again[request->kept] = true;
-    } else if (result.status == 0 && request->kind == REQUEST_PUT) {
+    } else if (result.status == 0 && request->kind == ASK_PUT) {
         put_acknowledged(request);
-    } else if (result.status == 0 && request->kind == REQUEST_FINAL && !final_done[request->tag]) {
+    } else if (result.status == 0 && request->kind == ASK_FINAL && !final_done[request->tag]) {
         final_done[request->tag] = true;
         final_left--;
     }
@@ -232,7 +232,7 @@ static void get_answered(struct sim_request *request)
     if (tag_rows_decode(request->base.reply.data, request->base.reply.len, &rows) != 0) {
         sim_fail(request->node->world, "the result of a query does not decode");
     }
-    if (request->kind == REQUEST_GET_KEPT && request->changed &&
+    if (request->kind == ASK_GET_KEPT && request->changed &&
         (rows.count != 1 || rows.rows[0].step != SIM_KEPT_STEP)) {
         sim_fail(request->node->world,
                  "node %u does not know the last change of kept-%" PRIu64
@@ -255,31 +255,31 @@ static void request_done(struct id_request *base)
 
     ASSERT(world->requests_open > 0);
     world->requests_open--;
-    if (request->kind == REQUEST_OPEN && request->incarnation == request->node->incarnation) {
+    if (request->kind == ASK_OPEN && request->incarnation == request->node->incarnation) {
         request->node->opening[request->tag] = false;
     }
     sim_note(world, (uint64_t)base->status << 8 | request->kind);
-    if (request->kind == REQUEST_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
+    if (request->kind == ASK_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
         sim_fail(world, "node %u did not find kept-%" PRIu64 ", which had been acknowledged",
                  request->node->id, request->kept);
     }
-    if (request->kind == REQUEST_EVERYWHERE && base->status == ERR_TIMEOUT &&
+    if (request->kind == ASK_EVERYWHERE && base->status == ERR_TIMEOUT &&
         request->missing.count == 0) {
         sim_fail(world, "node %u waited for all, and nobody is missing", request->node->id);
     }
-    if (request->kind != REQUEST_EVERYWHERE && request->incarnation == request->node->incarnation) {
+    if (request->kind != ASK_EVERYWHERE && request->incarnation == request->node->incarnation) {
         sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
     }
     if (base->status != 0) {
         world->stats.failed_requests++;
-    } else if (request->kind == REQUEST_GET || request->kind == REQUEST_GET_KEPT) {
+    } else if (request->kind == ASK_GET || request->kind == ASK_GET_KEPT) {
         get_answered(request);
-    } else if (request->kind == REQUEST_EVERYWHERE) {
+    } else if (request->kind == ASK_EVERYWHERE) {
         everywhere_answered(request);
-    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE) {
+    } else if (request->kind != ASK_OPEN && request->kind != ASK_DELETE) {
         put_answered(request);
     }
-    if (request->kind == REQUEST_FINAL && base->status != 0 && request->node->up) {
+    if (request->kind == ASK_FINAL && base->status != 0 && request->node->up) {
         final_put(request->node); /* the end's liveness check gives it as long as it takes */
     }
     buf_free(&base->payload);
@@ -293,7 +293,7 @@ static void request_done(struct id_request *base)
 static uint64_t max_id_to_put(struct sim_node *node, struct sim_tag *tag)
 {
     uint64_t handed_out = sim_check_epoch(tag)->highest_end;
-    const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
+    const struct tag_row *row = fsm_tag(node->ids.context.fsm, tag->name, strlen(tag->name));
 
     if (row != NULL && row->max_id >= handed_out && sim_percent(node->world, 30)) {
         return row->max_id;
@@ -321,7 +321,7 @@ void sim_client_put(struct sim_node *node, unsigned t)
 {
     struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
-    struct sim_request *request = request_new(node, REQUEST_PUT);
+    struct sim_request *request = request_new(node, ASK_PUT);
     struct tag_put put = {.name = tag->name, .name_len = (uint16_t)strlen(tag->name)};
 
     request->tag = t;
@@ -359,7 +359,7 @@ void sim_client_put(struct sim_node *node, unsigned t)
 static void delete_shared(struct sim_node *node, unsigned t)
 {
     const struct sim_tag *tag = &node->world->tags[t];
-    struct sim_request *request = request_new(node, REQUEST_DELETE);
+    struct sim_request *request = request_new(node, ASK_DELETE);
 
     node->world->stats.deletes++;
     request->tag = t;
@@ -367,14 +367,14 @@ static void delete_shared(struct sim_node *node, unsigned t)
                 &(struct delete_command){.name = tag->name,
                                          .name_len = (uint16_t)(strlen(tag->name)),
                                          .wall_ms = clock_wall_ms(&node->clock)});
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 static void get_shared(struct sim_node *node, unsigned t)
 {
     struct sim_tag *tag = &node->world->tags[t];
     uint64_t handed_out = sim_check_epoch(tag)->highest_end;
-    struct sim_request *request = request_new(node, REQUEST_GET);
+    struct sim_request *request = request_new(node, ASK_GET);
 
     request->tag = t;
     request->floor = tag->acked_max_id > handed_out ? tag->acked_max_id : handed_out;
@@ -396,7 +396,7 @@ static void get_kept(struct sim_node *node)
     if (among == 0) {
         return;
     }
-    request = request_new(node, REQUEST_GET_KEPT);
+    request = request_new(node, ASK_GET_KEPT);
     request->kept = world->recent[(world->recent_count - 1 - sim_below(world, among)) % SIM_RECENT];
     request->changed = world->kept_again[request->kept];
     len = snprintf(name, sizeof name, "kept-%" PRIu64, request->kept);
@@ -419,7 +419,7 @@ void sim_admin_event(struct sim_world *world)
         delete_shared(node, t);
     } else if (what < 65) {
         ASSERT(world->kept_next < SIM_KEPT_MAX);
-        put_kept(node, REQUEST_KEPT, world->kept_next++);
+        put_kept(node, ASK_KEPT, world->kept_next++);
     } else if (what < 82) {
         get_kept(node);
     } else if (what >= 98 && world->seed % BULK_SEEDS == 0) {
@@ -441,17 +441,17 @@ static void open_tag(struct sim_node *node, unsigned t)
         return;
     }
     node->opening[t] = true;
-    request = request_new(node, REQUEST_OPEN);
+    request = request_new(node, ASK_OPEN);
     request->tag = t;
     request->base.kind = ID_REQUEST_OPEN;
     buf_put(&request->base.payload, tag->name, strlen(tag->name));
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 static void want(struct sim_node *node, struct id_tag *tag)
 {
     if (!atomic_exchange(&tag->refill_wanted, true)) {
-        allocator_want(node->replica.allocator, tag);
+        allocator_want(node->ids.allocator, tag);
     }
 }
 
@@ -483,7 +483,7 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
 static void take_flakes(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    struct snowflake *snowflake = &node->replica.snowflake;
+    struct snowflake *snowflake = &node->ids.snowflake;
     uint32_t count = 1 + (uint32_t)sim_below(world, 20);
     uint64_t random = prng_next(&world->prng);
     unsigned layout = count % 5 < SIM_LAYOUTS ? count % 5 : 0; /* 0: the cluster's own */
@@ -520,7 +520,7 @@ void sim_client_event(struct sim_world *world)
         sim_turn(node);
         return;
     }
-    tag = id_table_find(node->replica.table, world->tags[t].name, strlen(world->tags[t].name));
+    tag = id_table_find(node->ids.table, world->tags[t].name, strlen(world->tags[t].name));
     if (tag == NULL || atomic_load(&tag->state) == ID_TAG_UNKNOWN) {
         open_tag(node, t);
     } else {

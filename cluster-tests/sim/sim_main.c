@@ -1,8 +1,9 @@
 /*
  * sim_main.c - the simulator's command line: many seeds side by side, or one seed told in full.
  *
- *   sim --seeds 1000 [--first 1] [--jobs 2] [--limit 120] [--store mem|lmdb]
- *   sim --seed 17 [--store mem|lmdb]
+ *   sim --seeds 1000 [--first 1] [--jobs 2] [--limit 120]
+ *   sim --seed 17
+ *       and: [--store mem|lmdb] [--machine ids|counter]
  *
  * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run;
  * every 25th runs a second time, with the other kind of store, to see that it tells the same story.
@@ -25,6 +26,7 @@
 #include "cluster-tests/sim/sim.h"
 #include "cluster-tests/sim/sim_store.h"
 #include "src/base/assert.h"
+#include "src/base/log.h"
 
 #define JOBS_MAX 64
 #define TWICE_EVERY 25 /* seeds */
@@ -39,6 +41,7 @@ struct options {
     uint64_t limit_s; /* of processor time a seed: more is an endless loop */
     bool one;
     bool lmdb;
+    bool counter; /* the machine of sim_counter.h, not that of ids */
 };
 
 static uint64_t number(const char *text, const char *what)
@@ -55,13 +58,14 @@ static uint64_t number(const char *text, const char *what)
     return value;
 }
 
-static bool is_lmdb(const char *text)
+/* Is it the second of two words? It must be one of them. */
+static bool is_second(const char *text, const char *option, const char *first, const char *second)
 {
-    if (strcmp(text, "mem") != 0 && strcmp(text, "lmdb") != 0) {
-        fprintf(stderr, "sim: --store takes mem or lmdb, not \"%s\"\n", text);
+    if (strcmp(text, first) != 0 && strcmp(text, second) != 0) {
+        fprintf(stderr, "sim: %s takes %s or %s, not \"%s\"\n", option, first, second, text);
         exit(64);
     }
-    return strcmp(text, "lmdb") == 0;
+    return strcmp(text, second) == 0;
 }
 
 static struct options parse(int argc, char **argv)
@@ -87,10 +91,12 @@ static struct options parse(int argc, char **argv)
             options.count = 1;
             options.jobs = 1;
         } else if (strcmp(argv[i], "--store") == 0) {
-            options.lmdb = is_lmdb(argv[i + 1]);
+            options.lmdb = is_second(argv[i + 1], "--store", "mem", "lmdb");
+        } else if (strcmp(argv[i], "--machine") == 0) {
+            options.counter = is_second(argv[i + 1], "--machine", "ids", "counter");
         } else {
             fprintf(stderr, "usage: sim --seeds N [--first S] [--jobs J] [--limit S] | --seed S, "
-                            "[--store mem|lmdb]\n");
+                            "[--store mem|lmdb] [--machine ids|counter]\n");
             exit(64);
         }
     }
@@ -192,7 +198,7 @@ _Noreturn static void run_and_exit(const struct options *options, uint64_t seed,
     if (!options->one) {
         limit_time(options->limit_s);
     }
-    sim_run(seed, options->one, store_dir, ret_stats);
+    (options->counter ? sim_run_counter : sim_run)(seed, options->one, store_dir, ret_stats);
     free((void *)(uintptr_t)before);
     exit(0); /* not _Exit: the leak checker runs at exit */
 }
@@ -332,6 +338,7 @@ int main(int argc, char **argv)
     struct share total;
 
     keep_memory();
+    log_setup(LOG_LEVEL_WARN, 0); /* the story is told by sim_trace() */
     if (!options.one) {
         printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
     }

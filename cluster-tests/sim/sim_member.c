@@ -82,7 +82,7 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
     world->requests_open++;
     sim_trace(world, "node %u is asked: membership request %u for node %u", via->id, kind,
               (unsigned)node_id);
-    replica_submit(&via->replica, &request->base);
+    id_service_submit(&via->ids, &request->base);
     sim_turn(via);
 }
 

@@ -51,7 +51,7 @@ static bool spares(const struct sim_node *node)
 static void see_to_it(struct sim_node *node)
 {
     const char *name = node->world->tags[SIM_MONOTONIC].name;
-    const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+    const struct tag_row *row = fsm_tag(node->ids.context.fsm, name, strlen(name));
     bool is_usual = row != NULL && !row->deleted && row->mode == TAG_MODE_MONOTONIC;
 
     if (!is_usual && state_level(node->replica.state) >= SIM_MONO_LEVEL &&
@@ -195,7 +195,7 @@ static bool is_dark(const struct sim_node *leader)
 
 static bool has_ids_left(const struct sim_node *leader)
 {
-    return windows_counts(leader->replica.requests.serving.windows)->left > 0;
+    return windows_counts(leader->ids.windows)->left > 0;
 }
 
 /* It gets so few turns that it does not step down. */

@@ -10,6 +10,7 @@
 
 #include "raft/core/prepare.h"
 #include "cluster-tests/sim/sim_check.h"
+#include "cluster-tests/sim/sim_counter.h"
 #include "cluster-tests/sim/sim_disk.h"
 #include "cluster-tests/sim/sim_level.h"
 #include "cluster-tests/sim/sim_net.h"
@@ -170,7 +171,7 @@ static void on_granted(struct id_request *request)
 
 static void propose(struct id_proposer *proposer, struct id_request *request)
 {
-    struct sim_node *node = CONTAINER(proposer, struct sim_node, replica.proposer);
+    struct sim_node *node = CONTAINER(proposer, struct sim_node, ids.context.proposer);
     struct sim_late *late;
 
     sim_check_offered(node->world, request->payload.data, request->payload.len);
@@ -183,7 +184,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
         request->done = on_granted;
         request->data = late;
     }
-    replica_submit(&node->replica, request);
+    id_service_submit(&node->ids, request);
 }
 
 void sim_node_late(struct sim_node *node)
@@ -201,7 +202,7 @@ void sim_node_late(struct sim_node *node)
 /* The state machine's listener is the replica; the checker listens in. */
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
-    struct sim_node *node = CONTAINER(listener, struct sim_node, replica.listener);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, ids.listener);
 
     sim_check_row(node, row);
     sim_strict_row(node->world, row);
@@ -261,6 +262,11 @@ static void check_hard_state(struct sim_node *node, const struct store_loaded *l
     node->disk_vote = loaded->vote;
 }
 
+static struct service *service_of(struct sim_node *node)
+{
+    return node->world->counts ? &node->counter : &node->ids.base;
+}
+
 static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
@@ -274,7 +280,7 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
     }
     sim_store_open(node);
     do { /* with a newer leafd, when this one is too old for what is on the disk */
-        state = state_new(&fsm_machine);
+        state = state_new(service_of(node)->machine);
         state_speaks(state, sim_level_of(node));
         rv = prepare_load(node->store, state, node->id, (uint32_t)prng_next(&node->world->prng),
                           members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
@@ -297,6 +303,22 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
     return state;
 }
 
+static struct id_service_config ids_config_of(const struct sim_node *node)
+{
+    return (struct id_service_config){
+        .allocator = {.cover_ms = 500, .request_ms = 2000, .retry_ms = 20},
+        .strict_keys = SIM_KEYS,
+        .key_percent = SIM_KEY_PERCENT,
+        .lease = {.address = node->address,
+                  .workers = node->id == 1 ? 2 : 1,
+                  .window_ms = 2000,
+                  .renew_ms = 300,
+                  .mark_lead_ms = 150,
+                  .threshold_ms = 500,
+                  .layout = SNOWFLAKE_LEAF_LAYOUT},
+    };
+}
+
 static void configure(struct sim_node *node, struct replica_config *ret_config)
 {
     struct sim_world *world = node->world;
@@ -313,29 +335,16 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
         (uint32_t)sim_below(world, ret_config->driver.applier.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
     ret_config->driver.birth.uid = uid_make(prng_next(&world->prng), prng_next(&world->prng));
-    ret_config->allocator.cover_ms = 500;
-    ret_config->allocator.request_ms = 2000;
-    ret_config->allocator.retry_ms = 20;
     ret_config->info.node_id = node->id;
     ret_config->info.store_id = 1000 + node->id;
     memcpy(ret_config->info.version, "sim", 4);
     memcpy(ret_config->info.peer_address, node->address, sizeof node->address);
     ret_config->digest_ms = 300;
-    ret_config->lease = (struct lease_config){.node_id = node->id,
-                                              .store_id = 1000 + node->id,
-                                              .address = node->address,
-                                              .workers = node->id == 1 ? 2 : 1,
-                                              .window_ms = 2000,
-                                              .renew_ms = 300,
-                                              .mark_lead_ms = 150,
-                                              .threshold_ms = 500,
-                                              .layout = SNOWFLAKE_LEAF_LAYOUT};
+    ret_config->clock = (struct clock_sync_config){.threshold_ms = 500, .renew_ms = 300};
     ret_config->cluster_id = "sim";
     ret_config->catch_up_ms = 2000;
     ret_config->upgrade = sim_level_config(world);
     ret_config->learned = &node->learned;
-    ret_config->strict_keys = SIM_KEYS;
-    ret_config->key_percent = SIM_KEY_PERCENT;
 }
 
 /* As if they had been made long before: which layouts there are is not what is tested here. They
@@ -352,16 +361,24 @@ static void learn_layouts(struct sim_node *node)
     };
 
     for (unsigned i = 0; i < SIM_LAYOUTS - 1; i++) {
-        snowflake_learn(&node->replica.snowflake, &rows[i]);
+        snowflake_learn(&node->ids.snowflake, &rows[i]);
     }
 }
 
 void sim_node_start(struct sim_node *node)
 {
+    const struct id_service_config ids = ids_config_of(node);
     struct store_loaded loaded;
-    struct state *state = load(node, &loaded);
     struct replica_config config;
+    struct replica_parts parts = {.service = service_of(node),
+                                  .disk = &node->disk.base,
+                                  .net = &node->net,
+                                  .clock = &node->clock,
+                                  .loaded = &loaded};
 
+    id_service_init(&node->ids, &ids);
+    sim_counter_node_init(node);
+    parts.state = load(node, &loaded);
     configure(node, &config);
     node->incarnation++;
     node->skew_ms = SKEW_LEAST_MS + sim_below(node->world, 100000);
@@ -383,17 +400,18 @@ void sim_node_start(struct sim_node *node)
     sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
               node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
               loaded.position.index);
-    if (replica_start(&node->replica, &config, state, &node->disk.base, &node->net, &node->clock,
-                      &node->owner, &loaded) != 0) {
+    if (replica_start(&node->replica, &config, &parts, &node->owner) != 0) {
         sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);
-    learn_layouts(node);
     sim_check_incarnation(node);
     STAILQ_INIT(&node->late);
-    node->replica.proposer.propose = propose;
-    node->tag_changed = node->replica.listener.tag_changed;
-    node->replica.listener.tag_changed = on_tag_changed;
+    if (!node->world->counts) {
+        learn_layouts(node);
+        node->ids.context.proposer.propose = propose;
+        node->tag_changed = node->ids.listener.tag_changed;
+        node->ids.listener.tag_changed = on_tag_changed;
+    }
     sim_turn(node);
     sim_net_node_changed(node, true);
 }

@@ -435,18 +435,18 @@ static void ask(struct sim_node *node, unsigned tag, bool final)
     }
     request->sent = ++strict->now;
     item.name_len = (uint16_t)strlen(item.name);
-    row = fsm_tag(node->replica.fsm, item.name, item.name_len);
+    row = fsm_tag(node->ids.context.fsm, item.name, item.name_len);
     request->base.mode = row != NULL ? row->mode : TAG_MODE_STRICT; /* as a worker of HTTP does */
     item.count = request->count;
     strict_item_encode(&item, &request->base.payload);
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 bool sim_strict_event(struct sim_node *node, unsigned tag)
 {
     struct sim_world *world = node->world;
     const char *name = name_of(world, tag - SIM_TAGS);
-    const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+    const struct tag_row *row = fsm_tag(node->ids.context.fsm, name, strlen(name));
     uint64_t most = tag == SIM_MONOTONIC ? 2 : 3; /* for whose clients there are more events */
     uint64_t count = 1 + sim_below(world, sim_percent(world, 5) ? 13 * most : most);
 
@@ -544,7 +544,7 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
                 &(struct command_list){.force = false, .wall_ms = clock_wall_ms(&node->clock)});
     command_item_put(&request->base.payload, COMMAND_TAGS_PUT, &item);
     command_items_end(&request->base.payload);
-    replica_submit(&node->replica, &request->base);
+    id_service_submit(&node->ids, &request->base);
 }
 
 void sim_strict_begin_final(struct sim_node *node)

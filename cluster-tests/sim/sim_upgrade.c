@@ -63,7 +63,7 @@ static void ask(struct sim_node *via)
                                    .data = world};
     member_ask_encode(&ask, &request->payload);
     world->requests_open++;
-    replica_submit(&via->replica, request);
+    id_service_submit(&via->ids, request);
     sim_turn(via);
 }
 

@@ -11,7 +11,7 @@
 #ifndef LEAFD_SIM_SIM_WORLD_H
 #define LEAFD_SIM_SIM_WORLD_H
 
-#include "raft/cluster/replica.h"
+#include "src/service/id_service.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/base/timers.h"
@@ -84,6 +84,7 @@ enum sim_event_kind {
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD,    /* a node hears that it was removed */
     SIM_MONO,    /* somebody wants ids of the monotonic tag */
+    SIM_COUNTER, /* somebody adds to a counter, or reads one */
     SIM_STALE,   /* a leader is kept from hearing of the next one */
     SIM_LEVEL,   /* somebody exchanges a node's leafd, or asks for the next level */
     SIM_OLD,     /* a node ends because its leafd is too old */
@@ -162,6 +163,8 @@ struct sim_node {
     struct sim_kept kept[2]; /* copies of its disk, see sim_store.h */
     struct sim_disk disk;
     struct net net;
+    struct id_service ids;
+    struct service counter; /* in a run with counters, in place of ids */
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
@@ -285,8 +288,9 @@ struct sim_world {
     bool verbose;
     bool faults; /* false: the quiet end */
     bool clients;
-    bool over; /* events are only freed */
-    bool mono; /* the monotonic tag is used in this run */
+    bool over;   /* events are only freed */
+    bool mono;   /* the monotonic tag is used in this run */
+    bool counts; /* the machine is that of sim_counter.h; there are no ids */
     struct timers events;
     unsigned first_count; /* of the first configuration */
     unsigned node_count;  /* that came so far */

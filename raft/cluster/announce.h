@@ -1,8 +1,6 @@
 /*
  * announce.h - what a node tells the cluster by itself: its address, version, levels, store id and
- * the start that it is in; as the
- * leader, the digest that all nodes compare their state with; that it holds no segment any more of
- * tags that became strict.
+ * the start that it is in; as the leader, the digest that all nodes compare their state with.
  *
  * The happy path: announce_turn() looks what is due and proposes it, one command of a kind at a
  * time.
@@ -17,19 +15,9 @@
 #include "raft/cluster/node_command.h"
 #include "raft/cluster/way.h"
 
-/* Of tags on their way to strict mode. */
-struct announce_recalled {
-    struct node_command command;
-    bool look;                        /* there may be some that wait for this node */
-    struct timer pause;               /* armed: all were looked at a moment ago */
-    char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was named; empty: from the start */
-    uint16_t after_len;
-};
-
 struct announce {
     const struct ground *on;
     const struct way *way;
-    struct id_table *table;
     const struct node_info *info; /* what this node registers; node_id 0: nothing */
     uint32_t digest_ms;           /* how often digests are compared; 0: never */
     struct node_command registration;
@@ -38,15 +26,11 @@ struct announce {
     struct timer digest_pause;
     unsigned digest_skipped; /* since nothing has changed */
     uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
-    struct announce_recalled recalled;
 };
 
 /* info is borrowed as long as the announcer lives. */
 void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
-                   struct id_table *table, const struct node_info *info, uint32_t digest_ms);
-
-/* A tag's row changed: it may wait for this node to say that it holds no segment of it. */
-void announce_tag_changed(struct announce *announce, const struct tag_row *row);
+                   const struct node_info *info, uint32_t digest_ms);
 
 void announce_turn(struct announce *announce);
 

@@ -3,19 +3,17 @@
  *
  * Whoever serves a request ends it by answers_put(), at any time, also from inside submit; the
  * replica delivers all of them at fixed places of its turn. So done() is called exactly once, on
- * the raft loop, and never from inside submit (id_backend.h).
+ * the raft loop, and never from inside submit (request.h).
  *
  * Failure modes: none. Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_CLUSTER_ANSWERS_H
 #define LEAFD_RAFT_CLUSTER_ANSWERS_H
 
-#include "src/id/backend/id_backend.h"
-
-TAILQ_HEAD(request_list, id_request);
+#include "raft/cluster/request.h"
 
 struct answers {
-    struct request_list list;
+    struct cluster_request_list list;
 };
 
 static inline void answers_init(struct answers *answers)
@@ -29,7 +27,7 @@ static inline bool answers_are_none(const struct answers *answers)
 }
 
 /* The request is over, and on no other list. Its reply is filled already. */
-static inline void answers_put(struct answers *answers, struct id_request *request, int status)
+static inline void answers_put(struct answers *answers, struct cluster_request *request, int status)
 {
     request->status = status;
     TAILQ_INSERT_TAIL(&answers->list, request, link);
@@ -38,7 +36,7 @@ static inline void answers_put(struct answers *answers, struct id_request *reque
 /* Call done() of all, also of those that come meanwhile. */
 static inline void answers_deliver(struct answers *answers)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     while ((request = TAILQ_FIRST(&answers->list)) != NULL) {
         TAILQ_REMOVE(&answers->list, request, link);

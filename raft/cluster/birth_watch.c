@@ -34,21 +34,20 @@ static void put_members(const struct configuration *members, struct buf *text)
 }
 
 static uint64_t digest_of(const struct configuration *members, const char *cluster_id,
-                          const struct snowflake_layout *layout)
+                          const struct service *service)
 {
-    const struct fields fields = FIELDS(snowflake_layout_fields);
     BUF_LOCAL(text);
     uint64_t digest;
 
     put_members(members, &text);
     buf_put_str16(&text, cluster_id, strlen(cluster_id));
-    fields_put(&text, &fields, layout);
+    buf_put(&text, service->agreed, service->agreed_len);
     digest = hash_bytes(text.data, text.len, 0);
     return digest != 0 ? digest : 1;
 }
 
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
-                     const struct snowflake_layout *layout, struct birth_list *ret_list)
+                     const struct service *service, struct birth_list *ret_list)
 {
     *ret_list = (struct birth_list){.digest = 0};
     /* A log that begins later is of a cluster whose birth is among the rows. */
@@ -57,7 +56,7 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
         ret_list->members.count = 0;
         return;
     }
-    ret_list->digest = digest_of(&ret_list->members, cluster_id, layout);
+    ret_list->digest = digest_of(&ret_list->members, cluster_id, service);
 }
 
 /* --- who is of which cluster --- */

@@ -27,13 +27,13 @@
 #define LEAFD_RAFT_CLUSTER_BIRTH_WATCH_H
 
 #include "raft/cluster/ground.h"
-#include "src/id/codec/snowflake_layout.h"
+#include "raft/cluster/service.h"
 #include "storage/store.h"
 
 /* A first list of members, and what is agreed on with it. */
 struct birth_list {
     struct configuration members; /* none: this node joins, or joined, and has no such list */
-    uint64_t digest;              /* of ids, addresses, cluster id and layout; 0: without members */
+    uint64_t digest; /* of ids, addresses, cluster id, and what is agreed; 0: without members */
 };
 
 struct birth_seen {
@@ -55,7 +55,7 @@ struct birth_watch {
 
 /* The first list that a store holds, if it has this node in it, after prepare_store(). */
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
-                     const struct snowflake_layout *layout, struct birth_list *ret_list);
+                     const struct service *service, struct birth_list *ret_list);
 
 /* learned: see above; may be NULL. */
 void birth_watch_init(struct birth_watch *watch, const struct ground *on,

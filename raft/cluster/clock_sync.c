@@ -9,7 +9,6 @@
 #define ASK_MS 1000
 #define ASK_SOON_MS 200 /* until a majority of the clocks is known */
 #define THRESHOLD_DEFAULT_MS 1000
-#define LAYOUT_AGAIN_MS 100 /* a layout that the log refuses is not proposed in every turn */
 
 /* The place of a peer; one of a node that is not asked any more is taken for a new one. */
 static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
@@ -102,44 +101,36 @@ static void propose(struct clock_sync *sync)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
     struct buf payload = BUF_INIT;
-    struct snowflake_layout layout;
-    bool has_layout = fsm_layout(sync->on->fsm, &layout);
     size_t samples;
 
     ASSERT(!sync->command.in_flight);
-    if (has_layout ? !clock_check_asked(&sync->check, now_ms)
-                   : timer_is_armed(&sync->layout_pause)) {
+    if (!clock_check_asked(&sync->check, now_ms)) {
         return;
     }
-    if (has_layout) {
-        cluster_command_put(
-            &payload, COMMAND_CLOCK,
-            &(struct clock_command){
-                .cluster_ms = clock_check_cluster_ms(
-                    &sync->check, now_ms, clock_wall_ms(sync->on->real_clock), &samples)});
-        timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config->renew_ms);
-    } else {
-        command_put(&payload, COMMAND_LAYOUT, &sync->config->layout);
-        timer_arm(sync->on->timers, &sync->layout_pause, now_ms + LAYOUT_AGAIN_MS);
-    }
+    cluster_command_put(
+        &payload, COMMAND_CLOCK,
+        &(struct clock_command){
+            .cluster_ms = clock_check_cluster_ms(&sync->check, now_ms,
+                                                 clock_wall_ms(sync->on->real_clock), &samples)});
+    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
 }
 
 void clock_sync_turn(struct clock_sync *sync)
 {
-    if (sync->config->threshold_ms > 0 && !sync->command.in_flight &&
-        !timer_is_armed(&sync->tick) && driver_leads(sync->on->driver)) {
+    if (sync->config.threshold_ms > 0 && !sync->command.in_flight && !timer_is_armed(&sync->tick) &&
+        driver_leads(sync->on->driver)) {
         propose(sync);
     }
 }
 
 void clock_sync_init(struct clock_sync *sync, const struct ground *on,
-                     const struct lease_config *config)
+                     const struct clock_sync_config *config)
 {
     uint32_t threshold_ms = config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS;
 
     ASSERT_IMPLIES(config->threshold_ms > 0, config->renew_ms > 0);
-    *sync = (struct clock_sync){.on = on, .config = config};
+    *sync = (struct clock_sync){.on = on, .config = *config};
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
     if (config->threshold_ms > 0) {

@@ -4,8 +4,7 @@
  *
  * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
  * answer becomes a sample of clock_check.h. The leader appends a COMMAND_CLOCK with the median
- * every renew_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
- * windows of worker ids are over; no id's uniqueness rests on it.
+ * every renew_ms. No id's uniqueness rests on the log's time.
  *
  * Failure modes: no answers: its own clock is all there is, and the checks pass. Not the leader:
  * nothing is proposed.
@@ -16,8 +15,13 @@
 #define LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 
 #include "raft/cluster/node_command.h"
-#include "src/id/snowflake/clock_check.h"
-#include "src/id/snowflake/lease.h"
+#include "src/base/clock_check.h"
+
+/* A node without worker ids of its own keeps the time as well: others may register theirs. */
+struct clock_sync_config {
+    uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
+    uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
+};
 
 /* The way to a peer and back. */
 struct clock_link {
@@ -30,20 +34,16 @@ struct clock_link {
 
 struct clock_sync {
     const struct ground *on;
-    const struct lease_config *config;
+    struct clock_sync_config config;
     struct clock_check check;
     struct clock_link links[LIMIT_NODES];
-    struct timer ask;          /* the peers, again */
-    struct timer tick;         /* armed: the log had the time a moment ago */
-    struct timer layout_pause; /* armed: the layout was proposed a moment ago */
+    struct timer ask;  /* the peers, again */
+    struct timer tick; /* armed: the log had the time a moment ago */
     struct node_command command;
 };
 
-/* config: of this node's lease: the threshold of the clock checks (0: it only answers), how often
- * the leader appends the time (renew_ms), and the layout to propose; borrowed. A node without
- * worker ids of its own keeps the time as well: others may register theirs. */
 void clock_sync_init(struct clock_sync *sync, const struct ground *on,
-                     const struct lease_config *config);
+                     const struct clock_sync_config *config);
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);

@@ -40,21 +40,14 @@ static unsigned compare(const struct differences *differences, const struct conf
 {
     const struct differences_settings *settings = &differences->settings;
     const struct conf_member *own = configuration_find(conf, differences->on->node_id);
-    struct snowflake_layout layout;
     unsigned differs = 0;
 
     if (settings->member_count > 0 && !members_agree(differences, conf)) {
-        differs |= ID_DIFFERS_MEMBERS;
+        differs |= DIFFERS_MEMBERS;
     }
     if (own != NULL && settings->address[0] != '\0' &&
         strcmp(settings->address, ground_address(differences->on, own)) != 0) {
-        differs |= ID_DIFFERS_ADDRESS;
-    }
-    if (settings->layout != NULL && fsm_layout(differences->on->fsm, &layout)) {
-        differs |= snowflake_bits_equal(settings->layout, &layout) &&
-                           settings->layout->epoch_ms == layout.epoch_ms
-                       ? 0
-                       : ID_DIFFERS_LAYOUT;
+        differs |= DIFFERS_ADDRESS;
     }
     return differs;
 }
@@ -97,34 +90,16 @@ static void tell_address(const struct differences *differences, const struct con
              ull(differences->on->node_id));
 }
 
-static void tell_layout(const struct differences *differences)
-{
-    const struct snowflake_layout *setting = differences->settings.layout;
-    struct snowflake_layout known;
-
-    if (fsm_layout(differences->on->fsm, &known)) {
-        log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
-                 "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
-                 "at the cluster's first start: correct snowflake.layout\"",
-                 setting->time_bits, setting->worker_bits, setting->sequence_bits, known.time_bits,
-                 known.worker_bits, known.sequence_bits, ull(setting->epoch_ms),
-                 ull(known.epoch_ms));
-    }
-}
-
 static void tell(const struct differences *differences, const struct configuration *conf,
                  unsigned before)
 {
     unsigned begun = differences->now & ~before;
 
-    if ((begun & ID_DIFFERS_MEMBERS) != 0) {
+    if ((begun & DIFFERS_MEMBERS) != 0) {
         tell_members(differences, conf);
     }
-    if ((begun & ID_DIFFERS_ADDRESS) != 0) {
+    if ((begun & DIFFERS_ADDRESS) != 0) {
         tell_address(differences, conf);
-    }
-    if ((begun & ID_DIFFERS_LAYOUT) != 0) {
-        tell_layout(differences);
     }
     if (differences->now == 0 && before != 0) {
         log_info("raft", "the settings are what the log knows again", NULL);
@@ -136,13 +111,10 @@ void differences_turn(struct differences *differences)
     const struct ground *on = differences->on;
     uint64_t index = driver_applied(on->driver)->conf_index;
     uint64_t moves = state_member_moves(on->state);
-    struct snowflake_layout layout;
-    bool has_layout = fsm_layout(on->fsm, &layout);
     struct configuration conf;
     unsigned before = differences->now;
 
-    if (differences->looked && index == differences->index && moves == differences->moves &&
-        has_layout == differences->has_layout) {
+    if (differences->looked && index == differences->index && moves == differences->moves) {
         return;
     }
     applier_configured(&on->driver->applier, &conf);
@@ -152,7 +124,6 @@ void differences_turn(struct differences *differences)
     differences->looked = true;
     differences->index = index;
     differences->moves = moves;
-    differences->has_layout = has_layout;
     differences->now = compare(differences, &conf);
     tell(differences, &conf, before);
 }

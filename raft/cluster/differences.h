@@ -1,8 +1,8 @@
 /*
  * differences.h - settings of this node that are not what the replicated log knows.
  *
- * The members, and the layout of snowflake ids, are read from the settings at the first start of a
- * cluster; from then on the log knows them. An operator who mends a setting afterwards must hear
+ * The members are read from the settings at the first start of a cluster; from then on the log
+ * knows them. An operator who mends a setting afterwards must hear
  * that nothing came of it.
  *
  * The happy path: differences_turn() compares anew when the log's side may have changed, logs what
@@ -14,24 +14,27 @@
 #define LEAFD_RAFT_CLUSTER_DIFFERENCES_H
 
 #include "raft/cluster/ground.h"
-#include "src/id/backend/id_backend.h"
+
+/* Settings that are not what the log knows; each is a bit. */
+enum difference {
+    DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
+    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or what stands for it */
+};
 
 /* What the settings say; borrowed. */
 struct differences_settings {
     const struct net_peer *members; /* cluster.members */
     size_t member_count;            /* 0: not set */
     const char *address;            /* where this node wants to be reached; "": it does not say */
-    const struct snowflake_layout *layout; /* NULL: no snowflake ids */
 };
 
 struct differences {
     const struct ground *on;
     struct differences_settings settings;
-    bool looked;     /* it was compared, */
-    uint64_t index;  /* with the configuration of this entry, */
-    uint64_t moves;  /* after so many moves of members, */
-    bool has_layout; /* with or without a layout in the log */
-    unsigned now;    /* bits of enum id_difference */
+    bool looked;    /* it was compared, */
+    uint64_t index; /* with the configuration of this entry, */
+    uint64_t moves; /* after so many moves of members */
+    unsigned now;   /* bits of enum difference */
 };
 
 void differences_init(struct differences *differences, const struct ground *on,

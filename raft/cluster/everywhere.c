@@ -116,7 +116,7 @@ static void ask_others(struct everywhere *everywhere)
 {
     const struct configuration conf = members_of(everywhere);
     const struct wire_applied question = {.answer = false};
-    uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
+    uint64_t highest = TAILQ_LAST(&everywhere->waits, cluster_request_list)->index;
 
     MEMBER_FOREACH (member, &conf) {
         if (member->id != everywhere->on->node_id && applied_by(everywhere, member->id) < highest) {
@@ -128,7 +128,7 @@ static void ask_others(struct everywhere *everywhere)
 /* --- requests --- */
 
 static void fill_missing(const struct everywhere *everywhere, uint64_t index,
-                         struct id_missing *missing)
+                         struct missing_members *missing)
 {
     const struct configuration conf = members_of(everywhere);
     uint64_t self = everywhere->on->node_id;
@@ -148,15 +148,15 @@ static void fill_missing(const struct everywhere *everywhere, uint64_t index,
 }
 
 /* The request is on no list. */
-static void finish(struct everywhere *everywhere, struct id_request *request, int status)
+static void finish(struct everywhere *everywhere, struct cluster_request *request, int status)
 {
     if (status != 0) {
-        fill_missing(everywhere, request->index, request->out);
+        fill_missing(everywhere, request->index, request->missing);
     }
     answers_put(everywhere->on->answers, request, status);
 }
 
-static void leave(struct everywhere *everywhere, struct id_request *request, int status)
+static void leave(struct everywhere *everywhere, struct cluster_request *request, int status)
 {
     ASSERT(everywhere->count > 0);
     TAILQ_REMOVE(&everywhere->waits, request, link);
@@ -170,24 +170,24 @@ static void leave(struct everywhere *everywhere, struct id_request *request, int
 
 static void on_deadline(struct timer *timer, uint64_t now_ms)
 {
-    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
 
     struct everywhere *everywhere = request->holder;
 
     (void)now_ms;
-    ASSERT(request->kind == ID_REQUEST_EVERYWHERE);
+    ASSERT(request->kind == CLUSTER_REQUEST_EVERYWHERE);
     /* Since the last turn the last of them may have answered, or have been removed: then nobody is
      * missing who could be named. */
     leave(everywhere, request, request->index <= applied_by_all(everywhere) ? 0 : ERR_TIMEOUT);
 }
 
 /* Into its place: they mostly come in order. */
-static void insert(struct everywhere *everywhere, struct id_request *request)
+static void insert(struct everywhere *everywhere, struct cluster_request *request)
 {
-    struct id_request *before = TAILQ_LAST(&everywhere->waits, request_list);
+    struct cluster_request *before = TAILQ_LAST(&everywhere->waits, cluster_request_list);
 
     while (before != NULL && before->index > request->index) {
-        before = TAILQ_PREV(before, request_list, link);
+        before = TAILQ_PREV(before, cluster_request_list, link);
     }
     if (before == NULL) {
         TAILQ_INSERT_HEAD(&everywhere->waits, request, link);
@@ -200,9 +200,9 @@ static void insert(struct everywhere *everywhere, struct id_request *request)
     timer_arm(everywhere->on->timers, &request->deadline, request->deadline_ms);
 }
 
-void everywhere_submit(struct everywhere *everywhere, struct id_request *request)
+void everywhere_submit(struct everywhere *everywhere, struct cluster_request *request)
 {
-    ASSERT(request->kind == ID_REQUEST_EVERYWHERE && request->out != NULL);
+    ASSERT(request->kind == CLUSTER_REQUEST_EVERYWHERE && request->missing != NULL);
     if (everywhere->count >= LIMIT_EVERYWHERE_WAITS) {
         finish(everywhere, request, ERR_OVERLOADED);
     } else {
@@ -213,7 +213,7 @@ void everywhere_submit(struct everywhere *everywhere, struct id_request *request
 void everywhere_turn(struct everywhere *everywhere)
 {
     uint64_t all;
-    struct id_request *request;
+    struct cluster_request *request;
 
     if (everywhere->count == 0) {
         return;
@@ -236,7 +236,7 @@ void everywhere_init(struct everywhere *everywhere, const struct ground *on)
 
 void everywhere_stop(struct everywhere *everywhere)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     while ((request = TAILQ_FIRST(&everywhere->waits)) != NULL) {
         leave(everywhere, request, ERR_SHUTTING_DOWN);

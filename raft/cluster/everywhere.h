@@ -2,7 +2,7 @@
  * everywhere.h - waits until all members have applied an entry: so long one of them may go on by
  * what the entry ended, and hand out ids of a segment that a change of its tag made old.
  *
- * The happy path: everywhere_submit() takes an ID_REQUEST_EVERYWHERE with the index of an entry
+ * The happy path: everywhere_submit() takes a CLUSTER_REQUEST_EVERYWHERE with the index of an entry
  * that is committed. While any waits, the other members are asked every few milliseconds how far
  * they have applied the log (FRAME_APPLIED), all of them for all that wait; once this node and all
  * the others have come as far as a request wants, it is answered.
@@ -26,17 +26,17 @@
 
 struct everywhere {
     const struct ground *on;
-    struct request_list waits;      /* by index, rising */
-    size_t count;                   /* of these; <= LIMIT_EVERYWHERE_WAITS */
-    struct timer ask_again;         /* armed: the others were asked a moment ago */
-    uint64_t heard_of[LIMIT_NODES]; /* who has said how far it has come; 0: a free place */
-    uint64_t applied[LIMIT_NODES];  /* and how far */
+    struct cluster_request_list waits; /* by index, rising */
+    size_t count;                      /* of these; <= LIMIT_EVERYWHERE_WAITS */
+    struct timer ask_again;            /* armed: the others were asked a moment ago */
+    uint64_t heard_of[LIMIT_NODES];    /* who has said how far it has come; 0: a free place */
+    uint64_t applied[LIMIT_NODES];     /* and how far */
 };
 
 void everywhere_init(struct everywhere *everywhere, const struct ground *on);
 
-/* Take a request of kind ID_REQUEST_EVERYWHERE. */
-void everywhere_submit(struct everywhere *everywhere, struct id_request *request);
+/* Take a request of kind CLUSTER_REQUEST_EVERYWHERE. */
+void everywhere_submit(struct everywhere *everywhere, struct cluster_request *request);
 
 /* A FRAME_APPLIED. False: malformed. */
 bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,

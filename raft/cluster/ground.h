@@ -9,52 +9,32 @@
 #define LEAFD_RAFT_CLUSTER_GROUND_H
 
 #include "raft/cluster/answers.h"
+#include "raft/cluster/service.h"
 #include "raft/core/driver.h"
 #include "raft/wire/wire.h"
 #include "src/base/timers.h"
-#include "src/id/alloc/allocator.h"
-#include "src/id/backend/id_backend.h"
-#include "src/id/fsm/fsm.h"
 
 struct ground {
     struct driver *driver;
     struct net *net;
+    struct disk *disk;
     const struct clock *clock;      /* stands still for a step of a turn (clock.h) */
     const struct clock *real_clock; /* to measure by, or to compare with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;
-    struct fsm *fsm;              /* the machine of the state */
-    struct answers *answers;      /* by which requests that are over leave */
-    struct id_proposer *proposer; /* takes any id_request of this node */
-    uint64_t node_id;             /* this node */
-    uint64_t memory_bytes;        /* that the state may take; 0: no bound */
-    bool replace_lost;            /* a member that is lost gives way, see peers.h */
-    bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
+    struct answers *answers; /* by which requests that are over leave */
+    struct service *service; /* what stands on the replica */
+    /* Takes any request of this node. */
+    void (*submit)(const struct ground *on, struct cluster_request *request);
+    uint64_t node_id;      /* this node */
+    uint64_t memory_bytes; /* that the state may take; 0: no bound */
+    bool replace_lost;     /* a member that is lost gives way, see peers.h */
+    bool stopping;         /* all requests get ERR_SHUTTING_DOWN from now on */
 };
-
-_Static_assert((int)DRIVER_STARTING == ID_NODE_STARTING &&
-                   (int)DRIVER_FOLLOWER == ID_NODE_FOLLOWER &&
-                   (int)DRIVER_CANDIDATE == ID_NODE_CANDIDATE &&
-                   (int)DRIVER_LEADER == ID_NODE_LEADER,
-               "a state is the same number for who looks from outside");
-
-static inline enum id_node_state ground_state(const struct ground *on)
-{
-    return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
-}
 
 static inline uint64_t ground_now_ms(const struct ground *on)
 {
     return clock_now_ms(on->clock);
-}
-
-/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
- */
-static inline uint64_t ground_tags_ms(const struct ground *on)
-{
-    uint64_t log_ms = state_log_ms(on->state);
-
-    return log_ms > 0 ? log_ms : clock_wall_ms(on->clock);
 }
 
 /* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,

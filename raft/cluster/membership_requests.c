@@ -17,8 +17,8 @@ struct membership_request {
     TAILQ_ENTRY(membership_request) link; /* in list: all->waiting, or all->asked */
     struct membership_request_list *list;
     struct membership_requests *all;
-    struct id_request *outer;
-    struct id_request asking;
+    struct cluster_request *outer;
+    struct cluster_request asking;
     struct member_ask ask;
     struct member_answer answer; /* the last one */
     bool answered;               /* there was one */
@@ -42,7 +42,7 @@ static void enter(struct membership_request *request, struct membership_request_
     TAILQ_INSERT_TAIL(list, request, link);
 }
 
-static void empty(struct id_request *asking)
+static void empty(struct cluster_request *asking)
 {
     buf_free(&asking->payload);
     buf_free(&asking->reply);
@@ -51,7 +51,7 @@ static void empty(struct id_request *asking)
 /* The client hears of it; there may be a request to the leader yet. */
 static void tell(struct membership_request *request, int status)
 {
-    struct id_request *outer = request->outer;
+    struct cluster_request *outer = request->outer;
 
     if (outer == NULL) {
         return; /* it has heard */
@@ -77,7 +77,7 @@ static void finish(struct membership_request *request, int status)
     free(request);
 }
 
-static void on_number_used(struct id_request *asking)
+static void on_number_used(struct cluster_request *asking)
 {
     finish(CONTAINER(asking, struct membership_request, asking), asking->status);
 }
@@ -86,17 +86,17 @@ static void on_number_used(struct id_request *asking)
  * carried out any more. A command that does nothing takes its number. */
 static void use_number(struct membership_request *request)
 {
-    struct id_request *asking = &request->asking;
+    struct cluster_request *asking = &request->asking;
 
     empty(asking);
     cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
-    asking->kind = ID_REQUEST_COMMAND;
+    asking->kind = CLUSTER_REQUEST_COMMAND;
     asking->keeps_seq = false;
     asking->done = on_number_used;
     requests_submit(request->all->requests, asking);
 }
 
-static void on_asked(struct id_request *asking)
+static void on_asked(struct cluster_request *asking)
 {
     struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
     struct membership_requests *all = request->all;
@@ -124,14 +124,14 @@ static void on_asked(struct id_request *asking)
 
 static void ask_leader(struct membership_request *request)
 {
-    struct id_request *asking = &request->asking;
+    struct cluster_request *asking = &request->asking;
 
     empty(asking);
     enter(request, &request->all->asked);
-    *asking = (struct id_request){.kind = ID_REQUEST_MEMBER,
-                                  .keeps_seq = true,
-                                  .deadline_ms = request->outer->deadline_ms,
-                                  .done = on_asked};
+    *asking = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                       .keeps_seq = true,
+                                       .deadline_ms = request->outer->deadline_ms,
+                                       .done = on_asked};
     member_ask_encode(&request->ask, &asking->payload);
     request->ask.again = true;
     requests_submit(request->all->requests, asking);
@@ -169,7 +169,7 @@ static void on_again(struct timer *timer, uint64_t now_ms)
     }
 }
 
-void membership_requests_submit(struct membership_requests *all, struct id_request *outer)
+void membership_requests_submit(struct membership_requests *all, struct cluster_request *outer)
 {
     struct membership_request *request;
     struct member_ask ask;

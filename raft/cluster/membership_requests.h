@@ -2,7 +2,7 @@
  * membership_requests.h - what this node's clients, and nodes that join through it, want of the
  * membership: asked of the leader again and again until it is so, or the deadline comes.
  *
- * The happy path: membership_requests_submit() takes an ID_REQUEST_MEMBER; the leader answers
+ * The happy path: membership_requests_submit() takes an CLUSTER_REQUEST_MEMBER; the leader answers
  * "pending" at once and begins (membership.h); it is asked anew every few milliseconds, whoever
  * leads by then, until the answer is final. So no leader has to remember who waits, and none that
  * dies takes a request with it.
@@ -32,8 +32,8 @@ struct membership_requests {
 void membership_requests_init(struct membership_requests *all, const struct ground *on,
                               struct requests *requests);
 
-/* Take a request of kind ID_REQUEST_MEMBER. */
-void membership_requests_submit(struct membership_requests *all, struct id_request *request);
+/* Take a request of kind CLUSTER_REQUEST_MEMBER. */
+void membership_requests_submit(struct membership_requests *all, struct cluster_request *request);
 
 /* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any
  * more: those who asked for that hear so. */

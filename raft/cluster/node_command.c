@@ -6,7 +6,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-static void on_done(struct id_request *request)
+static void on_done(struct cluster_request *request)
 {
     struct node_command *command = CONTAINER(request, struct node_command, request);
 
@@ -23,11 +23,11 @@ void node_command_send(struct node_command *command, const struct ground *on, st
                        bool stamped)
 {
     ASSERT(!command->in_flight && payload->len > 0);
-    command->request = (struct id_request){.kind = ID_REQUEST_COMMAND,
-                                           .stamped = stamped,
-                                           .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,
-                                           .done = on_done};
+    command->request = (struct cluster_request){.kind = CLUSTER_REQUEST_COMMAND,
+                                                .stamped = stamped,
+                                                .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,
+                                                .done = on_done};
     buf_move(&command->request.payload, payload);
     command->in_flight = true;
-    on->proposer->propose(on->proposer, &command->request);
+    on->submit(on, &command->request);
 }

@@ -17,7 +17,7 @@
 #define NODE_COMMAND_MS 5000
 
 struct node_command {
-    struct id_request request;
+    struct cluster_request request;
     bool in_flight;
     /* From inside done(), with the status; may be NULL. */
     void (*on_done)(struct node_command *command, int status);

@@ -336,7 +336,7 @@ void peers_state(const struct peers *peers, struct buf *statement)
 
 /* --- nodes that join --- */
 
-static void on_join_done(struct id_request *request)
+static void on_join_done(struct cluster_request *request)
 {
     struct peers_join *join = CONTAINER(request, struct peers_join, request);
 
@@ -356,11 +356,11 @@ static void join_ask(struct peers *peers, uint64_t peer, const struct member_ask
 
     ASSERT(!join->active);
     *join = (struct peers_join){.node_id = peer, .active = true};
-    join->request = (struct id_request){.kind = ID_REQUEST_MEMBER,
-                                        .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
-                                        .done = on_join_done};
+    join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                             .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
+                                             .done = on_join_done};
     member_ask_encode(ask, &join->request.payload);
-    on->proposer->propose(on->proposer, &join->request);
+    on->submit(on, &join->request);
 }
 
 static void join_begin(struct peers *peers, uint64_t peer, const char *address)

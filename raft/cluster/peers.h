@@ -55,7 +55,7 @@ struct peers_seen {
 struct peers_join {
     bool active; /* its membership request, or the removal before it, is on its way */
     uint64_t node_id;
-    struct id_request request;
+    struct cluster_request request;
     bool answered;
     struct member_answer answer; /* the last one for node_id */
 };

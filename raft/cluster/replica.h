@@ -5,17 +5,14 @@
  *   what comes in           frames, finished writes, requests of the node's clients, time
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
- *   everywhere, strict,     requests of other kinds
- *   membership_requests,
- *   backups
+ *   everywhere,             requests of other kinds
+ *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is it this node's that is wrong, and in which row
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, standing,     what the node tells the cluster by itself
- *   clock_sync, dates
- *   allocator, lease,       ids for its clients
- *   prefetch
- *   health, figures         what others may see of all that
+ *   clock_sync
+ *   service                 all that stands on it (service.h)
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
  * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
@@ -29,35 +26,27 @@
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
 #include "raft/cluster/announce.h"
-#include "raft/cluster/backups.h"
-#include "src/service/buffers.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/compare.h"
-#include "src/service/dates.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/everywhere.h"
-#include "src/service/figures.h"
-#include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
+#include "raft/cluster/service.h"
 #include "raft/cluster/standing.h"
+#include "raft/cluster/upgrade.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
-#include "src/id/alloc/prefetch.h"
 
 struct replica_config {
     struct driver_config driver;
-    struct allocator_config allocator;
-    struct node_info info;           /* what this node registers; node_id 0: nothing */
-    uint32_t digest_ms;              /* how often the leader has digests compared; 0: never */
-    const char *cluster_id;          /* borrowed */
-    uint64_t memory_bytes;           /* that the state may take; 0: no bound */
-    bool replace_lost;               /* see peers.h */
-    uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
-    uint32_t key_percent;            /* 1..100: of them, that one client may have */
-    struct lease_config lease;       /* workers 0: no snowflake ids */
-    struct prefetch_config prefetch; /* tags 0: none is kept */
-    struct upgrade_config upgrade;   /* when the level of the cluster rises by itself */
+    struct node_info info;  /* what this node registers; node_id 0: nothing */
+    uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
+    const char *cluster_id; /* borrowed */
+    uint64_t memory_bytes;  /* that the state may take; 0: no bound */
+    bool replace_lost;      /* see peers.h */
+    struct clock_sync_config clock;
+    struct upgrade_config upgrade;  /* when the level of the cluster rises by itself */
     uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
     const struct net_peer *members; /* cluster.members of the settings; borrowed */
     size_t member_count;            /* 0: not set */
@@ -69,7 +58,7 @@ struct replica_owner {
     void (*failed)(struct replica_owner *owner, int err, const char *text);
     /* Role, term or leader changed (for the log). */
     void (*role_changed)(struct replica_owner *owner);
-    /* A snapshot was installed (for the log). */
+    /* A snapshot was installed (may be NULL). */
     void (*installed)(struct replica_owner *owner, uint64_t index);
     /* This node is no member any more, and its id never will be one again: it has to end. Called
      * once. */
@@ -79,9 +68,6 @@ struct replica_owner {
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
     /* The leader is reached through this member from now on; 0: directly (for the log). */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
-    /* A tag that was on its way to strict is so: each segment holder has said that it holds none of
-     * it (for the log; may be NULL). */
-    void (*tag_opened)(struct replica_owner *owner, const struct tag_row *row);
 } BY_NAME;
 
 /* What the log says of this node itself, as of an applied index. */
@@ -98,17 +84,13 @@ struct replica {
     struct ground ground;
     struct timers timers;
     struct answers answers;
-    struct id_proposer proposer; /* replica_submit() */
     struct state *state;
-    struct fsm *fsm; /* its machine */
     struct driver driver;
     struct driver_observer observer;
-    struct fsm_listener listener;
     struct membership membership;
     struct upgrade upgrade;
     struct requests requests;
     struct everywhere everywhere;
-    struct buffers buffers;
     struct membership_requests membership_requests;
     struct birth_watch births;
     struct peers peers;
@@ -117,41 +99,35 @@ struct replica {
     struct standing standing;
     struct loop_clock clock;
     struct clock_sync clock_sync;
-    struct dates dates;
-    struct growth growth;
-    struct backups backups;
     struct compare compare;
-    struct id_table *table;
-    struct allocator *allocator;
-    struct strict *strict;
-    struct prefetch *prefetch; /* of the tags served lately */
-    struct snowflake snowflake;
-    struct lease *lease;
-    struct lease_disk lease_disk;
-    struct health health;
-    struct figures figures;
     struct replica_fate fate;
-    bool recalled;             /* the tag that is being changed is on its way to strict */
-    bool apart;                /* the owner knows that its cluster has no majority */
-    bool draining;             /* leadership is handed over because the node stops */
-    uint64_t windows_until_ms; /* then for no longer is waited for what windows give back */
-    bool removed;              /* the owner knows that this node was */
-    bool superseded;           /* and that there is a later incarnation of it */
+    uint64_t through; /* as the owner knows it: the member by which the leader is reached, or 0 */
+    bool apart;       /* the owner knows that its cluster has no majority */
+    bool draining;    /* leadership is handed over because the node stops */
+    bool removed;     /* the owner knows that this node was */
+    bool superseded;  /* and that there is a later incarnation of it */
     /* This start's, as long as the disk has the mark of a node that joins. */
     uint64_t joiner_incarnation;
 };
 
-/*
- * Start. loaded's rows must have been given to a new state between state_load_begin() and
- * state_load_end(), and prepare_store() must have been called. The replica takes the state over. 0
- * or ERR_CORRUPT.
- */
-int replica_start(struct replica *replica, const struct replica_config *config, struct state *state,
-                  struct disk *disk, struct net *net, const struct clock *clock,
-                  struct replica_owner *owner, const struct store_loaded *loaded) MUST_CHECK;
+/* What a replica is put together from; all but the state, which it takes over, is borrowed. The
+ * rows of loaded must have been given to the state between state_load_begin() and state_load_end(),
+ * and prepare_store() must have been called. */
+struct replica_parts {
+    struct state *state; /* with the service's machine */
+    struct service *service;
+    struct disk *disk;
+    struct net *net;
+    const struct clock *clock;
+    const struct store_loaded *loaded; /* for the start alone */
+};
 
-/* Any kind of id_request; done() comes from a later replica_turn(). */
-void replica_submit(struct replica *replica, struct id_request *request);
+/* Start: 0, ERR_CORRUPT, or what the service says. */
+int replica_start(struct replica *replica, const struct replica_config *config,
+                  const struct replica_parts *parts, struct replica_owner *owner) MUST_CHECK;
+
+/* Any kind of request; done() comes from a later replica_turn(). */
+void replica_submit(struct replica *replica, struct cluster_request *request);
 
 /* A frame of a peer, as net_receiver. */
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
@@ -170,9 +146,9 @@ bool replica_transfer(struct replica *replica);
 /* Hand it over no more: this node serves as the leader, if it is, until it ends. */
 void replica_transfer_end(struct replica *replica);
 
-/* Nobody claims segment ids any more: give back what is left of them, and of windows, as far as it
- * can be (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which does
- * not wait for it. */
+/* Nobody asks the service for anything any more: it gives back to the cluster what it holds, as far
+ * as it can (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which
+ * does not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
 bool replica_given_back(const struct replica *replica);
 
@@ -180,8 +156,7 @@ bool replica_given_back(const struct replica *replica);
 void replica_stop(struct replica *replica);
 
 /* Close everything. No write or read may be under way at the disk, replica_stop() must have taken
- * effect. The id table, health and figures stay until replica_release(): other threads may still
- * look at them. */
+ * effect. What other threads may still look at stays until replica_release(). */
 void replica_close(struct replica *replica);
 void replica_release(struct replica *replica);
 

@@ -20,9 +20,9 @@ _Static_assert(LIMIT_REQUESTS_PENDING <= NUMBERS_MAX, "each has a number");
 
 /* --- this node's session --- */
 
-static void end_seq(struct requests *requests, struct id_request *request, bool answered)
+static void end_seq(struct requests *requests, struct cluster_request *request, bool answered)
 {
-    bool applied = answered && request->kind == ID_REQUEST_COMMAND;
+    bool applied = answered && request->kind == CLUSTER_REQUEST_COMMAND;
 
     session_end(&requests->session, request->seq, applied ? request->lowest : 0, request->reply.len,
                 request == &requests->tidying.request, ground_now_ms(requests->on));
@@ -30,7 +30,7 @@ static void end_seq(struct requests *requests, struct id_request *request, bool 
     request->lowest = 0;
 }
 
-void requests_release(struct requests *requests, struct id_request *request)
+void requests_release(struct requests *requests, struct cluster_request *request)
 {
     if (request->seq != 0) {
         end_seq(requests, request, false);
@@ -39,11 +39,11 @@ void requests_release(struct requests *requests, struct id_request *request)
 
 /* A command is numbered and stamped when it is sent first, and goes out with that stamp however
  * often. False: the session has no room now. */
-static bool has_stamp(struct requests *requests, struct id_request *request)
+static bool has_stamp(struct requests *requests, struct cluster_request *request)
 {
     struct session_stamp stamp;
 
-    if (request->kind == ID_REQUEST_QUERY || request->kind == ID_REQUEST_MONOTONIC ||
+    if (request->kind == CLUSTER_REQUEST_QUERY || request->kind == CLUSTER_REQUEST_LEADER ||
         request->stamped || request->lowest != 0) {
         return true;
     }
@@ -57,7 +57,7 @@ static bool has_stamp(struct requests *requests, struct id_request *request)
 }
 
 /* What the cluster said instead of the command's own result. */
-static int refused_status(struct requests *requests, const struct id_request *request,
+static int refused_status(struct requests *requests, const struct cluster_request *request,
                           const struct session_refusal *refusal)
 {
     if (refusal->status == ERR_REMOVED) {
@@ -75,21 +75,21 @@ static int refused_status(struct requests *requests, const struct id_request *re
 
 /* --- where a request is --- */
 
-static void put_waiting(struct requests *requests, struct id_request *request)
+static void put_waiting(struct requests *requests, struct cluster_request *request)
 {
     ASSERT(request->work == NULL);
     request->sent_to = 0;
     TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than what waits */
 }
 
-static void leave_list(struct requests *requests, struct id_request *request)
+static void leave_list(struct requests *requests, struct cluster_request *request)
 {
     ASSERT(request->work == NULL && request->holder == requests);
     TAILQ_REMOVE(request->sent_to != 0 ? &requests->sent : &requests->waiting, request, link);
 }
 
 /* It is over, and on no list. */
-static void complete(struct requests *requests, struct id_request *request, int status)
+static void complete(struct requests *requests, struct cluster_request *request, int status)
 {
     ASSERT(requests->count > 0 && request->work == NULL);
     requests->count--;
@@ -103,13 +103,13 @@ static void complete(struct requests *requests, struct id_request *request, int 
     answers_put(requests->on->answers, request, status);
 }
 
-static void complete_with(struct requests *requests, struct id_request *request, int status,
+static void complete_with(struct requests *requests, struct cluster_request *request, int status,
                           const void *reply, size_t len)
 {
     struct session_refusal refusal;
 
     request->reply.len = 0;
-    if (status == 0 && request->kind == ID_REQUEST_COMMAND &&
+    if (status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
         session_refusal_decode(reply, len, &refusal)) {
         status = refused_status(requests, request, &refusal);
     } else {
@@ -118,7 +118,7 @@ static void complete_with(struct requests *requests, struct id_request *request,
     complete(requests, request, status);
 }
 
-static void on_answered(struct serving_owner *owner, struct id_request *request, int status,
+static void on_answered(struct serving_owner *owner, struct cluster_request *request, int status,
                         uint64_t index, const void *reply, size_t len)
 {
     ASSERT(status <= 0);
@@ -126,13 +126,13 @@ static void on_answered(struct serving_owner *owner, struct id_request *request,
     complete_with(CONTAINER(owner, struct requests, serving_owner), request, status, reply, len);
 }
 
-static void on_given_back(struct serving_owner *owner, struct id_request *request)
+static void on_given_back(struct serving_owner *owner, struct cluster_request *request)
 {
     put_waiting(CONTAINER(owner, struct requests, serving_owner), request);
 }
 
 /* Wherever it is by then. */
-static void give_up(struct requests *requests, struct id_request *request, int status)
+static void give_up(struct requests *requests, struct cluster_request *request, int status)
 {
     if (request->work != NULL) {
         serving_abandon(&requests->serving, request);
@@ -144,40 +144,33 @@ static void give_up(struct requests *requests, struct id_request *request, int s
 
 static void on_deadline(struct timer *timer, uint64_t now_ms)
 {
-    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
     struct requests *requests = request->holder;
 
     ASSERT(request->deadline_ms <= now_ms);
     give_up(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
 }
 
-void requests_withdraw(struct requests *requests, struct id_request *request)
+void requests_withdraw(struct requests *requests, struct cluster_request *request)
 {
     if (numbers_find(&requests->numbers, request->id) == request) {
         give_up(requests, request, ERR_NOT_LEADER);
     }
 }
 
-void requests_submit(struct requests *requests, struct id_request *request)
+void requests_submit(struct requests *requests, struct cluster_request *request)
 {
     int refused = requests->on->stopping                      ? ERR_SHUTTING_DOWN
                   : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
                   : request->payload.len > LIMIT_ENTRY_BYTES  ? ERR_TOO_LARGE
                                                               : 0;
 
-    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
-           request->kind == ID_REQUEST_MEMBER || request->kind == ID_REQUEST_MONOTONIC);
+    ASSERT(request->kind == CLUSTER_REQUEST_COMMAND || request->kind == CLUSTER_REQUEST_QUERY ||
+           request->kind == CLUSTER_REQUEST_MEMBER || request->kind == CLUSTER_REQUEST_LEADER);
     ASSERT(request->done != NULL);
     if (refused != 0) {
         requests_release(requests, request);
         answers_put(requests->on->answers, request, refused);
-        return;
-    }
-    if (request->kind == ID_REQUEST_QUERY && request->local) {
-        int rv = fsm_query(requests->on->fsm, request->payload.data, request->payload.len,
-                           &request->reply);
-
-        answers_put(requests->on->answers, request, rv);
         return;
     }
     requests->count++;
@@ -196,13 +189,13 @@ void requests_submit(struct requests *requests, struct id_request *request)
 /* Of what was sent, all that is wanted has to be routed again; from the end, so that the oldest
  * comes first again. */
 static void take_back(struct requests *requests,
-                      bool (*wanted)(const struct id_request *request, uint64_t value),
+                      bool (*wanted)(const struct cluster_request *request, uint64_t value),
                       uint64_t value)
 {
-    struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
+    struct cluster_request *request = TAILQ_LAST(&requests->sent, cluster_request_list);
 
     while (request != NULL) {
-        struct id_request *older = TAILQ_PREV(request, request_list, link);
+        struct cluster_request *older = TAILQ_PREV(request, cluster_request_list, link);
 
         if (wanted(request, value)) {
             leave_list(requests, request);
@@ -212,17 +205,17 @@ static void take_back(struct requests *requests,
     }
 }
 
-static bool went_elsewhere(const struct id_request *request, uint64_t peer)
+static bool went_elsewhere(const struct cluster_request *request, uint64_t peer)
 {
     return request->sent_to != peer;
 }
 
-static bool went_to(const struct id_request *request, uint64_t peer)
+static bool went_to(const struct cluster_request *request, uint64_t peer)
 {
     return request->sent_to == peer;
 }
 
-static bool went_before(const struct id_request *request, uint64_t ms)
+static bool went_before(const struct cluster_request *request, uint64_t ms)
 {
     return request->sent_ms <= ms;
 }
@@ -278,7 +271,7 @@ static void pause_routing(struct requests *requests)
     ground_arm_in(requests->on, &requests->route_pause, ROUTE_AGAIN_MS);
 }
 
-static bool forward(struct requests *requests, struct id_request *request, uint64_t target)
+static bool forward(struct requests *requests, struct cluster_request *request, uint64_t target)
 {
     enum frame_type type = requests->way.state == WAY_RELAYED ? FRAME_RELAY : FRAME_REQUEST;
     uint64_t now = ground_now_ms(requests->on);
@@ -305,7 +298,7 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
 
 static void refuse_waiting(struct requests *requests)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
         leave_list(requests, request);
@@ -317,8 +310,8 @@ static void route(struct requests *requests)
 {
     uint64_t target = way_target(&requests->way);
     bool here = target == requests->on->node_id;
-    struct id_request *request;
-    struct id_request *next;
+    struct cluster_request *request;
+    struct cluster_request *next;
 
     ASSERT(!requests->on->stopping);
     if (target == 0 || timer_is_armed(&requests->route_pause) ||
@@ -361,7 +354,8 @@ bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
 bool requests_receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    struct id_request *request;
+    struct service *service = requests->on->service;
+    struct cluster_request *request;
     struct wire_reply reply;
 
     if (wire_reply_decode(payload, len, &reply) != 0 ||
@@ -378,9 +372,9 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
         return true;                                   /* answered, expired or sent anew already */
     }
     /* Before its client hears of a change, this node holds nothing that the change made old. */
-    if (reply.status == 0 && request->kind == ID_REQUEST_COMMAND &&
-        allocator_take_marks(requests->allocator, request->payload.data, request->payload.len,
-                             reply.marks, reply.marks_len) != 0) {
+    if (reply.status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
+        service->ops->take_marks(service, request->payload.data, request->payload.len, reply.marks,
+                                 reply.marks_len) != 0) {
         return false;
     }
     leave_list(requests, request);
@@ -430,7 +424,7 @@ void requests_tidy(struct requests *requests)
 
 static struct way_load load_of(const struct requests *requests)
 {
-    const struct id_request *oldest = TAILQ_FIRST(&requests->sent);
+    const struct cluster_request *oldest = TAILQ_FIRST(&requests->sent);
 
     return (struct way_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
                              .oldest_to = oldest != NULL ? oldest->sent_to : 0,
@@ -461,10 +455,9 @@ void requests_turn(struct requests *requests)
 }
 
 void requests_init(struct requests *requests, const struct ground *on,
-                   const struct driver_config *config, struct membership *membership,
-                   struct allocator *allocator)
+                   const struct driver_config *config, struct membership *membership)
 {
-    *requests = (struct requests){.on = on, .allocator = allocator};
+    *requests = (struct requests){.on = on};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
     numbers_init(&requests->numbers, config->seed, 0);

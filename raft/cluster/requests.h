@@ -13,9 +13,9 @@
  * timeout) leads back to waiting, never to an error before the deadline. A request whose deadline
  * passed is awaited no more; once the cluster has heard so, no late copy of it does anything.
  *
- * The answer to a forwarded change carries the generations that its tags have now (command.h).
- * The node burns what it holds of older ones before it passes the answer on, and waits for nothing:
- * its own log may be behind for as long as the leader does not reach it.
+ * The answer to a forwarded change carries what the change made old (service_ops.marks). The
+ * service hears of it before the answer is passed on, and the answer waits for nothing: this node's
+ * log may be behind for as long as the leader does not reach it.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
@@ -34,14 +34,13 @@
 
 struct requests {
     const struct ground *on;
-    struct allocator *allocator; /* holds this node's segments */
-    struct numbers numbers;      /* of all that are counted */
-    struct request_list waiting; /* to be routed, oldest first */
-    struct request_list sent;    /* forwarded, in order of sending */
-    size_t count;                /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
-    struct timer route;          /* something waits: try to route it, */
-    struct timer route_pause;    /* but not while this is armed, after a refusal */
-    struct timer silent;         /* the oldest that was sent had its time for an answer */
+    struct numbers numbers;              /* of all that are counted */
+    struct cluster_request_list waiting; /* to be routed, oldest first */
+    struct cluster_request_list sent;    /* forwarded, in order of sending */
+    size_t count;             /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
+    struct timer route;       /* something waits: try to route it, */
+    struct timer route_pause; /* but not while this is armed, after a refusal */
+    struct timer silent;      /* the oldest that was sent had its time for an answer */
     struct way way;
     unsigned way_seen; /* way.changes that what is sent follows */
     struct relay relay;
@@ -56,22 +55,21 @@ struct requests {
 
 /* config: of the driver, for the session of this incarnation, and the seed. */
 void requests_init(struct requests *requests, const struct ground *on,
-                   const struct driver_config *config, struct membership *membership,
-                   struct allocator *allocator);
+                   const struct driver_config *config, struct membership *membership);
 
 /* Everything must be finished (after requests_stop() and requests_turn()). */
 void requests_close(struct requests *requests);
 
-/* Take a request of kind COMMAND, QUERY or MEMBER. */
-void requests_submit(struct requests *requests, struct id_request *request);
+/* Take a request of kind COMMAND, QUERY, LEADER or MEMBER. */
+void requests_submit(struct requests *requests, struct cluster_request *request);
 
 /* Await a request of this node no more: it ends with ERR_NOT_LEADER. If it has not been appended
  * yet, it never is here; an entry that is in the log keeps its place. One that is over already, and
  * whose answer is on its way, stays as it is. */
-void requests_withdraw(struct requests *requests, struct id_request *request);
+void requests_withdraw(struct requests *requests, struct cluster_request *request);
 
 /* A request that is done and keeps its number: it needs that no more. */
-void requests_release(struct requests *requests, struct id_request *request);
+void requests_release(struct requests *requests, struct cluster_request *request);
 
 /* Tell the cluster of numbers that are over, if that is due (session.h): on the first turn with a
  * leader in each incarnation, and when this node has had nothing else to say. */

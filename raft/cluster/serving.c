@@ -5,13 +5,8 @@
 
 #include <stdlib.h>
 
-#include "src/service/dates.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/utf8.h"
-#include "src/id/codec/command.h"
-
-_Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
  * meanwhile has to wait for at most one of them; and however many clients send such commands, one
@@ -25,8 +20,8 @@ struct work {
     struct work_list *list; /* on which it is */
     struct serving *serving;
     enum wire_request_kind kind;
-    struct id_request *local; /* NULL: remote, or its client gave up */
-    uint64_t from;            /* remote: node and its number; 0: nobody waits for it */
+    struct cluster_request *local; /* NULL: remote, or its client gave up */
+    uint64_t from;                 /* remote: node and its number; 0: nobody waits for it */
     uint64_t id;
     struct timer deadline; /* remote: its sender's; a local one has its own */
     struct buf payload;    /* remote's own; a local one's is in the request */
@@ -35,21 +30,21 @@ struct work {
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;         /* of the entry, or in which its round began */
     uint64_t round;        /* that confirms it */
-    bool is_window;        /* the COMMAND_WINDOW of this leader, for nobody */
-    struct buf entry;      /* MONOTONIC: the COMMAND_KEYED that is appended for it */
-    struct buf kept;       /* and the results, for when that is applied; of a large one, its own */
+    bool is_own;           /* the service proposed it, for nobody */
+    struct buf entry;      /* LEADER: what the service has appended for it */
+    struct buf kept;       /* and the reply, for when that is applied; of a large one, its result */
     bool waited;           /* large and done: a turn has gone by */
 };
 
-enum wire_request_kind serving_wire_kind(const struct id_request *request)
+enum wire_request_kind serving_wire_kind(const struct cluster_request *request)
 {
     switch (request->kind) {
-    case ID_REQUEST_COMMAND:
+    case CLUSTER_REQUEST_COMMAND:
         return WIRE_REQUEST_COMMAND;
-    case ID_REQUEST_MEMBER:
+    case CLUSTER_REQUEST_MEMBER:
         return WIRE_REQUEST_MEMBER;
-    case ID_REQUEST_MONOTONIC:
-        return WIRE_REQUEST_MONOTONIC;
+    case CLUSTER_REQUEST_LEADER:
+        return WIRE_REQUEST_LEADER;
     default:
         return WIRE_REQUEST_QUERY;
     }
@@ -77,7 +72,7 @@ static void work_free(struct work *work)
     ASSERT(serving->count > 0 && serving->adds_bytes >= work->adds_bytes);
     serving->count--;
     serving->adds_bytes -= work->adds_bytes;
-    serving->monotonic_bytes -= work->kind == WIRE_REQUEST_MONOTONIC ? work->payload.len : 0;
+    serving->leader_bytes -= work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
     TAILQ_REMOVE(work->list, work, link);
     if (work->local != NULL) {
         work->local->work = NULL;
@@ -101,19 +96,21 @@ static const struct buf *entry_of(const struct work *work)
 }
 
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
- * answer says where the entry is, and what its tags have become (command.h). That of a query says
+ * answer says where the entry is, and what it made old (service_ops.marks). That of a query says
  * which entries it has seen. */
 static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
 {
     struct serving *serving = work->serving;
-    struct id_request *local = work->local;
+    struct cluster_request *local = work->local;
     struct wire_reply wire = {
         .id = work->id, .status = status, .index = index, .payload = reply, .payload_len = len};
     struct buf marks = BUF_INIT;
 
     if (work->from != 0) {
         if (index != 0 && work->kind == WIRE_REQUEST_COMMAND) {
-            fsm_tag_marks(serving->on->fsm, work->payload.data, work->payload.len, &marks);
+            serving->on->service->ops->marks(serving->on->service, work->payload.data,
+                                             work->payload.len, &marks);
+            ASSERT(marks.len <= WIRE_MARKS_BYTES_MAX);
         }
         wire.marks = marks.data;
         wire.marks_len = marks.len;
@@ -130,7 +127,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
 static void give_back(struct work *work)
 {
     struct serving *serving = work->serving;
-    struct id_request *local = work->local;
+    struct cluster_request *local = work->local;
 
     if (local == NULL) {
         finish(work, ERR_NOT_LEADER, 0, NULL, 0);
@@ -179,13 +176,13 @@ static void sort_by_size(struct work *work)
     }
 }
 
-void serving_take(struct serving *serving, struct id_request *request)
+void serving_take(struct serving *serving, struct cluster_request *request)
 {
     struct work *work = work_new(serving, serving_wire_kind(request));
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     /* This node's own parts ask the level before they write what it brought. */
-    ASSERT_IMPLIES(request->kind == ID_REQUEST_COMMAND && request->payload.len > 1,
+    ASSERT_IMPLIES(request->kind == CLUSTER_REQUEST_COMMAND && request->payload.len > 1,
                    state_since(serving->on->state, request->payload.data[1]) <=
                        state_level(serving->on->state));
     work->local = request;
@@ -193,7 +190,7 @@ void serving_take(struct serving *serving, struct id_request *request)
     sort_by_size(work);
 }
 
-void serving_abandon(struct serving *serving, struct id_request *request)
+void serving_abandon(struct serving *serving, struct cluster_request *request)
 {
     struct work *work = request->work;
 
@@ -214,14 +211,11 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     }
     switch (command_number(wire->payload, wire->payload_len)) {
     case COMMAND_DIGEST:
-    case COMMAND_LAYOUT:
     case COMMAND_CLOCK:
     case COMMAND_LEVEL:
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
     case COMMAND_MEMBER_MOVE:
-    case COMMAND_WINDOW:
-    case COMMAND_KEYED:
         return true;
     default:
         return false;
@@ -234,7 +228,7 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
 {
     struct session_stamp stamp;
 
-    return wire->kind == WIRE_REQUEST_QUERY || wire->kind == WIRE_REQUEST_MONOTONIC ||
+    return wire->kind == WIRE_REQUEST_QUERY || wire->kind == WIRE_REQUEST_LEADER ||
            (session_stamp_read(wire->payload, wire->payload_len, &stamp) == 0 &&
             stamp.node_id == node_id);
 }
@@ -243,13 +237,19 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
  * know nor what is above the level in force. */
 static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
 {
-    struct command_list batch;
+    const struct service *service = serving->on->service;
 
-    if (wire->kind == WIRE_REQUEST_MONOTONIC) {
-        return windows_read(wire->payload, wire->payload_len, &batch) == 0;
+    switch (wire->kind) {
+    case WIRE_REQUEST_COMMAND:
+        return state_may_append(serving->on->state, wire->payload, wire->payload_len) &&
+               service->ops->accepts(service, CLUSTER_REQUEST_COMMAND, wire->payload,
+                                     wire->payload_len);
+    case WIRE_REQUEST_LEADER:
+        return service->ops->accepts(service, CLUSTER_REQUEST_LEADER, wire->payload,
+                                     wire->payload_len);
+    default:
+        return true;
     }
-    return wire->kind != WIRE_REQUEST_COMMAND ||
-           state_may_append(serving->on->state, wire->payload, wire->payload_len);
 }
 
 /* 0, or why it is not taken. */
@@ -267,8 +267,8 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
         !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
-    if (wire->kind == WIRE_REQUEST_MONOTONIC &&
-        serving->monotonic_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES) {
+    if (wire->kind == WIRE_REQUEST_LEADER &&
+        serving->leader_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES) {
         return ERR_OVERLOADED;
     }
     return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;
@@ -287,7 +287,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     work->from = from;
     work->id = wire->id;
     buf_put(&work->payload, wire->payload, wire->payload_len);
-    serving->monotonic_bytes += work->kind == WIRE_REQUEST_MONOTONIC ? work->payload.len : 0;
+    serving->leader_bytes += work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
     sort_by_size(work);
     ground_arm_in(serving->on, &work->deadline, wire->time_left_ms);
 }
@@ -317,7 +317,7 @@ void serving_reset(struct serving *serving)
      * this leader has appended for itself only the request goes back, not the entry (R9). */
     give_back_list(&serving->submitted);
     rounds_stop(&serving->round);
-    windows_forget(serving->windows); /* R7 */
+    serving->on->service->ops->reset(serving->on->service); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
@@ -357,93 +357,22 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     return true;
 }
 
-/* Would this put make a tag whose name has what nobody sees? One that is there stays of use. The
- * name of a tag that was deleted is as good as new. */
-static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char *why, size_t size)
-{
-    const struct tag_row *row;
-    char place[LOOKS_WHY_BYTES];
-
-    if (!looks_hidden(put->name, put->name_len, place)) {
-        return false;
-    }
-    row = fsm_tag(fsm, put->name, put->name_len);
-    (void)snprintf(why, size, "name: %s", place);
-    return row == NULL || row->deleted;
-}
-
-/* Puts that a leader does not propose, which apply would carry out. True: the result is as if apply
- * had refused. */
-static bool refuse_puts(const struct fsm *fsm, struct command_list list,
-                        struct put_result *ret_refused)
-{
-    char known[SHAPE_ZONE_BYTES_MAX + 1] = "";
-    struct tag_put put;
-    bool refused = false;
-
-    *ret_refused = (struct put_result){.status = ERR_INVALID};
-    while (!refused && command_next(&list, &put)) {
-        refused = hides_in_name(fsm, &put, ret_refused->why, sizeof ret_refused->why) ||
-                  dates_refuse(fsm, &put, known, ret_refused->why, sizeof ret_refused->why);
-        ret_refused->failed_at += !refused;
-    }
-    return refused;
-}
-
-/* The same of a client's new name for a worker id. */
-static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
-{
-    char place[LOOKS_WHY_BYTES];
-    bool refused =
-        acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
-
-    for (unsigned id = 0; refused && id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(fsm, (uint16_t)id);
-
-        refused = row == NULL ||
-                  tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
-    }
-    return refused;
-}
-
-/* What this leader must not propose is answered as if apply had refused it. False: it may. */
-static bool refuse_new(struct work *work, const struct command *command)
-{
-    const struct ground *on = work->serving->on;
-    struct put_result puts;
-    BUF_LOCAL(reply);
-
-    if (command_puts_tags((int)command->type) && refuse_puts(on->fsm, command->list, &puts)) {
-        put_result_encode(&puts, &reply);
-    } else if (command->type == COMMAND_WORKER_ACQUIRE &&
-               refuse_worker(on->fsm, &command->acquire)) {
-        worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, &reply);
-    } else {
-        return false;
-    }
-    finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
-    return true;
-}
-
 /* What would make the state larger than it may be is refused here, before it is in the log: apply
- * knows no bound of one node, nor its time zones, and takes any name that a row may have. */
+ * knows no bound of one node. */
 static void admit(struct serving *serving, struct work *work)
 {
     const struct ground *on = serving->on;
-    const struct buf *payload = entry_of(work);
-    int type = command_type(payload->data, payload->len);
+    const struct buf *command = entry_of(work);
     uint64_t adds_bytes = 0;
-    struct command command;
+    BUF_LOCAL(reply);
 
     work->admitted = true;
-    if ((!command_puts_tags(type) && type != COMMAND_WORKER_ACQUIRE) ||
-        command_read(payload->data, payload->len, &command) != 0 || refuse_new(work, &command)) {
+    if (on->service->ops->admit(on->service, command->data, command->len, &adds_bytes, &reply) ==
+        SERVICE_ANSWERS) {
+        finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
         return;
     }
-    if (on->memory_bytes > 0 && command_puts_tags(type)) {
-        adds_bytes = fsm_adds(on->fsm, command.list);
-    }
-    if (adds_bytes == 0) {
+    if (on->memory_bytes == 0 || adds_bytes == 0) {
         return;
     }
     if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->memory_bytes) {
@@ -467,13 +396,13 @@ static void admit_todo(struct serving *serving)
     }
 }
 
-static void refuse_for_disk(struct work_list *list)
+static void refuse_for_disk(struct service *service, struct work_list *list)
 {
     while (!TAILQ_EMPTY(list)) {
         struct work *work = TAILQ_FIRST(list);
 
-        if (work->is_window) {
-            windows_lost(work->serving->windows, &work->payload);
+        if (work->is_own) {
+            service->ops->unproposed(service, &work->payload);
         }
         finish(work, ERR_DISK_FULL, 0, NULL, 0);
     }
@@ -506,8 +435,8 @@ static void submit_todo(struct serving *serving)
 {
     admit_todo(serving);
     if (serving->no_room) {
-        refuse_for_disk(&serving->todo);
-        refuse_for_disk(&serving->large);
+        refuse_for_disk(serving->on->service, &serving->todo);
+        refuse_for_disk(serving->on->service, &serving->large);
         return;
     }
     while (!TAILQ_EMPTY(&serving->todo) &&
@@ -517,44 +446,32 @@ static void submit_todo(struct serving *serving)
     submit_large(serving);
 }
 
-/* R3: this process has appended it, in this term; if it leads the term yet, the windows open. */
-static void window_done(struct work *work, const void *result, size_t len)
+/* R3: this process has appended it, in this term; if it leads the term yet, it counts. */
+static void own_applied(struct work *work, const void *result, size_t len)
 {
-    struct serving *serving = work->serving;
-    const struct driver *driver = serving->on->driver;
+    struct service *service = work->serving->on->service;
+    const struct driver *driver = work->serving->on->driver;
 
     if (driver_is_leader(driver) && driver_term(driver) == work->term) {
-        windows_granted(serving->windows, work->term, &work->payload, result, len);
+        service->ops->proposed(service, work->term, &work->payload, result, len);
     }
     finish(work, 0, 0, NULL, 0);
 }
 
-/* R9: the ids are bound to their keys, or were not, as apply said. */
-static void keyed_done(struct work *work, const void *result, size_t len)
+/* R9: what the service has appended for the request is in force, or is not, as apply said. */
+static void entry_applied(struct work *work, const void *result, size_t len)
 {
-    struct strict_result *results = work->serving->taken->results;
-    struct strict_result said[LIMIT_STRICT_ITEMS];
-    struct command_list batch;
-    struct strict_item item;
+    struct service *service = work->serving->on->service;
     BUF_LOCAL(reply);
-    size_t count = 0;
-    size_t said_count = 0;
-    size_t at = 0;
+    int status;
 
-    if (windows_read(payload_of(work)->data, payload_of(work)->len, &batch) != 0 ||
-        results_decode(RESULT_STRICT, work->kept.data, work->kept.len, results, LIMIT_STRICT_ITEMS,
-                       &count) != 0 ||
-        results_decode(RESULT_STRICT, result, len, said, LIMIT_STRICT_ITEMS, &said_count) != 0) {
-        finish(work, ERR_BAD_MESSAGE, 0, NULL, 0);
+    if (work->local == NULL && work->from == 0) {
+        work_free(work); /* nobody waits for it any more, and its payload may be gone */
         return;
     }
-    for (size_t i = 0; i < count && command_next(&batch, &item); i++) {
-        if (window_item_is_keyed(&item, &results[i]) && at < said_count) {
-            results[i] = said[at++];
-        }
-    }
-    results_encode(RESULT_STRICT, results, count, &reply);
-    finish(work, 0, work->index, reply.data, reply.len);
+    buf_move(&reply, &work->kept);
+    status = service->ops->led(service, payload_of(work), result, len, &reply);
+    finish(work, status, status == 0 ? work->index : 0, reply.data, status == 0 ? reply.len : 0);
 }
 
 /* The marks of so many tags take a while: whoever waits behind it for the log comes first. */
@@ -577,12 +494,10 @@ static void answer_large(struct serving *serving)
 
 static void applied_own(struct work *work, const void *result, size_t len)
 {
-    if (work->is_window) {
-        window_done(work, result, len);
-    } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
-        work_free(work); /* nobody waits for it any more, and its payload may be gone */
+    if (work->is_own) {
+        own_applied(work, result, len);
     } else if (work->entry.len > 0) {
-        keyed_done(work, result, len);
+        entry_applied(work, result, len);
     } else if (answers_later(work)) {
         buf_put(&work->kept, result, len);
         move(work, &work->serving->large_done);
@@ -637,35 +552,42 @@ static void end_rounds(struct serving *serving)
     }
 }
 
-/* --- monotonic ids --- */
+/* --- what only the leader of a term answers --- */
 
-/* Of a batch that is confirmed: its ids; or it waits for a window, or for its keys' entry. */
-static void answer_ids(struct work *work)
+/* One that is confirmed: its answer, or it waits for something to be applied, or for its entry. */
+static void lead(struct work *work)
 {
     struct serving *serving = work->serving;
-    const struct driver *driver = serving->on->driver;
-    const struct window_terms terms = {.round = work->term, .now = driver_term(driver)};
-    struct window_taken *taken = serving->taken;
-    struct command_list batch;
+    struct service *service = serving->on->service;
     BUF_LOCAL(reply);
-    int rv = windows_read(payload_of(work)->data, payload_of(work)->len, &batch);
+    struct service_lead_ask ask = {.payload = payload_of(work),
+                                   .round_term = work->term,
+                                   .term = driver_term(serving->on->driver),
+                                   .reply = &reply,
+                                   .entry = &work->entry};
 
-    rv = rv == 0 ? windows_take(serving->windows, serving->on->fsm, terms, batch, taken) : rv;
-    if (rv == ERR_STALE) {
+    switch (service->ops->lead(service, &ask)) {
+    case SERVICE_STALE:
         give_back(work); /* R7 */
-    } else if (rv == ERR_EMPTY && !serving->no_room) {
-        if (work->list != &serving->starved) {
+        break;
+    case SERVICE_WAITS:
+        if (serving->no_room) {
+            finish(work, ERR_DISK_FULL, 0, NULL, 0);
+        } else if (work->list != &serving->starved) {
             move(work, &serving->starved);
         }
-    } else if (rv != 0) {
-        finish(work, rv == ERR_EMPTY ? ERR_DISK_FULL : rv, 0, NULL, 0);
-    } else if (taken->keyed > 0) {
-        windows_keyed(&batch, taken, terms.now, &work->entry); /* R9 */
-        results_encode(RESULT_STRICT, taken->results, taken->count, &work->kept);
-        move(work, &serving->todo);
-    } else {
-        results_encode(RESULT_STRICT, taken->results, taken->count, &reply);
-        finish(work, 0, work->index, reply.data, reply.len);
+        break;
+    case SERVICE_APPENDS:
+        ASSERT(work->entry.len > 0);
+        buf_move(&work->kept, &reply);
+        move(work, &serving->todo); /* R9 */
+        break;
+    case SERVICE_LED:
+        finish(work, ask.status, ask.status == 0 ? work->index : 0, reply.data,
+               ask.status == 0 ? reply.len : 0);
+        break;
+    default:
+        UNREACHABLE("what the service says");
     }
 }
 
@@ -682,24 +604,25 @@ static void feed_starved(struct serving *serving)
     serving->starved_at = applied;
     for (work = TAILQ_FIRST(&serving->starved); work != NULL; work = next) {
         next = TAILQ_NEXT(work, link);
-        answer_ids(work);
+        lead(work);
     }
 }
 
-/* R3: an entry of this leader's own, for all tags that need more. */
-static void propose_windows(struct serving *serving)
+/* R3: an entry of this leader's own. */
+static void propose_own(struct serving *serving)
 {
+    struct service *service = serving->on->service;
     struct buf command = BUF_INIT;
     struct work *work;
     bool more = false;
 
     if (driver_disk_is_low(serving->on->driver) ||
-        !windows_propose(serving->windows, serving->on->fsm, &command, &more)) {
+        !service->ops->propose(service, &command, &more)) {
         buf_free(&command);
         return;
     }
     work = work_new(serving, WIRE_REQUEST_COMMAND);
-    work->is_window = true;
+    work->is_own = true;
     work->payload = command;
     serving->again = serving->again || more;
 }
@@ -709,11 +632,12 @@ static void propose_windows(struct serving *serving)
 static void answer_query(struct work *work)
 {
     struct serving *serving = work->serving;
+    struct service *service = serving->on->service;
     const struct buf *query = payload_of(work);
     BUF_LOCAL(reply);
     int rv = work->kind == WIRE_REQUEST_MEMBER
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
-                 : fsm_query(serving->on->fsm, query->data, query->len, &reply);
+                 : service->ops->query(service, query->data, query->len, &reply);
 
     finish(work, rv, work->index, reply.data, reply.len);
 }
@@ -726,8 +650,8 @@ static void answer_confirmed(struct serving *serving)
     feed_starved(serving);
     while ((work = TAILQ_FIRST(&serving->confirmed)) != NULL &&
            work->index <= driver_applied(serving->on->driver)->index) {
-        if (work->kind == WIRE_REQUEST_MONOTONIC) {
-            answer_ids(work);
+        if (work->kind == WIRE_REQUEST_LEADER) {
+            lead(work);
         } else {
             answer_query(work);
         }
@@ -746,7 +670,7 @@ void serving_turn(struct serving *serving)
         answer_confirmed(serving);
     }
     if (serves) {
-        propose_windows(serving);
+        propose_own(serving);
         submit_todo(serving);
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs nobody's word */
@@ -770,14 +694,10 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
     TAILQ_INIT(&serving->in_round);
     TAILQ_INIT(&serving->confirmed);
     TAILQ_INIT(&serving->starved);
-    serving->windows = windows_new(on->clock);
-    serving->taken = MUST_HAVE(calloc(1, sizeof *serving->taken));
     rounds_init(&serving->round, on, seed >> 16);
 }
 
 void serving_close(struct serving *serving)
 {
     ASSERT(serving->count == 0);
-    windows_free(serving->windows);
-    free(serving->taken);
 }

@@ -13,11 +13,11 @@
  * Rounds (rounds.h) do not wait for each other: one begins in each turn in which something new
  * waits, for all that waits then.
  *
- * A batch of requests for monotonic ids goes the way of a query, and takes ids from the windows
- * (src/service/window.h) when it is answered. If they are too short it is starved until an entry
- * of this leader's has extended them. Where it has keys, the ids are answered once an entry of this
- * leader's has bound them to the keys. Such entries are appended once, and never go to another
- * leader (docs/monotonic.md, R3, R9).
+ * A request that only the leader of a term can answer (CLUSTER_REQUEST_LEADER) is confirmed as a
+ * query is, and the service answers it (service.h). It may have to wait until an entry of this
+ * leader's is applied, which the service has proposed; or the answer goes out once an entry of its
+ * own is. Such entries are appended once, and never go to another leader (docs/monotonic.md, R3,
+ * R9).
  *
  * Failure modes: leadership or term changed, or another entry took the place: all goes back to
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
@@ -33,7 +33,6 @@
 
 #include "raft/cluster/membership.h"
 #include "raft/cluster/rounds.h"
-#include "src/service/window.h"
 #include "src/base/container.h"
 
 struct work;
@@ -41,11 +40,11 @@ TAILQ_HEAD(work_list, work);
 
 /* How requests of this node's own come back; never from inside serving_take(). */
 struct serving_owner {
-    /* Over; a reply is borrowed for the call. index: as id_request.index. */
-    void (*answered)(struct serving_owner *owner, struct id_request *request, int status,
+    /* Over; a reply is borrowed for the call. index: as request.index. */
+    void (*answered)(struct serving_owner *owner, struct cluster_request *request, int status,
                      uint64_t index, const void *reply, size_t len);
     /* Somebody else may have to serve it. */
-    void (*given_back)(struct serving_owner *owner, struct id_request *request);
+    void (*given_back)(struct serving_owner *owner, struct cluster_request *request);
 } BY_NAME;
 
 struct serving {
@@ -65,11 +64,9 @@ struct serving {
     struct work_list reads;      /* wait for the next round */
     struct work_list in_round;   /* in those under way, by round */
     struct work_list confirmed;  /* wait until their index is applied */
-    struct work_list starved;    /* confirmed: wait until a window has enough for them */
-    struct windows *windows;     /* of the leader; owned */
-    struct window_taken *taken;  /* while a batch is answered; owned */
+    struct work_list starved;    /* confirmed: the service waits for something to be applied */
     uint64_t starved_at;         /* applied index at the last look at the starved */
-    size_t monotonic_bytes;      /* of payloads of monotonic requests from others */
+    size_t leader_bytes;         /* of payloads of CLUSTER_REQUEST_LEADERs from others */
     size_t count;                /* of all */
     uint64_t adds_bytes; /* that the state grows by when all that are admitted are applied */
     struct rounds round;
@@ -81,10 +78,10 @@ void serving_init(struct serving *serving, const struct ground *on, struct servi
 void serving_close(struct serving *serving);
 
 /* Take a request of this node. */
-void serving_take(struct serving *serving, struct id_request *request);
+void serving_take(struct serving *serving, struct cluster_request *request);
 
 /* The owner answers it itself, since its deadline passed. */
-void serving_abandon(struct serving *serving, struct id_request *request);
+void serving_abandon(struct serving *serving, struct cluster_request *request);
 
 /* What a peer has sent, for itself or for a member that does not reach this node. */
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);
@@ -101,6 +98,6 @@ void serving_reset(struct serving *serving);
 void serving_turn(struct serving *serving);
 
 /* Kind on the wire of a request of this node. */
-enum wire_request_kind serving_wire_kind(const struct id_request *request);
+enum wire_request_kind serving_wire_kind(const struct cluster_request *request);
 
 #endif

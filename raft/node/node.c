@@ -7,20 +7,17 @@
  *
  *   RUNNING --> DRAINING --> WRITING --> CLOSING --> CLOSED
  *
- * DRAINING: leadership is handed over, everything is still served; then what is left of the
- * segments is given back. WRITING: all requests were answered, the disk finishes. CLOSING: handles
- * and links. Each turn goes as far as it can.
+ * DRAINING: leadership is handed over, everything is still served; then the service gives back
+ * what it holds. WRITING: all requests were answered, the disk finishes. CLOSING: handles and
+ * links. Each turn goes as far as it can.
  *
- * Requests of the threads of http/ come by mailbox, at most LIMIT_MAILBOX_ITEMS at a time. Tags
- * that want a refill come on a lock-free list: a tag is on it at most once, since only who turns
- * refill_wanted from false to true links it. Waking the loop is all that notify() does: each turn
- * looks at what the snowflake generator wants.
+ * What other threads ask of the service comes by mailbox, at most LIMIT_MAILBOX_ITEMS at a time. Or
+ * they wake the loop (node_wake()), and the service looks what they want.
  *
  * Failure modes of a stop: nobody takes the leadership over: after the grace the node stops as the
- * leader. Nobody takes segments back: they are burnt.
- * The mailbox is full: ERR_OVERLOADED for the request.
+ * leader. The service's time to give back is over: it stops with what it holds.
  *
- * Thread: the loop's, but for writer_notify_cb, writer_failed_cb, submit, want and notify.
+ * Thread: the loop's, but for writer_notify_cb, writer_failed_cb and node_wake.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +26,6 @@
 
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
-#include "src/service/change_log.h"
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"
@@ -37,13 +33,10 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
-#include "src/id/alloc/want_list.h"
 #include "src/loop/mailbox.h"
 #include "storage/disk.h"
 
-#define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
-#define GRANT_REQUEST_MS 10000
-#define GRANT_RETRY_MS 50
+#define DIGEST_MS 5000     /* how often nodes compare their state, if it changes */
 #define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
 #define ROWS_HOLD_MS 50    /* or without any */
 #define GATHER_MAX_US 5000 /* what a commit on a slow disk waits for company */
@@ -57,15 +50,14 @@ enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_
 struct node {
     const struct node_settings *settings;
     struct node_owner *process; /* hears what ends the node */
-    struct id_backend backend;
-    struct mailbox mailbox;
-    struct want_list wanted;
-    struct bell wake; /* by the writer, or by threads of http/ that want something */
+    struct service *service;    /* what it runs */
+    struct mailbox mailbox;     /* from other threads, for the service */
+    struct bell wake;           /* by the writer, or by other threads that want something */
     enum node_state state;
     bool drain; /* hand leadership over */
     bool drained;
     unsigned led_again; /* how often leadership came back while this node stops */
-    bool gave_back;     /* what is left of the segments was offered to the cluster */
+    bool gave_back;     /* what the service holds was offered to the cluster */
     uint64_t grace_until_ms;
     uv_loop_t *loop;
     struct store *store;
@@ -81,9 +73,7 @@ struct node {
     uint64_t timer_ms; /* when it is due, while it is active */
     unsigned handles_open;
     uint64_t seen_leader;
-    uint64_t seen_term; /* of that leader */
-    struct change_log change_log;
-    int seen_refusal;      /* of snowflake ids */
+    uint64_t seen_term;    /* of that leader */
     uint64_t seen_birth;   /* changes of the birth watch */
     uint64_t birth_log_ms; /* until then a birth that does not come is not told again */
     bool born_told;
@@ -252,69 +242,26 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
     }
 }
 
-/* --- what threads of http/ ask --- */
+/* --- what other threads ask --- */
 
-/* Its holder is the node until then. */
-static void run_posted(struct mailbox_item *item)
+struct mailbox *node_mailbox(struct node *node)
 {
-    struct id_request *request = CONTAINER(item, struct id_request, post);
-    struct replica *replica = &((struct node *)request->holder)->replica;
-
-    request->holder = NULL;
-    if (request->status != 0) {
-        answers_put(&replica->answers, request, request->status);
-    } else {
-        replica_submit(replica, request);
-    }
+    return &node->mailbox;
 }
 
-static void submit(struct id_backend *backend, struct id_request *request)
+void node_wake(struct node *node)
 {
-    struct node *node = CONTAINER(backend, struct node, backend);
-    int rv;
-
-    request->holder = node;
-    request->status = 0;
-    request->post.run = run_posted;
-    rv = mailbox_post(&node->mailbox, &request->post);
-    if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
-        request->status = rv;
-        rv = mailbox_post_always(&node->mailbox, &request->post);
-    }
-    if (rv != 0) { /* the node has stopped, and its loop with it */
-        request->status = rv;
-        request->done(request);
-    }
-}
-
-static void want(struct id_backend *backend, struct id_tag *tag)
-{
-    struct node *node = CONTAINER(backend, struct node, backend);
-
-    if (want_list_push(&node->wanted, tag)) {
-        bell_ring(&node->wake);
-    }
-}
-
-static void notify(struct id_backend *backend)
-{
-    bell_ring(&CONTAINER(backend, struct node, backend)->wake);
+    bell_ring(&node->wake);
 }
 
 static void wake_cb(struct bell *bell)
 {
     struct node *node = CONTAINER(bell, struct node, wake);
-    struct id_tag *tag = want_list_take(&node->wanted);
 
     if (node->writer != NULL) {
         (void)writer_complete(node->writer);
     }
-    while (tag != NULL) {
-        struct id_tag *next = want_list_next(tag);
-
-        allocator_want(node->replica.allocator, tag);
-        tag = next;
-    }
+    node->service->ops->woken(node->service);
 }
 
 /* --- what the replica says --- */
@@ -356,19 +303,6 @@ static void on_way_changed(struct replica_owner *owner, uint64_t through)
     } else {
         log_info("raft", "the leader is reached directly again", NULL);
     }
-}
-
-static void on_installed(struct replica_owner *owner, uint64_t index)
-{
-    struct node *node = CONTAINER(owner, struct node, owner);
-
-    log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
-             fsm_tag_count(node->replica.fsm));
-}
-
-static void on_tag_opened(struct replica_owner *owner, const struct tag_row *row)
-{
-    change_log_opened(&CONTAINER(owner, struct node, owner)->change_log, row);
 }
 
 /* Told by the own log: the others will not talk to this node any more. */
@@ -444,18 +378,9 @@ static void begin_closing(struct node *node)
     }
 }
 
-static void log_given_back(const struct node *node)
-{
-    const struct allocator *allocator = node->replica.allocator;
-
-    log_info("raft", "segments given back", "ids=%llu burnt=%llu",
-             ull(allocator_counts(allocator)->returned),
-             ull(allocator_counts(allocator)->burnt[ID_BURN_STOP]));
-}
-
 /* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
  * because nobody answered in time. */
-static bool segments_are_through(struct node *node)
+static bool has_given_back(struct node *node)
 {
     uint64_t now_ms = now_ms_of(node);
     uint64_t left_ms = node->grace_until_ms > now_ms ? node->grace_until_ms - now_ms : 0;
@@ -469,11 +394,7 @@ static bool segments_are_through(struct node *node)
                           now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)replica_turn(&node->replica);
     }
-    if (!replica_given_back(&node->replica)) {
-        return false;
-    }
-    log_given_back(node);
-    return true;
+    return replica_given_back(&node->replica);
 }
 
 /* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
@@ -497,7 +418,7 @@ static void continue_stopping(struct node *node)
     if (node->drain && node->state < NODE_WRITING) {
         hand_over(node);
     }
-    if (node->state == NODE_DRAINING && segments_are_through(node)) {
+    if (node->state == NODE_DRAINING && has_given_back(node)) {
         node->state = NODE_WRITING;
         replica_stop(&node->replica);
         while (replica_turn(&node->replica)) {
@@ -545,29 +466,6 @@ static void arm(struct node *node, bool more)
     node->timer_ms = next;
     uv_update_time(node->loop);
     uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
-}
-
-/* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
-static void log_refusal(struct node *node)
-{
-    const struct id_health *health = &node->replica.health.seen;
-    int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
-
-    if (refusal == node->seen_refusal) {
-        return;
-    }
-    node->seen_refusal = refusal;
-    if (refusal == ERR_EMPTY) {
-        log_info("snowflake", "waiting for a worker id", "workers=%u",
-                 node->settings->replica.lease.workers);
-    } else if (refusal == 0) {
-        log_info("snowflake", "ids are served", "workers=%u",
-                 atomic_load(&node->replica.snowflake.slot_count));
-    } else {
-        log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
-                 err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
-                 ull(atomic_load(&health->clock_wait_until_ms)));
-    }
 }
 
 /* Whom the birth of the cluster waits for. */
@@ -630,19 +528,12 @@ static void node_turn(struct node *node)
 
     if (node->state < NODE_WRITING) {
         more = replica_turn(&node->replica);
-        change_log_turn(&node->change_log, &node->replica);
-        log_refusal(node);
         log_birth(node);
     }
     continue_stopping(node);
     if (node->state < NODE_CLOSING) {
         arm(node, more);
     }
-}
-
-static struct stall *stall_of(struct node *node)
-{
-    return &node->replica.health.seen.stall;
 }
 
 static void prepare_cb(uv_prepare_t *prepare)
@@ -653,7 +544,7 @@ static void prepare_cb(uv_prepare_t *prepare)
     node_turn(prepare->data);
     mailbox_release();
     if (node->state < NODE_CLOSED) {
-        stall_end(stall_of(node), now_ms_of(node), "raft");
+        stall_end(node->service->stall, now_ms_of(node), "raft");
     }
     clock_look(node->replica.ground.clock); /* the loop waits now */
 }
@@ -664,8 +555,8 @@ static void woken_cb(uv_check_t *check)
     struct node *node = check->data;
 
     clock_look(node->replica.ground.clock);
-    stall_begin(stall_of(node), uv_now(node->loop), "taking in frames");
-    stall_step(stall_of(node), now_ms_of(node), "events");
+    stall_begin(node->service->stall, uv_now(node->loop), "taking in frames");
+    stall_step(node->service->stall, now_ms_of(node), "events");
 }
 
 /* --- start --- */
@@ -682,8 +573,6 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
     to.driver.birth.uid = uid_make(prng_entropy(), prng_entropy());
-    to.allocator.request_ms = GRANT_REQUEST_MS;
-    to.allocator.retry_ms = GRANT_RETRY_MS;
     to.info.node_id = settings->node_id;
     to.info.store_id = store_id;
     strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
@@ -692,9 +581,6 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
         strncpy(to.info.peer_address, settings->peer_address, sizeof to.info.peer_address - 1);
     }
     to.digest_ms = DIGEST_MS;
-    to.lease.node_id = settings->node_id;
-    to.lease.store_id = store_id;
-    to.lease.address = settings->http_address;
     to.cluster_id = settings->cluster_id;
     to.members = settings->members.peers;
     to.member_count = settings->members.count;
@@ -756,6 +642,11 @@ static void init_handles(struct node *node)
  * reports. */
 static int start_replica(struct node *node, struct state *state, const struct store_loaded *loaded)
 {
+    struct replica_parts parts = {.state = state,
+                                  .service = node->service,
+                                  .net = net_uv_net(node->net),
+                                  .clock = clock_system(),
+                                  .loaded = loaded};
     struct replica_config config = replica_config_of(node, loaded->identity.store_id);
     struct writer_config writer = {
         .notify = writer_notify_cb,
@@ -771,14 +662,12 @@ static int start_replica(struct node *node, struct state *state, const struct st
     node->owner = (struct replica_owner){
         .failed = on_failed,
         .role_changed = on_role_changed,
-        .installed = on_installed,
         .removed = on_removed,
         .superseded = on_superseded,
         .way_changed = on_way_changed,
-        .tag_opened = on_tag_opened,
     };
-    return replica_start(&node->replica, &config, state, writer_disk(node->writer),
-                         net_uv_net(node->net), clock_system(), &node->owner, loaded);
+    parts.disk = writer_disk(node->writer);
+    return replica_start(&node->replica, &config, &parts, &node->owner);
 }
 
 /* A store without a log belongs to a node that begins a cluster with others, or joins one. */
@@ -860,8 +749,7 @@ static int check_list(const struct node *node, const struct state *state,
     struct birth_list list;
     struct birth birth;
 
-    birth_list_read(loaded, settings->node_id, settings->cluster_id,
-                    &settings->replica.lease.layout, &list);
+    birth_list_read(loaded, settings->node_id, settings->cluster_id, node->service, &list);
     if (state_birth(state, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
         settings->join.count > 0 || !lists_differ(&list.members, &settings->members)) {
         return 0;
@@ -872,21 +760,6 @@ static int check_list(const struct node *node, const struct state *state,
         "is not born yet, as far as this node has heard: remove the directory, which holds "
         "nothing, or put the list back");
     return ERR_INVALID;
-}
-
-static void open_backend(struct node *node)
-{
-    static const struct id_backend_ops ops = {.submit = submit, .want = want, .notify = notify};
-    struct replica *replica = &node->replica;
-
-    node->backend =
-        (struct id_backend){.ops = &ops,
-                            .table = replica->table,
-                            .snowflake = &replica->snowflake, /* without workers: to decode ids */
-                            .health = &replica->health.seen,
-                            .figures = &replica->figures.box,
-                            .clock = replica->ground.real_clock,
-                            .refill_percent = node->settings->refill_percent};
 }
 
 int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
@@ -905,16 +778,18 @@ bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_re
 }
 
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
-               struct store *store, struct node **ret_node, struct store_error *ret_error)
+               struct store *store, struct service *service, struct node **ret_node,
+               struct store_error *ret_error)
 {
     struct node *node = MUST_HAVE(calloc(1, sizeof *node));
-    struct state *state = state_new(&fsm_machine);
+    struct state *state = state_new(service->machine);
     struct store_loaded loaded;
     int rv;
 
     ASSERT(settings->peer_address != NULL);
     node->settings = settings;
     node->process = owner;
+    node->service = service;
     node->loop = loop;
     node->store = store;
     _Static_assert(sizeof ret_error->text >= NET_KEYS_WHY_BYTES, "what is wrong with keys fits");
@@ -944,22 +819,14 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     }
     net_keys_unref(node->keys);
     node->keys = NULL;
-    log_info("raft", "state loaded",
-             "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
-             fsm_tag_count(fsm_of(state)), state_level(state), ull(loaded.position.index),
-             ull(loaded.first_index + loaded.entry_count - 1), ull(loaded.term),
-             ull(loaded.incarnation));
     rv = start_replica(node, state, &loaded);
     if (rv != 0) { /* `failed` was told, and does not return in the process */
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);
-    change_log_begin(&node->change_log, &node->replica);
-    open_backend(node);
-    node->seen_refusal = settings->replica.lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
     uv_check_start(&node->woken, woken_cb);
-    stall_begin(stall_of(node), now_ms_of(node), "the start");
+    stall_begin(node->service->stall, now_ms_of(node), "the start");
     *ret_node = node;
     return 0;
 
@@ -972,19 +839,9 @@ err_free:
     return rv;
 }
 
-struct id_backend *node_backend(struct node *node)
-{
-    return &node->backend;
-}
-
-void node_set_waker(struct node *node, struct id_waker *waker)
-{
-    allocator_set_waker(node->replica.allocator, waker);
-}
-
 void node_drain(struct node *node)
 {
-    atomic_store(&node->replica.health.seen.stopping, true);
+    node->service->ops->drain(node->service);
     node->drain = true;
     node_turn(node);
 }

@@ -1,18 +1,17 @@
 /*
- * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state
- * machine, the allocator, links and disk put together; the implementation of struct id_backend.
+ * node.h - one node of the cluster on a uv loop: a replica with its service, links and disk.
  *
  * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while
  * everything is still served; node_stop() answers all that is pending, writes what is queued,
  * closes links and writer, and calls back; node_free() frees the memory. Between the callback and
- * node_free() the id_backend may still be called: submit answers ERR_SHUTTING_DOWN at once, on the
- * caller's thread. So the order of a stop is: node_drain, http_server_drain, node_stop, (callback)
- * http_server_stop, node_free, close the store.
+ * node_free() other threads may still post to the mailbox, which refuses (ERR_SHUTTING_DOWN). So
+ * the order of a stop is: node_drain, http_server_drain, node_stop, (callback) http_server_stop,
+ * node_free, close the store.
  *
  * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
  * core, a diverged state) calls `failed` once, which must end the process.
  *
- * Thread: the loop's, except id_backend's functions and `failed` from the writer, as they say.
+ * Thread: the loop's, except node_mailbox(), node_wake(), and `failed` from the writer.
  */
 #ifndef LEAFD_RAFT_NODE_NODE_H
 #define LEAFD_RAFT_NODE_NODE_H
@@ -41,10 +40,9 @@ struct node_settings {
     const char *http_address;   /* told to the others, for GET /api/cluster */
     struct node_peers members;  /* the first configuration, the same on all nodes; used only while
                                    the store is new, later the log's holds */
-    struct node_peers join;  /* of a node that joins a cluster: members to ask, while the store is
+    struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is
                                    empty; their ids do not matter. None: it does not join */
-    bool bootstrap_single;   /* members may be this node alone, which then begins a cluster */
-    uint32_t refill_percent; /* see id_backend.h */
+    bool bootstrap_single;  /* members may be this node alone, which then begins a cluster */
     struct replica_config replica; /* the rest of it is filled in */
 };
 
@@ -67,10 +65,10 @@ struct node_owner {
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
  * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
  * ask, or this node as the only member without bootstrap_single; or other members than a cluster
- * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings
- * and owner are borrowed until node_free(). */
+ * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings,
+ * owner and service are borrowed until node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
-               struct store *store, struct node **ret_node,
+               struct store *store, struct service *service, struct node **ret_node,
                struct store_error *ret_error) MUST_CHECK;
 
 /* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread.
@@ -82,13 +80,14 @@ int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret
  * node had. On the loop. */
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
-/* The seam for http/. Valid until node_free(). */
-struct id_backend *node_backend(struct node *node);
+/* How other threads reach the service: items are run on the loop, LIMIT_MAILBOX_ITEMS at a time.
+ * Any thread; valid until node_free(). */
+struct mailbox *node_mailbox(struct node *node);
 
-/* Who is to be woken when parked requests can go on; NULL takes it off. */
-void node_set_waker(struct node *node, struct id_waker *waker);
+/* Have a turn of the loop begin, and service_ops.woken called. Any thread; cheap; never blocks. */
+void node_wake(struct node *node);
 
-/* Begin to drain: health->stopping is set and leadership is handed to another node, while requests
+/* Begin to drain: the service hears of it, and leadership is handed to another node, while requests
  * are still served. Idempotent. */
 void node_drain(struct node *node);
 
@@ -99,7 +98,7 @@ bool node_drained(const struct node *node);
  * ERR_SHUTTING_DOWN, links and writer are closed. cb comes on the loop when all is closed. */
 void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data);
 
-/* After node_stop()'s callback, when nobody calls the backend any more. */
+/* After node_stop()'s callback, when no other thread uses the node any more. */
 void node_free(struct node *node);
 
 #endif

@@ -80,7 +80,7 @@ static struct state *load(struct ring_node *node, struct store_loaded *ret_loade
 {
     struct net_peer members[RING_MAX] = {0};
     struct store_error error = {{0}};
-    struct state *state = state_new(&fsm_machine);
+    struct state *state = state_new(node->ids.base.machine);
     const struct level_range speaks = {LEVEL_FIRST, node->able > 0 ? node->able : LEVEL_FIRST};
     unsigned count = node->ring->count - node->ring->joiners;
     int rv;
@@ -114,9 +114,6 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->incarnations << 32) + node->id;
     ret_config->driver.birth.uid = uid_make(node->incarnations, node->id);
-    ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
-    ret_config->allocator.request_ms = 2000;
-    ret_config->allocator.retry_ms = 20;
     ret_config->info.node_id = node->id;
     ret_config->info.store_id = 1000 + node->id;
     memcpy(ret_config->info.version, "ring", 5);
@@ -126,19 +123,29 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->catch_up_ms = RING_CATCH_UP_MS;
     ret_config->upgrade = ring->upgrade;
     if (ring->keeps_time) {
-        ret_config->lease = (struct lease_config){.node_id = node->id,
-                                                  .store_id = 1000 + node->id,
-                                                  .address = ADDRESSES[node->id],
-                                                  .workers = ring->workers,
-                                                  .window_ms = 2000,
-                                                  .renew_ms = 300,
-                                                  .mark_lead_ms = 150,
-                                                  .threshold_ms = 500,
-                                                  .layout = SNOWFLAKE_LEAF_LAYOUT};
+        ret_config->clock = (struct clock_sync_config){.threshold_ms = 500, .renew_ms = 300};
     }
     ret_config->memory_bytes = ring->memory_bytes;
-    ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
-    ret_config->key_percent = 25;
+}
+
+static void ids_init(struct ring_node *node)
+{
+    const struct ring *ring = node->ring;
+    struct id_service_config config = {
+        .allocator = {.cover_ms = REFILL_DEFAULT_COVER_MS, .request_ms = 2000, .retry_ms = 20},
+        .strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000,
+        .key_percent = 25};
+
+    if (ring->keeps_time) {
+        config.lease = (struct lease_config){.address = ADDRESSES[node->id],
+                                             .workers = ring->workers,
+                                             .window_ms = 2000,
+                                             .renew_ms = 300,
+                                             .mark_lead_ms = 150,
+                                             .threshold_ms = 500,
+                                             .layout = SNOWFLAKE_LEAF_LAYOUT};
+    }
+    id_service_init(&node->ids, &config);
 }
 
 static void meet(struct ring_node *node, struct ring_node *peer)
@@ -203,17 +210,22 @@ void ring_restart(struct ring *ring, uint64_t id)
     struct ring_node *node = ring_node(ring, id);
     struct replica_config config;
     struct store_loaded loaded;
-    struct state *state = load(node, &loaded);
+    struct replica_parts parts = {.service = &node->ids.base,
+                                  .disk = &node->disk.base,
+                                  .net = &node->net.base,
+                                  .clock = &node->clock,
+                                  .loaded = &loaded};
 
     ASSERT(!node->up);
+    ids_init(node);
+    parts.state = load(node, &loaded);
     node->incarnations++;
     node->up = true;
     node->disk_held = false;
     configure(node, &config);
     fake_disk_init(&node->disk, node->store);
     fake_net_init(&node->net);
-    ASSERT(replica_start(&node->replica, &config, state, &node->disk.base, &node->net.base,
-                         &node->clock, &node->owner, &loaded) == 0);
+    ASSERT(replica_start(&node->replica, &config, &parts, &node->owner) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
     if (!ring->apart) {
@@ -224,7 +236,7 @@ void ring_restart(struct ring *ring, uint64_t id)
 void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
 {
     struct replica *replica = &ring_node(ring, id)->replica;
-    struct fsm *fsm = replica->fsm;
+    struct fsm *fsm = ring_node(ring, id)->ids.context.fsm;
     struct fsm_row *row = fsm_tags_find(&fsm->tags, tag, strlen(tag));
 
     ASSERT(row != NULL);
@@ -546,7 +558,7 @@ void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_
     struct ring_node *node = ring_node(ring, id);
 
     asked->base.deadline_ms = ring->clock.now_ms + patience_ms;
-    replica_submit(&node->replica, &asked->base);
+    id_service_submit(&node->ids, &asked->base);
     (void)replica_turn(&node->replica);
 }
 
@@ -579,13 +591,13 @@ void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step)
 
 const struct tag_row *ring_row(struct ring *ring, uint64_t id, const char *tag)
 {
-    return fsm_tag(ring_node(ring, id)->replica.fsm, tag, strlen(tag));
+    return fsm_tag(ring_node(ring, id)->ids.context.fsm, tag, strlen(tag));
 }
 
 uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n)
 {
-    struct replica *replica = &ring_node(ring, id)->replica;
-    struct id_tag *entry = id_table_find(replica->table, tag, strlen(tag));
+    struct id_service *ids = &ring_node(ring, id)->ids;
+    struct id_tag *entry = id_table_find(ids->table, tag, strlen(tag));
     struct segment_range range;
     struct segment_view view;
 
@@ -595,7 +607,7 @@ uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n)
             return range.first;
         }
         if (!atomic_exchange(&entry->refill_wanted, true)) {
-            allocator_want(replica->allocator, entry);
+            allocator_want(ids->allocator, entry);
         }
         ring_run_ms(ring, STEP_MS);
     }

@@ -8,9 +8,9 @@
 #ifndef LEAFD_RAFT_TESTS_RAFT_RING_H
 #define LEAFD_RAFT_TESTS_RAFT_RING_H
 
-#include "raft/cluster/replica.h"
 #include "raft/tests/raft_fakes.h"
 #include "raft/wire/wire.h"
+#include "src/service/id_service.h"
 #include "src/state/codec/cluster_command.h"
 
 #define RING_MAX 5
@@ -34,6 +34,7 @@ struct ring_node {
     struct store *store;
     struct fake_disk disk;
     struct fake_net net;
+    struct id_service ids;
     struct replica replica;
     struct replica_owner owner;
     char http_address[32];

@@ -33,7 +33,7 @@ struct taken {
 
 static struct id_tag *entry_of(struct ring *ring, uint64_t id)
 {
-    struct id_tag *entry = id_table_find(ring_node(ring, id)->replica.table, "a", 1);
+    struct id_tag *entry = id_table_find(ring_node(ring, id)->ids.table, "a", 1);
 
     assert_non_null(entry);
     return entry;
@@ -88,7 +88,7 @@ static void want(struct ring *ring, uint64_t id)
     struct id_tag *entry = entry_of(ring, id);
 
     if (!atomic_exchange(&entry->refill_wanted, true)) {
-        allocator_want(ring_node(ring, id)->replica.allocator, entry);
+        allocator_want(ring_node(ring, id)->ids.allocator, entry);
     }
     (void)replica_turn(&ring_node(ring, id)->replica);
 }

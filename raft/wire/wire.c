@@ -95,7 +95,7 @@ static const struct field request_fields[] = {
 static bool request_is_sound(const struct wire_request *request)
 {
     return (request->kind == WIRE_REQUEST_COMMAND || request->kind == WIRE_REQUEST_QUERY ||
-            request->kind == WIRE_REQUEST_MEMBER || request->kind == WIRE_REQUEST_MONOTONIC) &&
+            request->kind == WIRE_REQUEST_MEMBER || request->kind == WIRE_REQUEST_LEADER) &&
            request->origin <= LIMIT_NODE_ID && request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX &&
            request->payload_len <= LIMIT_ENTRY_BYTES;
 }

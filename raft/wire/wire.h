@@ -49,8 +49,8 @@ WIRE_MESSAGE(chunk_ack);
 enum wire_request_kind {
     WIRE_REQUEST_COMMAND = 1,
     WIRE_REQUEST_QUERY = 2,
-    WIRE_REQUEST_MEMBER = 10,   /* a member_ask */
-    WIRE_REQUEST_MONOTONIC = 11 /* a COMMAND_STRICT that is no command here */
+    WIRE_REQUEST_MEMBER = 10, /* a member_ask */
+    WIRE_REQUEST_LEADER = 11  /* what only the leader of a term answers */
 };
 
 /* Of FRAME_REQUEST and FRAME_RELAY. */

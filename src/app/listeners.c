@@ -430,7 +430,7 @@ struct waiting *waiting_begin(const struct config *config, struct tls *tls,
                                            .snowflake = &waiting->snowflake,
                                            .health = &waiting->health,
                                            .clock = clock_system(),
-                                           .refill_percent = config->node.refill_percent};
+                                           .refill_percent = config->ids.refill_percent};
     snowflake_init(&waiting->snowflake, waiting->backend.clock);
     atomic_store(&waiting->health.joining, true);
     if (listeners_open(&waiting->listeners, config, tls, build, &waiting->backend, files) != 0) {

@@ -124,8 +124,8 @@ void report_settings(const struct config *config)
     log_info("app", "timing",
              "heartbeat_ms=%" PRIu32 " election_ms=%" PRIu32 " cover_ms=%" PRIu32
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
-             driver->heartbeat_ms, driver->election_ms, node->replica.allocator.cover_ms,
-             node->refill_percent, config->http.default_timeout_ms);
+             driver->heartbeat_ms, driver->election_ms, config->ids.allocator.cover_ms,
+             config->ids.refill_percent, config->http.default_timeout_ms);
     if (node->members.count > 0 && node->members.count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", node->members.count);

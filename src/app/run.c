@@ -25,6 +25,7 @@
 #include "src/base/log.h"
 #include "src/base/prng.h"
 #include "src/base/process.h"
+#include "src/service/node_backend.h"
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
@@ -43,7 +44,9 @@ struct server {
     uv_timer_t look;    /* whether leadership has gone */
     uv_timer_t watch;   /* whether the data directory is there */
     struct store *store;
-    struct node *node; /* NULL before the start and after the stop */
+    struct id_service ids;
+    struct node *node; /* that serves them; NULL before the start and after the stop */
+    struct node_backend backend;
     struct node_owner owner;
     struct files_split files; /* connections that are for clients */
     struct listeners listeners;
@@ -133,7 +136,7 @@ static void stop_node(struct server *server)
 {
     if (listeners_are_open(&server->listeners)) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
-        node_set_waker(server->node, NULL);
+        node_backend_set_waker(&server->backend, NULL);
     }
     server_move(server, STOPPING);
     node_stop(server->node, grace_left_ms(server), node_stopped_cb, server);
@@ -325,8 +328,9 @@ static enum exit_code start_node(struct server *server)
     int err;
 
     supervisor_set_status(&server->supervisor, "reading its data");
-    err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
-                     &error);
+    id_service_init(&server->ids, &config->ids);
+    err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->ids.base,
+                     &server->node, &error);
 
     waiting_end(server->waiting);
     server->waiting = NULL;
@@ -358,13 +362,14 @@ static enum exit_code start_http(struct server *server)
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
+    node_backend_open(&server->backend, &server->ids, server->node);
     err = listeners_open(&server->listeners, server->config, server->certificate.tls,
-                         &server->build, node_backend(server->node), &server->files);
+                         &server->build, &server->backend.base, &server->files);
     if (err != 0) {
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->listeners.api));
+    node_backend_set_waker(&server->backend, api_waker(server->listeners.api));
     reload_add(&server->reload, &tokens);
     return EXIT_CODE_STOPPED;
 }
@@ -525,7 +530,7 @@ static enum exit_code server_up(struct server *server)
     if (listeners_are_open(&server->listeners) && code == EXIT_CODE_STOPPED) {
         server_move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
-        supervisor_ready(&server->supervisor, node_backend(server->node));
+        supervisor_ready(&server->supervisor, &server->backend.base);
     } else if (server->node != NULL) {
         stop_node(server);
     } else {

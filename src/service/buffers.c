@@ -41,7 +41,7 @@ static void leave(struct buffers *buffers, struct id_request *request, int statu
     TAILQ_REMOVE(&buffers->waits, request, link);
     buffers->count--;
     timer_cancel(buffers->on->timers, &request->deadline);
-    answers_put(buffers->on->answers, request, status);
+    id_answer(buffers->context, request, status);
 }
 
 static void on_deadline(struct timer *timer, uint64_t now_ms)
@@ -90,11 +90,11 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
     ASSERT(request->kind == ID_REQUEST_BUFFERS && out != NULL);
     *out = (struct id_buffers){0};
     if (buffers->count >= LIMIT_BUFFERS_WAITS) {
-        answers_put(on->answers, request, ERR_OVERLOADED);
+        id_answer(buffers->context, request, ERR_OVERLOADED);
         return;
     }
     if (!buffers_look(buffers, request->payload.data, request->payload.len, &own)) {
-        answers_put(on->answers, request, ERR_BAD_MESSAGE);
+        id_answer(buffers->context, request, ERR_BAD_MESSAGE);
         return;
     }
     out->nodes[out->count++] = (struct id_node_buffers){
@@ -103,7 +103,7 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
     request->holder = buffers;
     ask_others(buffers, request);
     if (is_answered(out)) {
-        answers_put(on->answers, request, 0);
+        id_answer(buffers->context, request, 0);
         return;
     }
     TAILQ_INSERT_TAIL(&buffers->waits, request, link);
@@ -198,8 +198,8 @@ void buffers_stop(struct buffers *buffers)
     }
 }
 
-void buffers_init(struct buffers *buffers, const struct ground *on, struct allocator *allocator)
+void buffers_init(struct buffers *buffers, struct id_context *context, struct allocator *allocator)
 {
-    *buffers = (struct buffers){.on = on, .allocator = allocator};
+    *buffers = (struct buffers){.context = context, .on = context->on, .allocator = allocator};
     TAILQ_INIT(&buffers->waits);
 }

@@ -16,17 +16,20 @@
 #ifndef LEAFD_SERVICE_BUFFERS_H
 #define LEAFD_SERVICE_BUFFERS_H
 
-#include "raft/cluster/ground.h"
+#include "src/id/alloc/allocator.h"
+#include "src/id/backend/id_backend.h"
+#include "src/service/context.h"
 
 struct buffers {
+    struct id_context *context;
     const struct ground *on;
-    struct allocator *allocator; /* whose buffers are this node's */
-    struct request_list waits;   /* some of whom they asked have not answered */
-    size_t count;                /* of these; <= LIMIT_BUFFERS_WAITS */
-    uint64_t number;             /* of the last question */
+    struct allocator *allocator;  /* whose buffers are this node's */
+    struct id_request_list waits; /* some of whom they asked have not answered */
+    size_t count;                 /* of these; <= LIMIT_BUFFERS_WAITS */
+    uint64_t number;              /* of the last question */
 };
 
-void buffers_init(struct buffers *buffers, const struct ground *on, struct allocator *allocator);
+void buffers_init(struct buffers *buffers, struct id_context *context, struct allocator *allocator);
 
 /* What this node holds of the tags that a QUERY_TAG_LIST asks for. False: it is none. */
 bool buffers_look(const struct buffers *buffers, const void *data, size_t len,

@@ -130,25 +130,25 @@ static void look_at_level(struct change_log *log, const struct replica *replica,
 
 /* --- worker ids of this node --- */
 
-static void tell_held(const struct replica *replica, uint32_t worker)
+static void tell_held(const struct change_log *log, uint32_t worker)
 {
     struct lease_record held = {0};
 
-    if (lease_find(replica->lease, worker, &held)) { /* else it was lost at once, as is told */
+    if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, as is told */
         log_info("snowflake", "a worker id is held",
                  "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
                  ull(held.from_ms), ull(held.until_ms));
     }
 }
 
-static void look_at_workers(struct change_log *log, const struct replica *replica)
+static void look_at_workers(struct change_log *log)
 {
-    const struct snowflake *snowflake = &replica->snowflake;
+    const struct snowflake *snowflake = log->snowflake;
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
 
     ASSERT(count <= LIMIT_SNOWFLAKE_SLOTS);
     for (; log->slots < count; log->slots++) {
-        tell_held(replica, snowflake->slots[log->slots].worker);
+        tell_held(log, snowflake->slots[log->slots].worker);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (snowflake->slots[i].dead && !log->lost[i]) {
@@ -183,23 +183,24 @@ static void tell_opened(struct change_log *log)
 
 /* --- all of it --- */
 
-static void look(struct change_log *log, const struct replica *replica, bool tell)
+static void look(struct change_log *log, bool tell)
 {
-    look_at_members(log, replica, tell);
-    look_at_addresses(log, replica, tell);
-    look_at_change(log, replica, tell);
-    look_at_level(log, replica, tell);
+    look_at_members(log, log->replica, tell);
+    look_at_addresses(log, log->replica, tell);
+    look_at_change(log, log->replica, tell);
+    look_at_level(log, log->replica, tell);
 }
 
-void change_log_begin(struct change_log *log, const struct replica *replica)
+void change_log_begin(struct change_log *log, const struct replica *replica,
+                      const struct lease *lease, const struct snowflake *snowflake)
 {
-    *log = (struct change_log){0};
-    look(log, replica, false);
+    *log = (struct change_log){.replica = replica, .lease = lease, .snowflake = snowflake};
+    look(log, false);
 }
 
-void change_log_turn(struct change_log *log, const struct replica *replica)
+void change_log_turn(struct change_log *log)
 {
-    look(log, replica, true);
-    look_at_workers(log, replica);
+    look(log, true);
+    look_at_workers(log);
     tell_opened(log);
 }

@@ -18,8 +18,14 @@
 #define LEAFD_SERVICE_CHANGE_LOG_H
 
 #include "raft/cluster/replica.h"
+#include "src/id/codec/tag.h"
+#include "src/id/snowflake/lease.h"
+#include "src/id/snowflake/snowflake.h"
 
 struct change_log {
+    const struct replica *replica;
+    const struct lease *lease;
+    const struct snowflake *snowflake;
     uint64_t conf_index; /* of the applied configuration */
     struct configuration conf;
     uint64_t moves; /* of members; where they are reached: */
@@ -35,11 +41,13 @@ struct change_log {
     uint16_t opened_len;
 };
 
-void change_log_begin(struct change_log *log, const struct replica *replica);
+/* All of these are borrowed. */
+void change_log_begin(struct change_log *log, const struct replica *replica,
+                      const struct lease *lease, const struct snowflake *snowflake);
 
 /* A tag is strict: no node can hold a segment of it any more. All of a turn are one line. */
 void change_log_opened(struct change_log *log, const struct tag_row *row);
 
-void change_log_turn(struct change_log *log, const struct replica *replica);
+void change_log_turn(struct change_log *log);
 
 #endif

@@ -12,9 +12,9 @@
 
 #define SAY_AGAIN_MS 60000
 
-void dates_init(struct dates *dates, const struct ground *on)
+void dates_init(struct dates *dates, const struct id_context *context)
 {
-    *dates = (struct dates){.on = on, .zones = zones_new()};
+    *dates = (struct dates){.context = context, .on = context->on, .zones = zones_new()};
 }
 
 void dates_free(struct dates *dates)
@@ -64,10 +64,10 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
     struct shape shape;
     uint64_t local_ms;
 
-    if (!fsm_has_dates(dates->on->fsm) || dates->log_ms == 0) {
+    if (!fsm_has_dates(dates->context->fsm) || dates->log_ms == 0) {
         return 0;
     }
-    row = fsm_tag(dates->on->fsm, name, name_len);
+    row = fsm_tag(dates->context->fsm, name, name_len);
     if (row == NULL || !tag_is_dated(row)) {
         return 0;
     }

@@ -16,11 +16,12 @@
 #ifndef LEAFD_SERVICE_DATES_H
 #define LEAFD_SERVICE_DATES_H
 
-#include "raft/cluster/ground.h"
+#include "src/service/context.h"
 #include "src/base/zone.h"
 #include "src/id/codec/command.h"
 
 struct dates {
+    const struct id_context *context;
     const struct ground *on;
     struct zones *zones; /* owned */
     uint64_t log_ms;     /* the log's time when it was last seen to change; 0: it has none */
@@ -28,7 +29,7 @@ struct dates {
     uint64_t said_ms;    /* when a zone was last complained of; 0: never */
 };
 
-void dates_init(struct dates *dates, const struct ground *on);
+void dates_init(struct dates *dates, const struct id_context *context);
 void dates_free(struct dates *dates);
 
 void dates_turn(struct dates *dates);

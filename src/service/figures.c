@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/service/health.h"
 
 #define RATE_MIN_PER_S (1.0 / 3600) /* slower tags are not among the busiest */
 
@@ -27,7 +28,7 @@ static void look_consensus(const struct figures *figures, struct id_figures *now
     const struct ground *on = figures->of.on;
     const struct driver *driver = on->driver;
 
-    now->role = ground_state(on);
+    now->role = health_state(on);
     now->leader_id = driver_leader(driver);
     now->term = driver_term(driver);
     now->commit_index = driver->commit;
@@ -42,16 +43,17 @@ static void look_consensus(const struct figures *figures, struct id_figures *now
     now->compactions = driver->counts.compactions;
 }
 
-static void look_rounds(const struct serving *serving, struct id_figures *now)
+static void look_rounds(const struct figures *figures, struct id_figures *now)
 {
-    const struct window_counts *counts = windows_counts(serving->windows);
+    const struct window_counts *counts = windows_counts(figures->of.windows);
+    const struct rounds *rounds = &figures->of.requests->serving.round;
 
     now->windows = counts->open;
     now->window_ids = counts->left;
     now->window_entries = counts->entries;
     now->window_waits = counts->waits;
-    now->rounds_confirmed = serving->round.confirmed_count;
-    now->rounds_abandoned = serving->round.abandoned_count;
+    now->rounds_confirmed = rounds->confirmed_count;
+    now->rounds_abandoned = rounds->abandoned_count;
 }
 
 static int name_order(const void *a, const void *b)
@@ -94,10 +96,10 @@ static void look_requests(const struct figures *figures, struct id_figures *now)
     now->requests_pending = figures->of.requests->count;
     now->refills_in_flight = counts->in_flight;
     now->ids_granted = counts->granted;
-    look_rounds(&figures->of.requests->serving, now);
+    look_rounds(figures, now);
     histogram_add(&now->refill, &counts->took);
     histogram_add(&now->strict, strict_took(figures->of.strict));
-    look_workers(figures->of.on->fsm, now);
+    look_workers(figures->of.context->fsm, now);
 }
 
 static void look_disk(const struct figures *figures, struct id_disk_figures *now)
@@ -189,7 +191,7 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
     _Static_assert(USAGE_BUSIEST == ID_BUSIEST_TAGS, "all of them are told");
     for (size_t i = 0; i < usage->count; i++) {
         const struct id_tag *tag = usage->busiest[i];
-        const struct tag_row *row = fsm_tag(on->fsm, tag->name, tag->name_len);
+        const struct tag_row *row = fsm_tag(figures->of.context->fsm, tag->name, tag->name_len);
         struct id_tag_figures *to = &now->busiest[now->busiest_count];
         double per_s = (double)tag->refill.rate.per_s;
         double by_all;

@@ -1,5 +1,5 @@
 /*
- * figures.h - gathers what a replica measures (id_figures.h), once a second.
+ * figures.h - gathers what a node measures (id_figures.h), once a second.
  *
  * The happy path: figures_turn() at the end of each turn; after FIGURES_MS it looks at everything
  * and puts it into the box. There is no timer: a node that has nothing to do has no news.
@@ -9,22 +9,26 @@
 #ifndef LEAFD_SERVICE_FIGURES_H
 #define LEAFD_SERVICE_FIGURES_H
 
-#include "raft/cluster/backups.h"
+#include "src/service/backups.h"
 #include "src/service/dates.h"
+#include "src/service/window.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/requests.h"
+#include "src/id/alloc/allocator.h"
 #include "src/id/alloc/strict.h"
 #include "src/id/backend/id_backend.h"
 
 #define FIGURES_MS 1000
 #define FIGURES_GROWTH_HALF_MS 60000 /* of the growth of a tag (meter.h): the last minutes count */
 
-/* What is looked at; filled in by the replica. */
+/* What is looked at; filled in by the service. */
 struct figures_sources {
+    const struct id_context *context;
     const struct ground *on;
     const struct requests *requests;
     const struct allocator *allocator;
     const struct strict *strict;
+    const struct windows *windows;
     const struct clock_sync *clocks;
     const struct backups *backups;
     struct dates *dates;

@@ -242,12 +242,13 @@ static uint64_t digest(const struct configuration *members, const char *cluster_
                        struct snowflake_layout layout)
 {
     struct store_loaded loaded = {.first_index = 1};
+    const struct service service = {.agreed = &layout, .agreed_len = sizeof layout};
     struct buf conf = BUF_INIT;
     struct birth_list list;
 
     configuration_encode(members, &conf);
     store_loaded_add(&loaded, &(struct store_entry){1, 3, (uint32_t)conf.len, conf.data});
-    birth_list_read(&loaded, 1, cluster_id, &layout, &list);
+    birth_list_read(&loaded, 1, cluster_id, &service, &list);
     store_loaded_release(&loaded);
     buf_free(&conf);
     return list.digest;

@@ -88,7 +88,7 @@ static void test_the_first_time_waits_for_a_majority_of_clocks(void **state)
 
         ring_run_ms(&w->ring, 30000);
         assert_true(driver_leads(&ring_node(&w->ring, w->leader)->replica.driver));
-        assert_true(fsm_layout(ring_node(&w->ring, w->leader)->replica.fsm, &layout));
+        assert_true(fsm_layout(ring_node(&w->ring, w->leader)->ids.context.fsm, &layout));
         expect_none(w);
         w->ring.lost[FRAME_CLOCK] = false;
         ring_run_ms(&w->ring, SOON_MS);
@@ -187,12 +187,13 @@ static void test_nobody_gets_a_worker_id_before_the_first_time(void **state)
     ring_node(&w->ring, w->leader)->wall_ahead_ms = YEARS_50;
     ring_run_ms(&w->ring, 10000);
     for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
-        assert_null(fsm_worker(ring_node(&w->ring, w->leader)->replica.fsm, id));
+        assert_null(fsm_worker(ring_node(&w->ring, w->leader)->ids.context.fsm, id));
     }
     w->ring.lost[FRAME_CLOCK] = false;
     ring_run_ms(&w->ring, 5000);
     for (uint16_t id = 0; id < 3; id++) {
-        const struct worker_row *row = fsm_worker(ring_node(&w->ring, w->leader)->replica.fsm, id);
+        const struct worker_row *row =
+            fsm_worker(ring_node(&w->ring, w->leader)->ids.context.fsm, id);
 
         assert_true(id == 2 || row != NULL); /* the wrong one has none */
         assert_true(row == NULL || row->granted_until_ms < right_ms(w) + 60000);

@@ -280,7 +280,7 @@ static void test_a_row_among_many(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         for (uint64_t id = 1; id <= 3; id++) {
             struct replica *replica = replica_of(&ring, id);
-            struct fsm *fsm = replica->fsm;
+            struct fsm *fsm = fsm_of(replica->state);
             struct fsm_row *row;
 
             if (id == odd && i == MANY - 100) {

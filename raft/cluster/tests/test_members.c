@@ -291,10 +291,10 @@ static void test_a_grant_for_a_removed_node_is_refused(void **state)
     ring_member_done(&ring, &wish);
     assert_false(ring_node(&ring, gone)->replica.removed);
     before = ring_row(&ring, leader, "a")->max_id;
-    tag = allocator_open(ring_node(&ring, gone)->replica.allocator, ring_row(&ring, gone, "a"));
+    tag = allocator_open(ring_node(&ring, gone)->ids.allocator, ring_row(&ring, gone, "a"));
     assert_non_null(tag);
     requests = ring.passed[FRAME_REQUEST];
-    allocator_want(ring_node(&ring, gone)->replica.allocator, tag);
+    allocator_want(ring_node(&ring, gone)->ids.allocator, tag);
     ring_run_ms(&ring, 5 * RING_ELECTION_MS);
     assert_true(ring.passed[FRAME_REQUEST] > requests); /* it did ask */
     assert_int_equal(ring_row(&ring, leader, "a")->max_id, before);

@@ -44,7 +44,7 @@ static int open_tag(struct ring *ring, uint64_t id, const char *tag)
 
 static struct id_tag *entry_of_tag(struct ring *ring, uint64_t id, const char *tag)
 {
-    return id_table_find(ring_node(ring, id)->replica.table, tag, strlen(tag));
+    return id_table_find(ring_node(ring, id)->ids.table, tag, strlen(tag));
 }
 
 static void delete_tag(struct ring *ring, uint64_t id, const char *tag)
@@ -428,7 +428,7 @@ static void test_status_of_a_cluster(void **state)
     start(&ring, &leader, &follower);
     ring_isolate(&ring, follower, false);
     ring_node(&ring, leader)->net.down[follower] = true;
-    health_status(&ring_node(&ring, leader)->replica.health, &status);
+    health_status(&ring_node(&ring, leader)->ids.health, &status);
     assert_string_equal(status.cluster_id, "ring");
     assert_int_equal(status.node_id, leader);
     assert_int_equal(status.leader_id, leader);
@@ -443,7 +443,7 @@ static void test_status_of_a_cluster(void **state)
         assert_int_equal(member->reachable, member->id != follower);
         assert_true(member->match_index > 0);
     }
-    health_status(&ring_node(&ring, follower)->replica.health, &status);
+    health_status(&ring_node(&ring, follower)->ids.health, &status);
     assert_int_equal(status.state, ID_NODE_FOLLOWER);
     assert_int_equal(status.leader_id, leader);
     assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
@@ -502,7 +502,7 @@ static void test_health_follows_the_node(void **state)
 
     (void)state;
     ring_start(&ring, 3);
-    health = &ring_node(&ring, 1)->replica.health.seen;
+    health = &ring_node(&ring, 1)->ids.health.seen;
     assert_true(atomic_load(&health->started));
     assert_false(atomic_load(&health->leader_known));
     assert_false(atomic_load(&health->applied_once));
@@ -556,7 +556,7 @@ static void submit_at_once(struct ring *ring, int status_of_all)
 
     for (size_t i = 0; i < n; i++) {
         asked[i].base.deadline_ms = ring->clock.now_ms + PATIENCE_MS;
-        replica_submit(replica, &asked[i].base);
+        id_service_submit(&ring_node(ring, 1)->ids, &asked[i].base);
         assert_int_equal(asked[i].done, 0);
     }
     assert_int_equal(replica_next_ms(replica), 0);
@@ -609,7 +609,7 @@ static void test_a_stopping_replica_takes_nothing(void **state)
         assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
         asked_free(&asked[i]);
     }
-    health_status(&ring_node(&ring, follower)->replica.health, &status);
+    health_status(&ring_node(&ring, follower)->ids.health, &status);
     assert_int_equal(status.state, ID_NODE_STOPPING);
 }
 
@@ -617,7 +617,7 @@ static void test_a_stopping_replica_takes_nothing(void **state)
 static bool serves_snowflakes(struct ring *ring, uint64_t id, uint64_t within_ms)
 {
     for (uint64_t ms = 0; ms < within_ms; ms += 10) {
-        if (atomic_load(&ring_node(ring, id)->replica.snowflake.slot_count) > 0) {
+        if (atomic_load(&ring_node(ring, id)->ids.snowflake.slot_count) > 0) {
             return true;
         }
         ring_run_ms(ring, 10);
@@ -657,7 +657,7 @@ static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **st
     (void)state;
     ring_start(&ring, 3);
     for (uint64_t id = 1; id <= 3; id++) {
-        ring_node(&ring, id)->replica.config.lease.layout.epoch_ms = UINT64_MAX;
+        ring_node(&ring, id)->ids.config.lease.layout.epoch_ms = UINT64_MAX;
     }
     (void)ring_elect(&ring);
     ring_run_ms(&ring, 200);

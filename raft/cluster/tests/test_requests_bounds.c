@@ -32,7 +32,7 @@ static void test_pending_requests_up_to_the_limit(void **state)
     for (unsigned i = 0; i <= LIMIT_REQUESTS_PENDING; i++) {
         asked_get(&asked[i], "a");
         asked[i].base.deadline_ms = ring.clock.now_ms + 100;
-        replica_submit(&ring_node(&ring, 1)->replica, &asked[i].base);
+        id_service_submit(&ring_node(&ring, 1)->ids, &asked[i].base);
     }
     (void)replica_turn(&ring_node(&ring, 1)->replica);
     for (unsigned i = 0; i < LIMIT_REQUESTS_PENDING; i++) {
@@ -164,7 +164,7 @@ static void test_a_full_state_takes_no_new_tags(void **state)
         full += many[i].base.status == ERR_STATE_FULL;
         asked_free(&many[i]);
     }
-    fsm_usage(ring_node(&ring, leader)->replica.fsm, &usage);
+    fsm_usage(ring_node(&ring, leader)->ids.context.fsm, &usage);
     assert_int_equal(usage.tags, ASKED - full);
     assert_true(full >= ASKED - ROOM - 4096 / tag_bytes(3, 0, false) && full < ASKED - ROOM / 2);
     assert_true(usage.tags * tag_bytes(3, 0, false) <= ring.memory_bytes);
@@ -305,7 +305,7 @@ static void test_low_disks_refuse_commands(void **state)
     assert_int_equal(local.done + remote.done + query.done, 3);
     assert_int_equal(query.base.status, 0); /* reading goes on */
     assert_null(ring_row(&ring, leader, "local"));
-    assert_true(atomic_load(&ring_node(&ring, leader)->replica.health.seen.disk_low));
+    assert_true(atomic_load(&ring_node(&ring, leader)->ids.health.seen.disk_low));
     scene_expect_idle(&ring, false);
     asked_free(&local);
     asked_free(&remote);
@@ -469,7 +469,7 @@ static void test_large_commands_leave_time(void **state)
     RING ring = {0};
     struct driver *driver;
     uint64_t leader;
-    unsigned each_ms;
+    unsigned each_ms = 0;
 
     (void)state;
     ring_start(&ring, 3);
@@ -477,9 +477,9 @@ static void test_large_commands_leave_time(void **state)
     driver = &ring_node(&ring, leader)->replica.driver;
     for (unsigned i = 0; i < 4; i++) {
         asked_bulk(&bulks[i], (char)('a' + i));
+        each_ms = (unsigned)(bulks[i].base.payload.len / (4 << 10));
         ask(&ring, leader, &bulks[i], PATIENCE_MS);
     }
-    each_ms = (unsigned)(bulks[0].base.payload.len / (4 << 10));
     assert_true(each_ms >= 8);
     ring_settle(&ring);
     for (unsigned ms = 0; ms < 3 * (each_ms + TURNS); ms++) {

@@ -210,7 +210,7 @@ static void test_one_round_serves_all_that_wait(void **state)
     for (unsigned i = 0; i < 20; i++) {
         asked_get(&asked[i], "a");
         asked[i].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
-        replica_submit(&ring_node(&ring, leader)->replica, &asked[i].base);
+        id_service_submit(&ring_node(&ring, leader)->ids, &asked[i].base);
     }
     ring_settle(&ring);
     for (unsigned i = 0; i < 20; i++) {
@@ -278,7 +278,7 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     assert_true(replica_receive(replica, follower, FRAME_RAFT, frame.data, frame.len));
     assert_int_equal(replica->driver.commit, driver_applied(&replica->driver)->index + 1);
     get.base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
-    replica_submit(replica, &get.base);
+    id_service_submit(&ring_node(&ring, leader)->ids, &get.base);
     requests_turn(requests);
     confirm = (struct wire_confirm){term_of(&ring, leader), requests->serving.round.number};
     frame.len = 0;

@@ -103,8 +103,8 @@ static void answered_round_a_cut(unsigned cut)
     }
     assert_int_equal(term_of(&ring, roles.leader), term);
     assert_int_equal(term_of(&ring, roles.far), term);
-    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
-    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_through),
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_known));
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_through),
                      roles.relay);
     scene_expect_idle(&ring, false);
     asked_free(&put);
@@ -141,7 +141,7 @@ static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **s
     cut_link(&ring, &roles, CUT_BOTH);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
     assert_int_equal(driver_leader(&ring_node(&ring, roles.far)->replica.driver), 0);
-    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_known));
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     scene_expect_idle(&ring, false);
 }
@@ -208,8 +208,7 @@ static void heals(unsigned cut)
     /* A leader that is heard again is asked directly at once; else it is found by a probe. */
     ring_run_ms(&ring, (cut & CUT_BACK ? 2 : 6) * RING_HEARTBEAT_MS);
     assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_DIRECT);
-    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_through),
-                     0);
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_through), 0);
     memset(ring.passed, 0, sizeof ring.passed);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     ring_run_ms(&ring, 1000);
@@ -429,7 +428,7 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
         ring_make(&ring, roles.leader, "n", 10);
         if (i == 0) { /* it knows the tag as deleted, and asks the leader */
             query_get_encode(&query, "n", 1);
-            reply.status = fsm_query(ring_node(&ring, roles.leader)->replica.fsm, query.data,
+            reply.status = fsm_query(ring_node(&ring, roles.leader)->ids.context.fsm, query.data,
                                      query.len, &rows);
             asked_open(&open, "n");
             ask(&ring, roles.far, &open, PATIENCE_MS);
@@ -451,7 +450,7 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
     assert_int_equal(open.done, 1);
     assert_int_equal(open.base.status, 0);
     assert_int_equal(
-        id_table_find(ring_node(&ring, roles.far)->replica.table, "n", 1)->refill.generation,
+        id_table_find(ring_node(&ring, roles.far)->ids.table, "n", 1)->refill.generation,
         row->generation);
     asked_free(&open);
     buf_free(&query);
@@ -480,7 +479,7 @@ static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
     ring_run_ms(&ring, 1020);
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, ERR_NO_LEADER);
-    assert_false(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
+    assert_false(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_known));
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     /* Questions and answers, once a heartbeat from who has a request, and seldom from the other. */
     assert_in_range(ring.passed[FRAME_PROBE], 2 * 10, 2 * (1000 / RING_HEARTBEAT_MS + 6));

@@ -449,7 +449,7 @@ static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
     ring_run_ms(&ring, 500);
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, ERR_REFUSED);
-    assert_int_equal(fsm_tag_count(ring_node(&ring, leader)->replica.fsm), 0);
+    assert_int_equal(fsm_tag_count(ring_node(&ring, leader)->ids.context.fsm), 0);
     asked_free(&asked);
 }
 

@@ -104,6 +104,7 @@ static void client(struct liar *liar, struct honest *honest, uint64_t id)
 static void claim(struct liar *liar, uint64_t id)
 {
     struct replica *replica = &ring_node(&liar->ring, id)->replica;
+    struct id_service *ids = &ring_node(&liar->ring, id)->ids;
     struct segment_range range;
     struct segment_view view;
     struct id_tag *tag;
@@ -111,10 +112,10 @@ static void claim(struct liar *liar, uint64_t id)
     if (!ring_node(&liar->ring, id)->up) {
         return;
     }
-    tag = id_table_find(replica->table, "a", 1);
+    tag = id_table_find(ids->table, "a", 1);
     if (tag != NULL && segment_claim_whole(&tag->buffer, 5, &range, &view) != 0 &&
         !atomic_exchange(&tag->refill_wanted, true)) {
-        allocator_want(replica->allocator, tag);
+        allocator_want(ids->allocator, tag);
         (void)replica_turn(replica);
     }
 }

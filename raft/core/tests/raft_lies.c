@@ -530,7 +530,7 @@ static void put_answer(struct liar *liar, struct buf *buf)
 void lie_reply(struct liar *liar)
 {
     struct requests *requests = &ring_node(&liar->ring, liar->victim)->replica.requests;
-    const struct id_request *request = TAILQ_FIRST(&requests->sent);
+    const struct cluster_request *request = TAILQ_FIRST(&requests->sent);
     struct buf marks = BUF_INIT;
     struct buf payload = BUF_INIT;
     struct buf buf = BUF_INIT;
@@ -638,7 +638,7 @@ void lie_compare(struct liar *liar)
 
 void lie_buffers(struct liar *liar)
 {
-    const struct buffers *buffers = &ring_node(&liar->ring, liar->victim)->replica.buffers;
+    const struct buffers *buffers = &ring_node(&liar->ring, liar->victim)->ids.buffers;
     bool is_answer = liar_below(liar->source, 2) == 0;
     struct buf data = BUF_INIT;
     struct buf buf = BUF_INIT;

@@ -39,8 +39,7 @@ static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_followe
 
 static uint64_t left(struct ring *ring, uint64_t id, const char *name)
 {
-    const struct id_tag *tag =
-        id_table_find(ring_node(ring, id)->replica.table, name, strlen(name));
+    const struct id_tag *tag = id_table_find(ring_node(ring, id)->ids.table, name, strlen(name));
 
     assert_non_null(tag);
     return segment_left(&tag->buffer);
@@ -206,7 +205,7 @@ static void test_an_answer_with_strange_marks_is_refused(void **state)
     start(&ring, &leader, &follower);
     asked_max_ids(&asked, false, 5000, 6000);
     ask(&ring, follower, &asked, PATIENCE_MS);
-    reply.id = asked.base.id;
+    reply.id = TAILQ_FIRST(&ring_node(&ring, follower)->replica.requests.sent)->id;
     wire_reply_encode(&reply, &frame);
     assert_false(replica_receive(&ring_node(&ring, follower)->replica, leader, FRAME_REPLY,
                                  frame.data, frame.len));

@@ -166,7 +166,8 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
     }
     assert_int_equal(replica->driver.trust.alarm.count, 2);
     (void)replica_turn(replica);
-    assert_int_equal(atomic_load(&replica->health.seen.implausible), 2); /* what the metric shows */
+    /* what the metric shows */
+    assert_int_equal(atomic_load(&ring_node(&ring, 1)->ids.health.seen.implausible), 2);
 }
 
 /* --- votes and leaders --- */

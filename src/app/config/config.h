@@ -33,6 +33,7 @@
 #include "raft/node/node.h"
 #include "raft/transport/net_keys.h"
 #include "src/base/buf.h"
+#include "src/service/id_service.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
@@ -94,6 +95,7 @@ struct config_origin {
  * to be copied. */
 struct config {
     struct node_settings node;
+    struct id_service_config ids;    /* what the node serves */
     enum config_bootstrap bootstrap; /* of which node and data have their parts */
     struct http_settings http;
     uint64_t http_memory_bytes;  /* of which the parts are in http */

@@ -42,7 +42,9 @@
 #define RENEWALS_PER_WINDOW 3  /* two may fail */
 #define RENEW_MS 3000          /* Leaf's report interval */
 #define SHUTDOWN_GRACE_MS 5000 /* an election and some; half of what supervisors give at least */
-#define MARK_LEAD_MS 1000      /* a write a second; and what a crash costs in waiting */
+#define GRANT_REQUEST_MS 10000
+#define GRANT_RETRY_MS 50
+#define MARK_LEAD_MS 1000 /* a write a second; and what a crash costs in waiting */
 
 /* --- errors --- */
 
@@ -137,20 +139,24 @@ static void default_admin(struct config *config)
 }
 
 /* What follows from a setting by a fixed ratio, and what none of them changes. */
-static void set_followers(struct node_settings *node)
+static void set_followers(struct node_settings *node, struct id_service_config *ids)
 {
     struct driver_config *driver = &node->replica.driver;
-    struct lease_config *lease = &node->replica.lease;
+    struct lease_config *lease = &ids->lease;
     uint32_t heartbeat_ms = driver->election_ms / HEARTBEATS_PER_ELECTION;
     uint32_t part_ms = lease->window_ms / RENEWALS_PER_WINDOW;
 
     driver->heartbeat_ms = heartbeat_ms > HEARTBEAT_MIN_MS ? heartbeat_ms : HEARTBEAT_MIN_MS;
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
-    node->refill_percent = REFILL_DEFAULT_PERCENT;
-    node->replica.prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
+    ids->refill_percent = REFILL_DEFAULT_PERCENT;
+    ids->allocator.request_ms = GRANT_REQUEST_MS;
+    ids->allocator.retry_ms = GRANT_RETRY_MS;
+    ids->prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
     lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
     lease->mark_lead_ms = MARK_LEAD_MS;
+    node->replica.clock = (struct clock_sync_config){.threshold_ms = lease->threshold_ms,
+                                                     .renew_ms = lease->renew_ms};
 }
 
 static uint32_t at_most(uint32_t value, uint32_t most)
@@ -205,14 +211,14 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     const char *item;
 
     (void)ret_error;
-    set_followers(&config->node);
+    set_followers(&config->node, &config->ids);
     set_http_followers(&config->http, config->http_memory_bytes);
     config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
     config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
-    config->node.replica.key_percent = config->quota.keys_percent;
+    config->ids.key_percent = config->quota.keys_percent;
     config->http.tags_bytes =
         config->quota.tags_percent < 100
             ? config->node.replica.memory_bytes / 100 * config->quota.tags_percent
@@ -319,7 +325,7 @@ int rules_layout(const struct config *config, uint64_t now_ms, struct config_err
     struct citation layout;
     const char *why;
 
-    if (snowflake_layout_check(&config->node.replica.lease.layout, compared_ms, &why) == 0) {
+    if (snowflake_layout_check(&config->ids.lease.layout, compared_ms, &why) == 0) {
         return 0;
     }
     return config_fail(ret_error, "%s: %s; this machine's clock says %" PRIu64 " ms",

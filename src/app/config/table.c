@@ -781,31 +781,28 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
-    {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
-     DEFAULT("5000"),
+    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
      "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
      "election."},
-    {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
+    {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},
-    {"prefetch.tags", NUMBER(node.replica.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
+    {"prefetch.tags", NUMBER(ids.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
      "After a restart the node fetches a segment of each of so many tags, the busiest of the last "
      "day, 1000 in a second. 0: none."},
-    {"snowflake.workers", NUMBER(node.replica.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL),
-     DEFAULT("1"),
+    {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
     {"snowflake.window-ms",
-     NUMBER(node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
-     DEFAULT("600000"),
+     NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),
      "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
      "far ahead."},
-    {"snowflake.clock-threshold-ms", NUMBER(node.replica.lease.threshold_ms, 1, 3600000, "ms"),
+    {"snowflake.clock-threshold-ms", NUMBER(ids.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
      "A clock that is further off the nodes' median, or jumps ahead by more, is not trusted: 503 "
      "`clock_skew`."},
-    {"snowflake.layout", VALUE(setting_layout, node.replica.lease.layout), DEFAULT("leaf"),
+    {"snowflake.layout", VALUE(setting_layout, ids.lease.layout), DEFAULT("leaf"),
      "Bits of time, worker id and sequence: `leaf` (41+10+12), `js53` (41+6+6, fits a JavaScript "
      "number) or others; and as in `leaf@1577836800000` the Unix time in ms that times count from, "
      "else Leaf's, 1288834974657. Used at the cluster's first start; then the log knows it."},

@@ -26,6 +26,7 @@
 #include "http/api/api.h"
 #include "http/server/loop.h"
 #include "raft/node/node.h"
+#include "src/service/node_backend.h"
 #include "src/app/config/load.h"
 #include "src/app/run.h"
 #include "storage/lmdb/store.h"
@@ -128,12 +129,14 @@ int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_sto
 
 /* --- the node --- */
 
-static struct id_backend fake_backend;
+static struct id_backend *fake_backend;
 
 int node_start(uv_loop_t *loop, const struct node_settings *node, struct node_owner *owner,
-               struct store *store, struct node **ret_node, struct store_error *ret_error)
+               struct store *store, struct service *service, struct node **ret_node,
+               struct store_error *ret_error)
 {
     event("node_start");
+    assert_non_null(service);
     assert_ptr_equal(store, &fake_store);
     fake.loop = loop;
     fake.node_settings = node;
@@ -146,15 +149,16 @@ int node_start(uv_loop_t *loop, const struct node_settings *node, struct node_ow
     return 0;
 }
 
-struct id_backend *node_backend(struct node *node)
+void node_backend_open(struct node_backend *backend, struct id_service *service, struct node *node)
 {
     assert_ptr_equal(node, &fake);
-    return &fake_backend;
+    assert_non_null(service);
+    fake_backend = &backend->base;
 }
 
-void node_set_waker(struct node *node, struct id_waker *waker)
+void node_backend_set_waker(struct node_backend *backend, struct id_waker *waker)
 {
-    assert_ptr_equal(node, &fake);
+    assert_ptr_equal(&backend->base, fake_backend);
     event(waker != NULL ? "waker" : "no_waker");
 }
 
@@ -216,7 +220,7 @@ struct api *api_new(const struct http_settings *http, const struct http_build *b
                     struct id_backend *backend)
 {
     event("api_new");
-    assert_ptr_equal(backend, &fake_backend);
+    assert_ptr_equal(backend, fake_backend);
     fake.api_settings = http;
     fake.build = build;
     return (struct api *)&fake;

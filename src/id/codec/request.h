@@ -57,7 +57,7 @@ struct id_request {
     bool local;           /* ID_REQUEST_QUERY: this node's state, however old */
     bool fresh;           /* ID_REQUEST_OPEN: by the leader's row, also of a tag that is known */
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
-    struct buf payload;   /* owned by the request */
+    struct buf payload;   /* owned by the request; away while the cluster serves it */
     struct buf reply;     /* filled by the backend; owned by the request */
     void *out;            /* caller's struct, for STATUS, SEGMENTS, BUFFERS, BACKUP, EVERYWHERE */
     uint64_t index;       /* filled by the backend with status 0: of a COMMAND's entry; of a QUERY
@@ -66,23 +66,14 @@ struct id_request {
     int status;
     void (*done)(struct id_request *request);
     void *data; /* the caller's */
-    /* Of a COMMAND: the caller has stamped it. The backend then repeats it as any other, and
-     * counts it as none of its own session. */
-    bool stamped;
-    /* Of a COMMAND or MEMBER: done leaves its number awaited. The caller submits the request again,
-     * with another payload and the same number, or ends that by requests_release(). */
-    bool keeps_seq;
     /* the backend's own while it holds the request */
     struct mailbox_item post; /* to the raft loop */
     TAILQ_ENTRY(id_request) link;
     struct timer deadline;
-    uint64_t seq;     /* its number in this node's session, 0: none (session.h) */
-    uint64_t lowest;  /* of its stamp */
-    uint64_t id;      /* on the wire */
-    uint64_t sent_to; /* 0: it waits, or this node serves it itself: */
-    uint64_t sent_ms;
+    uint64_t id;       /* of BUFFERS: its number on the wire */
+    uint64_t sent_ms;  /* of STRICT, the batcher's own */
     uint64_t began_us; /* of STRICT: when it came */
-    void *work;        /* as which it does, or NULL */
+    void *work;        /* of STRICT: its place in a batch, or NULL */
     void *holder;      /* the part of the backend whose deadline it is */
     uint8_t mode; /* of STRICT: TAG_MODE_MONOTONIC, or anything else: strict, as far as is known.
                         * If the leader knows better, the batcher follows */
@@ -90,8 +81,8 @@ struct id_request {
 };
 
 /* How a part of the node that lives on the raft loop reaches the cluster: by an id_request of kind
- * COMMAND. raft/ implements it by the same function that serves id_backend.submit; the simulation
- * and tests give their own. Owner's thread. */
+ * COMMAND. The id service implements it by the same function that serves id_backend.submit; the
+ * simulation and tests give their own. Owner's thread. */
 struct id_proposer {
     void (*propose)(struct id_proposer *proposer, struct id_request *request);
 };

@@ -35,7 +35,7 @@
 #include "src/base/clock.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
-#include "src/id/snowflake/clock_check.h"
+#include "src/base/clock_check.h"
 #include "src/id/snowflake/lease_slot.h"
 #include "src/id/snowflake/snowflake.h"
 

@@ -24,7 +24,7 @@ struct looked {
 
 static struct buffers *buffers_of(struct ring *ring, uint64_t id)
 {
-    return &replica_of(ring, id)->buffers;
+    return &ring_node(ring, id)->ids.buffers;
 }
 
 /* Three nodes, with the tag "a". */
@@ -39,7 +39,7 @@ static void begin(struct ring *ring)
 /* A node has a segment of the tag. */
 static void hold(struct ring *ring, uint64_t id)
 {
-    struct allocator *allocator = replica_of(ring, id)->allocator;
+    struct allocator *allocator = ring_node(ring, id)->ids.allocator;
     struct id_tag *tag = allocator_open(allocator, ring_row(ring, id, "a"));
 
     assert_non_null(tag);

@@ -21,6 +21,7 @@
 static struct ring ring;
 static uint64_t leader;
 static struct replica *replica;
+static struct id_service *ids;
 static struct change_log told;
 
 /* What is told by a turn. */
@@ -35,7 +36,7 @@ static const char *turn(void)
     assert_true(file >= 0 && saved >= 0);
     assert_int_equal(unlink(path), 0);
     assert_true(dup2(file, STDERR_FILENO) >= 0);
-    change_log_turn(&told, replica);
+    change_log_turn(&told);
     assert_true(dup2(saved, STDERR_FILENO) >= 0);
     len = pread(file, text, sizeof text - 1, 0);
     assert_true(len >= 0);
@@ -73,7 +74,8 @@ static int start(void **state)
     leader = ring_elect(&ring);
     ring_run_ms(&ring, 2000);
     replica = &ring_node(&ring, leader)->replica;
-    change_log_begin(&told, replica);
+    ids = &ring_node(&ring, leader)->ids;
+    change_log_begin(&told, replica, ids->lease, &ids->snowflake);
     return 0;
 }
 
@@ -124,7 +126,7 @@ static void test_tags_of_a_turn_are_one_line(void **state)
 
 static void test_a_worker_id_is_lost(void **state)
 {
-    struct snowflake *snowflake = &replica->snowflake;
+    struct snowflake *snowflake = &ids->snowflake;
     const struct snowflake_layout layout = {
         .epoch_ms = 0, .time_bits = 41, .worker_bits = 10, .sequence_bits = 12};
     struct snowflake_slot *slot;

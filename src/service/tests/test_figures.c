@@ -46,7 +46,7 @@ static struct id_figures figures_of(struct world *w, uint64_t id)
 {
     struct id_figures figures;
 
-    id_figures_copy(&ring_node(&w->ring, id)->replica.figures.box, &figures);
+    id_figures_copy(&ring_node(&w->ring, id)->ids.figures.box, &figures);
     return figures;
 }
 
@@ -134,7 +134,7 @@ static void test_a_standby_is_a_member_as_any_other(void **state)
 
         assert_int_equal(figures.member_count, 3);
         assert_int_equal(replica->peers.count, 2); /* with whom it keeps links */
-        health_status(&replica->health, &status);
+        health_status(&ring_node(&w->ring, id)->ids.health, &status);
         assert_int_equal(status.member_count, 3);
         for (uint64_t other = 1; other <= 3; other++) {
             const struct id_member_figures *seen = member(&figures, other);

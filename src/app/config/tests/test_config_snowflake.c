@@ -12,17 +12,17 @@ static void expect_layout(struct config_fixture *f, const char *text, unsigned t
                           unsigned worker_bits, unsigned sequence_bits)
 {
     expect_flag_ok(f, "--snowflake-layout", text);
-    assert_int_equal(f->config.node.replica.lease.layout.time_bits, time_bits);
-    assert_int_equal(f->config.node.replica.lease.layout.worker_bits, worker_bits);
-    assert_int_equal(f->config.node.replica.lease.layout.sequence_bits, sequence_bits);
-    assert_int_equal(f->config.node.replica.lease.layout.epoch_ms, SNOWFLAKE_EPOCH_MS);
+    assert_int_equal(f->config.ids.lease.layout.time_bits, time_bits);
+    assert_int_equal(f->config.ids.lease.layout.worker_bits, worker_bits);
+    assert_int_equal(f->config.ids.lease.layout.sequence_bits, sequence_bits);
+    assert_int_equal(f->config.ids.lease.layout.epoch_ms, SNOWFLAKE_EPOCH_MS);
 }
 
 /* The window itself, and renewing three times in it at least. */
 static void test_window(void **state)
 {
     struct config_fixture *f = *state;
-    const struct lease_config *lease = &f->config.node.replica.lease;
+    const struct lease_config *lease = &f->config.ids.lease;
 
     expect_flag_ok(f, "--snowflake-window-ms", "1000");
     assert_int_equal(lease->window_ms, LIMIT_WINDOW_MIN_MS);
@@ -93,7 +93,7 @@ static void test_layout_with_epoch(void **state)
                                       "js53@253402300800000",
                                       "41+10+12@99999999999999999999"};
     struct config_fixture *f = *state;
-    const struct snowflake_layout *layout = &f->config.node.replica.lease.layout;
+    const struct snowflake_layout *layout = &f->config.ids.lease.layout;
 
     expect_flag_ok(f, "--snowflake-layout", "js53@1577836800000");
     assert_int_equal(layout->sequence_bits, 6);
@@ -118,14 +118,14 @@ static void test_layout_at_time(void **state)
     uint64_t last_ms;
 
     expect_flag_ok(f, "--snowflake-layout", "39+10+12");
-    f->config.node.replica.lease.layout.epoch_ms = NOW_MS;
+    f->config.ids.lease.layout.epoch_ms = NOW_MS;
     assert_int_equal(rules_layout(&f->config, NOW_MS, &f->error), 0);
-    f->config.node.replica.lease.layout.epoch_ms = NOW_MS + 1;
+    f->config.ids.lease.layout.epoch_ms = NOW_MS + 1;
     assert_int_equal(rules_layout(&f->config, NOW_MS, &f->error), ERR_INVALID);
     assert_non_null(strstr(f->error.text, "the epoch must not be after the present time; this "
                                           "machine's clock says 1795176469348 ms"));
 
-    f->config.node.replica.lease.layout.epoch_ms = NOW_MS;
+    f->config.ids.lease.layout.epoch_ms = NOW_MS;
     last_ms = NOW_MS + (1ULL << 39) - 1;
     assert_int_equal(rules_layout(&f->config, last_ms, &f->error), 0);
     assert_int_equal(rules_layout(&f->config, last_ms + 1, &f->error), ERR_INVALID);
@@ -141,9 +141,9 @@ static void test_layout_at_wrong_clock(void **state)
 
     expect_flag_ok(f, "--snowflake-layout", "leaf");
     assert_int_equal(rules_layout(&f->config, 0, &f->error), 0);
-    f->config.node.replica.lease.layout.epoch_ms = 1767225600000; /* 2026-01-01 */
+    f->config.ids.lease.layout.epoch_ms = 1767225600000; /* 2026-01-01 */
     assert_int_equal(rules_layout(&f->config, 0, &f->error), 0);
-    f->config.node.replica.lease.layout.epoch_ms = 1767225600001;
+    f->config.ids.lease.layout.epoch_ms = 1767225600001;
     assert_int_equal(rules_layout(&f->config, 0, &f->error), ERR_INVALID);
 }
 

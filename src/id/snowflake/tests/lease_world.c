@@ -117,15 +117,15 @@ static void on_layout_changed(struct fsm_listener *listener, const struct snowfl
 }
 
 /* Once, for as often as it is sent. */
-static void stamp(struct lease_node *node, struct id_request *request)
+static void stamp(struct lease_node *node, size_t at)
 {
     struct session_stamp stamp;
-    bool room = session_take(&node->session, &request->seq);
+    bool room = session_take(&node->session, &node->seqs[at]);
 
     ASSERT(room);
-    stamp = session_stamp(&node->session, request->seq);
-    request->lowest = stamp.lowest;
-    session_stamp_put(&request->payload, &stamp);
+    stamp = session_stamp(&node->session, node->seqs[at]);
+    node->lowests[at] = stamp.lowest;
+    session_stamp_put(&node->requests[at]->payload, &stamp);
 }
 
 static void on_propose(struct id_proposer *proposer, struct id_request *request)
@@ -139,8 +139,8 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
         at++;
         ASSERT(at < LIMIT_WORKERS_PER_NODE); /* one at a time a worker id */
     }
-    stamp(node, request);
     node->requests[at] = request;
+    stamp(node, at);
     node->send_ms[at] = node->world->true_ms + LEASE_WORLD_LOG_MS;
     node->sent[at] = false;
     node->proposal_count++;
@@ -153,8 +153,8 @@ static void finish(struct lease_node *node, size_t at, int status)
 
     /* Nobody stamps for a node but its newest incarnation. */
     ASSERT(!session_refusal_decode(request->reply.data, request->reply.len, &refusal));
-    session_end(&node->session, request->seq, status == 0 ? request->lowest : 0, request->reply.len,
-                false, clock_now_ms(&node->clock));
+    session_end(&node->session, node->seqs[at], status == 0 ? node->lowests[at] : 0,
+                request->reply.len, false, clock_now_ms(&node->clock));
     node->requests[at] = NULL;
     node->due = true;
     request->status = status;

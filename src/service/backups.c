@@ -1,7 +1,7 @@
 /*
  * backups.c - see backups.h. Thread: the raft loop.
  */
-#include "raft/cluster/backups.h"
+#include "src/service/backups.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void answer(struct backups *backups, int status)
     timer_cancel(backups->on->timers, &backups->due);
     backups->asked = NULL;
     if (asked != NULL) {
-        answers_put(backups->on->answers, asked, status);
+        id_answer(backups->context, asked, status);
     }
 }
 
@@ -91,7 +91,7 @@ static void put_head(struct backups *backups, struct buf *out)
 static void put_rows(struct backups *backups, const struct buf *chunk, struct buf *out)
 {
     struct growth *growth = backups->growth;
-    struct backup_growth of = {.until_ms = ground_tags_ms(backups->on)};
+    struct backup_growth of = {.until_ms = id_tags_ms(backups->context)};
     struct backup_tag_growth tag;
     struct backup_row row;
     struct reader records;
@@ -187,7 +187,7 @@ static bool is_caught_up(const struct backups *backups)
            !driver->applier.installing;
 }
 
-static void on_queried(struct id_request *query)
+static void on_queried(struct cluster_request *query)
 {
     struct backups *backups = CONTAINER(query, struct backups, query);
     int status = query->status;
@@ -223,10 +223,10 @@ static void begin(struct backups *backups, struct id_request *request)
         return;
     }
     backups->state = BACKUPS_ASKING;
-    backups->query = (struct id_request){
-        .kind = ID_REQUEST_QUERY, .deadline_ms = request->deadline_ms, .done = on_queried};
+    backups->query = (struct cluster_request){
+        .kind = CLUSTER_REQUEST_QUERY, .deadline_ms = request->deadline_ms, .done = on_queried};
     query_workers_encode(&backups->query.payload, 0, 1); /* whatever is quick to answer */
-    backups->on->proposer->propose(backups->on->proposer, &backups->query);
+    backups->on->submit(backups->on, &backups->query);
 }
 
 /* Its time is over: of the request, or of the pause. */
@@ -267,11 +267,11 @@ void backups_submit(struct backups *backups, struct id_request *request)
     if (what->number == 0 && backups->state == BACKUPS_NONE) {
         begin(backups, request);
     } else if (what->number == 0) {
-        answers_put(backups->on->answers, request, ERR_OVERLOADED);
+        id_answer(backups->context, request, ERR_OVERLOADED);
     } else if (what->number == backups->number && backups->state == BACKUPS_PAUSED) {
         read_on(backups, request);
     } else {
-        answers_put(backups->on->answers, request, ERR_NOT_FOUND);
+        id_answer(backups->context, request, ERR_NOT_FOUND);
     }
 }
 
@@ -303,11 +303,12 @@ void backups_stop(struct backups *backups)
     answer(backups, ERR_SHUTTING_DOWN);
 }
 
-void backups_init(struct backups *backups, const struct ground *on, struct disk *disk,
-                  struct growth *growth, const char *cluster_id, uint64_t first)
+void backups_init(struct backups *backups, struct id_context *context, struct growth *growth,
+                  const char *cluster_id, uint64_t first)
 {
-    *backups = (struct backups){.on = on,
-                                .disk = disk,
+    *backups = (struct backups){.context = context,
+                                .on = context->on,
+                                .disk = context->on->disk,
                                 .growth = growth,
                                 .cluster_id = cluster_id != NULL ? cluster_id : "",
                                 .number = first >> 16};

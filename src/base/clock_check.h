@@ -31,8 +31,8 @@
  *
  * Thread: one owner (the raft loop), or tests.
  */
-#ifndef LEAFD_ID_SNOWFLAKE_CLOCK_CHECK_H
-#define LEAFD_ID_SNOWFLAKE_CLOCK_CHECK_H
+#ifndef LEAFD_BASE_CLOCK_CHECK_H
+#define LEAFD_BASE_CLOCK_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>

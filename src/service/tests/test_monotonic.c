@@ -39,7 +39,7 @@ static struct serving *serving_of(struct ring *ring, uint64_t id)
 
 static const struct window_counts *counts_of(struct ring *ring, uint64_t id)
 {
-    return windows_counts(serving_of(ring, id)->windows);
+    return windows_counts(ring_node(ring, id)->ids.windows);
 }
 
 /* An id of a monotonic tag; the submitter knows its mode. */
@@ -102,12 +102,12 @@ static void test_ids_through_any_node(void **state)
         last = first + i % 2;
     }
     ring_run_ms(&ring, 2 * FIGURES_MS);
-    id_figures_copy(&ring_node(&ring, leader)->replica.figures.box, &now);
+    id_figures_copy(&ring_node(&ring, leader)->ids.figures.box, &now);
     assert_int_equal(now.windows, 1);
     assert_int_equal(now.window_ids, counts_of(&ring, leader)->left);
     assert_true(now.window_ids > 0 && now.window_entries > 0 && now.window_waits > 0);
     assert_true(now.rounds_confirmed >= 30);
-    id_figures_copy(&ring_node(&ring, leader % 3 + 1)->replica.figures.box, &now);
+    id_figures_copy(&ring_node(&ring, leader % 3 + 1)->ids.figures.box, &now);
     assert_int_equal(now.windows, 0);
 }
 
@@ -498,7 +498,7 @@ static void test_leadership_that_nobody_can_take(void **state)
             ring_run_ms(&ring, 5);
         }
         assert_true(driver_leads(&replica->driver));
-        assert_false(windows_are_closed(serving_of(&ring, 1)->windows));
+        assert_false(windows_are_closed(ring_node(&ring, 1)->ids.windows));
         strict_wait(&ring, &waiting, 1);
         assert_int_equal(strict_first(&held), next + 3);
         assert_int_equal(take(&ring, 1, 1, NULL), next + 4);
@@ -522,7 +522,7 @@ static void test_a_handing_over_that_is_given_up(void **state)
     assert_int_equal(take(&ring, leader, 3, NULL), 1);
     assert_false(replica_transfer(replica)); /* it gives its windows back */
     ring_run_ms(&ring, 5);
-    assert_true(windows_given_back(serving_of(&ring, leader)->windows));
+    assert_true(windows_given_back(ring_node(&ring, leader)->ids.windows));
     for (uint64_t id = 1; id <= 3; id++) {
         ring_node(&ring, id)->disk_held = id != leader;
     }
@@ -620,7 +620,7 @@ static void receive_batch(struct ring *ring, uint64_t leader, uint64_t from, uin
                           const struct buf *payload)
 {
     const struct wire_request request = {.id = id,
-                                         .kind = WIRE_REQUEST_MONOTONIC,
+                                         .kind = WIRE_REQUEST_LEADER,
                                          .time_left_ms = 100,
                                          .payload = payload->data,
                                          .payload_len = payload->len};
@@ -650,7 +650,7 @@ static void test_batches_up_to_so_many_bytes(void **state)
     ring.lost[FRAME_CONFIRM] = true;
     for (uint64_t id = 1; id <= fit; id++) {
         receive_batch(&ring, leader, member, id, &payload);
-        assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, id * payload.len);
+        assert_int_equal(serving_of(&ring, leader)->leader_bytes, id * payload.len);
     }
     fake_net_clear(&ring_node(&ring, leader)->net);
     receive_batch(&ring, leader, member, 7777, &payload);
@@ -661,10 +661,10 @@ static void test_batches_up_to_so_many_bytes(void **state)
     assert_int_equal(reply.id, 7777);
     assert_int_equal(reply.status, ERR_OVERLOADED);
     fake_frame_free(sent);
-    assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, fit * payload.len);
+    assert_int_equal(serving_of(&ring, leader)->leader_bytes, fit * payload.len);
     assert_int_equal(serving_of(&ring, leader)->count, fit);
     ring_run_ms(&ring, 120); /* the member waits no longer */
-    assert_int_equal(serving_of(&ring, leader)->monotonic_bytes, 0);
+    assert_int_equal(serving_of(&ring, leader)->leader_bytes, 0);
     assert_int_equal(serving_of(&ring, leader)->count, 0);
     ring.lost[FRAME_CONFIRM] = false;
     assert_int_equal(take(&ring, leader, 1, NULL), 1);

@@ -1,7 +1,7 @@
 /*
  * health.c - see health.h. Thread: the raft loop.
  */
-#include "raft/cluster/health.h"
+#include "src/service/health.h"
 
 #include <string.h>
 
@@ -12,6 +12,20 @@
 #define HELD_LOOK_MAX 1000 /* tags */
 
 /* --- health --- */
+
+_Static_assert((int)DRIVER_STARTING == ID_NODE_STARTING &&
+                   (int)DRIVER_FOLLOWER == ID_NODE_FOLLOWER &&
+                   (int)DRIVER_CANDIDATE == ID_NODE_CANDIDATE &&
+                   (int)DRIVER_LEADER == ID_NODE_LEADER,
+               "a state is the same number for who looks from outside");
+_Static_assert((int)DIFFERS_MEMBERS == ID_DIFFERS_MEMBERS &&
+                   (int)DIFFERS_ADDRESS == ID_DIFFERS_ADDRESS,
+               "so is a difference");
+
+enum id_node_state health_state(const struct ground *on)
+{
+    return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
+}
 
 /* Only the raft loop writes: whoever reads needs no order between the fields. */
 #define SEE(health, field, value)                                                                  \
@@ -70,7 +84,7 @@ static void update_state(struct health *health)
 {
     struct fsm_usage usage;
 
-    fsm_usage(health->of.on->fsm, &usage);
+    fsm_usage(health->of.context->fsm, &usage);
     SEE(health, state_bytes, state_memory(health->of.on->state));
     SEE(health, state_max_bytes, health->of.on->memory_bytes);
     SEE(health, state_tags, usage.tags);
@@ -86,23 +100,21 @@ static void update_members(struct health *health)
 
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
-    SEE(health, differs, health->of.differences->now);
+    SEE(health, differs,
+        health->of.differences->now | (health->of.layout->differs ? ID_DIFFERS_LAYOUT : 0));
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
     SEE(health, level_able, state_levels(on->state).max);
 }
 
-static bool update_leader(struct health *health)
+static void update_leader(struct health *health)
 {
-    uint64_t seen = atomic_load_explicit(&health->seen.leader_through, memory_order_relaxed);
     uint64_t through;
-    bool changed = way_through(health->of.way, &through) && through != seen;
 
     SEE(health, leader_known, way_is_known(health->of.way));
-    if (changed) {
+    if (way_through(health->of.way, &through)) {
         SEE(health, leader_through, through);
     }
-    return changed;
 }
 
 /* The birth, and until then whom it waits for; one that is looked for only when there is news. */
@@ -127,7 +139,7 @@ static void update_birth(struct health *health)
     }
 }
 
-bool health_update(struct health *health)
+void health_update(struct health *health)
 {
     const struct ground *on = health->of.on;
     struct lease_status lease;
@@ -146,7 +158,7 @@ bool health_update(struct health *health)
     update_members(health);
     update_held(health);
     update_burnt(health);
-    return update_leader(health);
+    update_leader(health);
 }
 
 /* --- status --- */
@@ -247,7 +259,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
         ret_status->uid = birth.uid;
     }
     ret_status->node_id = on->node_id;
-    ret_status->state = ground_state(on);
+    ret_status->state = health_state(on);
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;

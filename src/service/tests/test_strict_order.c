@@ -304,7 +304,7 @@ static void test_strict_leader_stopped_and_resumed(void **state)
     ranges.count = 0;
     strict_prepare(&hasty, "a", 50, NULL);
     hasty.base.deadline_ms = ring.clock.now_ms + 1000;
-    replica_submit(&ring_node(&ring, old)->replica, &hasty.base); /* both in one batch */
+    id_service_submit(&ring_node(&ring, old)->ids, &hasty.base); /* both in one batch */
     strict_ask(&ring, old, &patient, "a", 2, NULL, PATIENCE_MS);
     ring_node(&ring, old)->disk_held = true;
     fake_net_clear(&ring_node(&ring, old)->net); /* stopped before anything left it */
@@ -328,8 +328,8 @@ static void test_strict_leader_stopped_and_resumed(void **state)
     asked_free(&there);
     /* The batch brought the hasty one's ids as well. */
     ring_run_ms(&ring, 500);
-    assert_int_equal(strict_burnt(ring_node(&ring, old)->replica.strict), 50);
-    assert_int_equal(ring_node(&ring, old)->replica.health.seen.burnt[ID_BURN_STRICT], 50);
+    assert_int_equal(strict_burnt(ring_node(&ring, old)->ids.strict), 50);
+    assert_int_equal(ring_node(&ring, old)->ids.health.seen.burnt[ID_BURN_STRICT], 50);
     expect_end(&ring, 1 + 4 + 50 + 2);
 }
 

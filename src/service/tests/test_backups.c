@@ -123,7 +123,7 @@ static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_followe
 
 static const struct id_backup_figures *figures_of(struct ring *ring, uint64_t id)
 {
-    return &ring_node(ring, id)->replica.backups.figures;
+    return &ring_node(ring, id)->ids.backups.figures;
 }
 
 static void expect_figures(struct ring *ring, uint64_t id, uint64_t taken, uint64_t failed)
@@ -149,7 +149,7 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
     expect_whole(&taker, follower, &head);
     assert_true(taker.parts > 5);
     assert_true(has_tag(&taker, "tag-0") && has_tag(&taker, "last"));
-    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
+    assert_int_equal(ring_node(&ring, follower)->ids.backups.state, BACKUPS_NONE);
     expect_figures(&ring, follower, 1, 0);
     assert_int_equal(figures_of(&ring, follower)->last_bytes, taker.file.len);
     now_ms = clock_wall_ms(&ring_node(&ring, follower)->clock);
@@ -172,7 +172,7 @@ static void test_it_waits_until_the_node_has_caught_up(void **state)
     ring.lost[FRAME_RAFT] = true;
     ask_part(&ring, follower, &taker);
     ring_settle(&ring);
-    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_CATCHING_UP);
+    assert_int_equal(ring_node(&ring, follower)->ids.backups.state, BACKUPS_CATCHING_UP);
     assert_int_equal(taker.asked.done, 0);
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
@@ -198,7 +198,7 @@ static void test_a_node_that_does_not_catch_up_in_time(void **state)
     ask_part(&ring, follower, &taker);
     ring_run_ms(&ring, PATIENCE_MS + 10);
     assert_int_equal(take_part(&taker), ERR_TIMEOUT);
-    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
+    assert_int_equal(ring_node(&ring, follower)->ids.backups.state, BACKUPS_NONE);
     taker_free(&taker);
 }
 
@@ -291,7 +291,7 @@ static void test_one_that_takes_too_long_is_cut_off(void **state)
         assert_true(ms < 2 * LIMIT_BACKUP_MS);
     }
     assert_int_equal(status, ERR_TIMEOUT);
-    assert_int_equal(ring_node(&ring, leader)->replica.backups.state, BACKUPS_NONE);
+    assert_int_equal(ring_node(&ring, leader)->ids.backups.state, BACKUPS_NONE);
     expect_figures(&ring, leader, 0, 1);
     taker_free(&taker);
 }
@@ -347,7 +347,7 @@ static void test_it_is_given_up_when_the_store_ends_its_view(void **state)
 
     (void)state;
     start(&ring, &leader, &follower);
-    backups = &ring_node(&ring, leader)->replica.backups;
+    backups = &ring_node(&ring, leader)->ids.backups;
     assert_int_equal(next_part(&ring, leader, &taker), 0);
     atomic_store(&backups->view->ended, true);
     ring_run_ms(&ring, RING_HEARTBEAT_MS);

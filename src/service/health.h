@@ -1,22 +1,27 @@
 /*
- * health.h - what others may see of a replica: the health that any thread reads (id_health), and
+ * health.h - what others may see of a node: the health that any thread reads (id_health), and
  * the status of the cluster as this node knows it.
  *
  * Failure modes: none. Thread: the raft loop; id_health's fields are atomic.
  */
-#ifndef LEAFD_RAFT_CLUSTER_HEALTH_H
-#define LEAFD_RAFT_CLUSTER_HEALTH_H
+#ifndef LEAFD_SERVICE_HEALTH_H
+#define LEAFD_SERVICE_HEALTH_H
 
 #include "raft/cluster/birth_watch.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/way.h"
 #include "src/service/window.h"
+#include "src/id/alloc/allocator.h"
 #include "src/id/alloc/strict.h"
+#include "src/id/backend/id_backend.h"
 #include "src/id/snowflake/lease.h"
+#include "src/service/context.h"
+#include "src/service/layout.h"
 
-/* What is looked at; filled in by the replica. */
+/* What is looked at; filled in by the service. */
 struct health_sources {
+    const struct id_context *context;
     const struct ground *on;
     const struct way *way;
     const struct allocator *allocator;
@@ -25,6 +30,7 @@ struct health_sources {
     const struct lease *lease;
     struct id_table *table;
     const struct differences *differences;
+    const struct layout *layout;
     const struct birth_watch *births;
     const struct clock_sync *clocks; /* of the peers */
     const char *cluster_id;
@@ -38,9 +44,10 @@ struct health {
     struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
 };
 
-/* Look at everything; at the end of each turn. True: the leader is reached another way since the
- * last look (seen.leader_through). */
-bool health_update(struct health *health);
+/* Look at everything; at the end of each turn. */
+void health_update(struct health *health);
+
+enum id_node_state health_state(const struct ground *on);
 
 /* For GET /api/cluster. */
 void health_status(const struct health *health, struct id_cluster_status *ret_status);

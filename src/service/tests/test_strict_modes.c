@@ -61,8 +61,7 @@ static uint64_t hold_everywhere(struct ring *ring, uint64_t leader, const char *
 
 static uint64_t left_at(struct ring *ring, uint64_t id, const char *tag)
 {
-    return segment_left(
-        &id_table_find(ring_node(ring, id)->replica.table, tag, strlen(tag))->buffer);
+    return segment_left(&id_table_find(ring_node(ring, id)->ids.table, tag, strlen(tag))->buffer);
 }
 
 /* --- the mode --- */
@@ -81,15 +80,14 @@ static void test_a_tag_becomes_strict(void **state)
     assert_true(end > highest);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(left_at(&ring, id, "a"), 0);
-        burnt += ring_node(&ring, id)->replica.health.seen.burnt[ID_BURN_GENERATION];
+        burnt += ring_node(&ring, id)->ids.health.seen.burnt[ID_BURN_GENERATION];
         assert_false(ring_row(&ring, id, "a")->recalling);
     }
     assert_int_equal(burnt, end - 1 - 3); /* all but the three that were taken */
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end + 2);
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_false(
-            ring_node(&ring, id)->replica.announce.recalled.look); /* nothing is left to say */
+        assert_false(ring_node(&ring, id)->ids.recalls.look); /* nothing is left to say */
     }
 }
 
@@ -175,7 +173,7 @@ static void test_many_tags_become_strict_at_once(void **state)
     }
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(ring_node(&ring, id)->replica.fsm->recalls.count, 0);
+        assert_int_equal(ring_node(&ring, id)->ids.context.fsm->recalls.count, 0);
     }
     assert_int_equal(strict_take(&ring, leader, "tag-0", 1, NULL), 1);
     assert_int_equal(strict_take(&ring, leader, "tag-1024", 1, NULL), 1);
@@ -221,7 +219,7 @@ static void test_a_strict_tag_goes_back_on_a_node_that_is_behind(void **state)
     strict_mode(&ring, leader, "a", TAG_MODE_TREND);
     open_tag(&ring, behind, "a");
     assert_int_equal(ring_row(&ring, behind, "a")->mode, TAG_MODE_STRICT);
-    assert_int_equal(id_table_find(ring_node(&ring, behind)->replica.table, "a", 1)->state,
+    assert_int_equal(id_table_find(ring_node(&ring, behind)->ids.table, "a", 1)->state,
                      ID_TAG_ACTIVE);
     assert_int_equal(ring_take(&ring, behind, "a", 1), 1);
     ring_node(&ring, behind)->disk_held = false;
@@ -300,7 +298,7 @@ static void test_one_submit_a_turn(void **state)
     }
     strict_prepare(&asked[2], "a", 1, NULL);
     asked[2].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
-    replica_submit(&node->replica, &asked[2].base);
+    id_service_submit(&node->ids, &asked[2].base);
     strict_ask(&ring, leader, &asked[3], "a", 1, NULL, PATIENCE_MS);       /* takes the turn */
     assert_int_equal(entry_log_last(&node->replica.driver.log), last + 3); /* a batch a node */
     assert_int_equal(fake_disk_count(&node->disk, STORE_APPEND), 1);

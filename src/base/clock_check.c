@@ -5,7 +5,7 @@
  * last tick's clocks) and goes on with the monotonic clock. The anchor follows the clock tick by
  * tick, so that small steps do not add up; while a jump stands it stays where it was before.
  */
-#include "src/id/snowflake/clock_check.h"
+#include "src/base/clock_check.h"
 
 #include <string.h>
 

@@ -21,10 +21,11 @@
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_BACKUPS_H
-#define LEAFD_RAFT_CLUSTER_BACKUPS_H
+#ifndef LEAFD_SERVICE_BACKUPS_H
+#define LEAFD_SERVICE_BACKUPS_H
 
-#include "raft/cluster/ground.h"
+#include "src/id/backend/id_backend.h"
+#include "src/service/context.h"
 #include "src/service/growth.h"
 #include "src/id/backend/id_figures.h"
 #include "src/id/codec/backup_file.h"
@@ -39,6 +40,7 @@ enum backups_state {
 };
 
 struct backups {
+    struct id_context *context;
     const struct ground *on;
     struct disk *disk;
     const char *cluster_id; /* borrowed */
@@ -50,7 +52,7 @@ struct backups {
     uint64_t number; /* of the one under way, or the last one */
     uint64_t index;  /* what it must not be older than */
     uint64_t until_ms;
-    struct id_request query;
+    struct cluster_request query;
     struct id_request *asked; /* to be answered; NULL: nobody waits */
     int status;               /* of asked, while the view is being closed */
     struct timer due;         /* of asked, or of the pause */
@@ -62,8 +64,8 @@ struct backups {
 };
 
 /* first: random, so that a number of an earlier start is not taken for one of this. */
-void backups_init(struct backups *backups, const struct ground *on, struct disk *disk,
-                  struct growth *growth, const char *cluster_id, uint64_t first);
+void backups_init(struct backups *backups, struct id_context *context, struct growth *growth,
+                  const char *cluster_id, uint64_t first);
 
 /* Take a request of kind ID_REQUEST_BACKUP. */
 void backups_submit(struct backups *backups, struct id_request *request);

@@ -1,0 +1,141 @@
+/*
+ * service.h - what stands on a replica: the service for which there is a cluster. It is handed to
+ * replica_start() beside the machine (src/state/machine.h), of which it knows the meaning; raft/
+ * knows no more of it than this.
+ *
+ * The happy path: start() as the replica does; then whatever the replica hears that is not its own
+ * (a frame of another kind, a query, its part of a turn) goes to the service. Its own requests it
+ * submits as any other (replica_submit()).
+ *
+ * Failure modes: those of start(). Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_SERVICE_H
+#define LEAFD_RAFT_CLUSTER_SERVICE_H
+
+#include "raft/cluster/request.h"
+#include "raft/wire/frame.h"
+#include "src/base/buf.h"
+#include "src/base/stats.h"
+#include "src/state/machine.h"
+
+struct replica;
+struct service;
+struct store_loaded;
+
+/* A command is about to be appended by this node, the leader. */
+enum service_admission {
+    SERVICE_ADMITS,  /* *ret_adds_bytes: what the state grows by once it is applied, or 0 */
+    SERVICE_ANSWERS, /* it is not appended; the reply is as if apply had refused it */
+};
+
+/* A CLUSTER_REQUEST_LEADER that was confirmed is answered. */
+enum service_lead {
+    SERVICE_LED,     /* with the reply, or the status */
+    SERVICE_STALE,   /* it was confirmed in another term: begin again */
+    SERVICE_WAITS,   /* until something more is applied */
+    SERVICE_APPENDS, /* the entry, in this term, before the reply goes out (led()) */
+};
+
+struct service_lead_ask {
+    const struct buf *payload;
+    uint64_t round_term; /* in which it was confirmed, */
+    uint64_t term;       /* and the present one */
+    struct buf *reply;   /* to be filled */
+    struct buf *entry;   /* to be filled: APPENDS */
+    int status;          /* to be set: LED */
+};
+
+struct service_ops {
+    /* --- its life --- */
+
+    /* The replica has its state, timers, answers and clock; its other parts begin after this. 0, or
+     * what prevents it. */
+    int (*start)(struct service *service, struct replica *replica,
+                 const struct store_loaded *loaded);
+    /* The replica runs. */
+    void (*started)(struct service *service);
+    /* Answer all requests with ERR_SHUTTING_DOWN, from now on. */
+    void (*stop)(struct service *service);
+    /* After replica_close(): free all but what other threads may look at yet. */
+    void (*close)(struct service *service);
+    void (*release)(struct service *service);
+
+    /* --- a turn --- */
+
+    /* Its part: what is due, and leads to requests. Not after stop(). */
+    void (*turn)(struct service *service);
+    /* Call done() of its own requests that are over, as answers_deliver() does of the replica's. */
+    void (*deliver)(struct service *service);
+    /* Is there anything to deliver? */
+    bool (*is_over)(const struct service *service);
+    /* The turn is over: let others see what has become of it. */
+    void (*turned)(struct service *service);
+    /* Another thread has rung (node.h). */
+    void (*woken)(struct service *service);
+
+    /* --- what the replica tells --- */
+
+    /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
+    bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len);
+    void (*link_changed)(struct service *service, uint64_t peer);
+    /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: what this
+     * node did as the leader is void. */
+    void (*reset)(struct service *service);
+    void (*installed)(struct service *service, uint64_t index);
+
+    /* --- requests, on the leader --- */
+
+    /* Answer a query from the applied state: the status, 0 with a reply. */
+    int (*query)(struct service *service, const void *data, size_t len, struct buf *reply);
+    /* May a peer send this? Not what only a leader appends by itself, nor what does not read. */
+    bool (*accepts)(const struct service *service, enum cluster_request_kind kind, const void *data,
+                    size_t len);
+    /* Before a command is in the log. It has been refused or not by what apply cannot know: the
+     * settings, the time zones, the memory of this node. */
+    enum service_admission (*admit)(struct service *service, const void *data, size_t len,
+                                    uint64_t *ret_adds_bytes, struct buf *reply);
+    enum service_lead (*lead)(struct service *service, struct service_lead_ask *ask);
+    /* The entry of an ask was applied, with this result; reply is what lead() has left there, and
+     * is replaced. The status. */
+    int (*led)(struct service *service, const struct buf *payload, const void *result, size_t len,
+               struct buf *reply);
+    /* What the leader appends by itself, for nobody. False: nothing is due. *ret_more: something
+     * more is. */
+    bool (*propose)(struct service *service, struct buf *command, bool *ret_more);
+    /* It was applied, and this node still leads the term in which it appended it; */
+    void (*proposed)(struct service *service, uint64_t term, const struct buf *command,
+                     const void *result, size_t len);
+    /* or it was not appended, for the disk is full. */
+    void (*unproposed)(struct service *service, const struct buf *command);
+
+    /* What a command of another node has made old there: goes with the answer to it. */
+    void (*marks)(struct service *service, const void *data, size_t len, struct buf *marks);
+    /* And arrives there, before the answer is passed on. 0 or ERR_BAD_MESSAGE. */
+    int (*take_marks)(struct service *service, const void *data, size_t len, const void *marks,
+                      size_t marks_len);
+
+    /* --- the end --- */
+
+    /* The node is to stop, and serves on until then. */
+    void (*drain)(struct service *service);
+    /* This leader is to hand over. True once it can: what it holds as the leader was given back, or
+     * the time for that is over. Called until then. */
+    bool (*may_transfer)(struct service *service);
+    /* It leads on. */
+    void (*transfer_ended)(struct service *service);
+    /* Give back to the cluster what this node holds, as far as it can be until deadline_ms. */
+    void (*give_back)(struct service *service, uint64_t deadline_ms);
+    bool (*gave_back)(const struct service *service);
+} BY_NAME;
+
+struct service {
+    const struct service_ops *ops;
+    const struct machine_ops *machine; /* whose commands and queries it understands */
+    struct stall *stall;               /* how long the turns of the raft loop take */
+    /* Settings that all first members of a cluster must have alike, as bytes; borrowed. */
+    const void *agreed;
+    size_t agreed_len;
+};
+
+#endif

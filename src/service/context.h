@@ -1,0 +1,40 @@
+/*
+ * context.h - what every part of the id service has: the replica's context, the machine of ids, and
+ * how requests of the node's clients are ended.
+ *
+ * Failure modes: none. Thread: the raft loop.
+ */
+#ifndef LEAFD_SERVICE_CONTEXT_H
+#define LEAFD_SERVICE_CONTEXT_H
+
+#include "raft/cluster/ground.h"
+#include "src/id/codec/request.h"
+#include "src/id/fsm/fsm.h"
+
+TAILQ_HEAD(id_request_list, id_request);
+
+struct id_context {
+    const struct ground *on;
+    struct fsm *fsm;             /* the machine of on->state */
+    struct id_proposer proposer; /* takes any id_request of this node */
+    struct id_request_list over; /* until their done() is called */
+};
+
+/* The request is over, and on no other list. Its reply is filled already. done() is called at a
+ * fixed place of the replica's turn, so never from inside submit. */
+static inline void id_answer(struct id_context *context, struct id_request *request, int status)
+{
+    request->status = status;
+    TAILQ_INSERT_TAIL(&context->over, request, link);
+}
+
+/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
+ */
+static inline uint64_t id_tags_ms(const struct id_context *context)
+{
+    uint64_t log_ms = state_log_ms(context->on->state);
+
+    return log_ms > 0 ? log_ms : clock_wall_ms(context->on->clock);
+}
+
+#endif

@@ -1,0 +1,801 @@
+/*
+ * id_service.c - see id_service.h. Thread: the raft loop.
+ */
+#include "src/service/id_service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/log.h"
+#include "src/id/snowflake/snowflake_named.h"
+
+_Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
+
+static struct id_service *service_of(const struct service *base)
+{
+    return CONTAINER(base, struct id_service, base);
+}
+
+/* --- requests that the cluster serves --- */
+
+struct passed {
+    struct cluster_request request;
+    struct id_request *outer;
+    struct missing_members missing; /* of an EVERYWHERE */
+};
+
+static void tell_missing(const struct missing_members *missing, struct id_missing *ret_missing)
+{
+    ret_missing->count = missing->count;
+    for (size_t i = 0; i < missing->count; i++) {
+        ret_missing->nodes[i].id = missing->nodes[i].id;
+        ret_missing->nodes[i].reachable = missing->nodes[i].reachable;
+    }
+}
+
+static void on_passed(struct cluster_request *request)
+{
+    struct passed *passed = CONTAINER(request, struct passed, request);
+    struct id_request *outer = passed->outer;
+
+    if (request->kind != CLUSTER_REQUEST_EVERYWHERE) {
+        buf_free(&outer->reply);
+        buf_move(&outer->reply, &request->reply);
+        outer->index = request->index;
+    } else if (request->status != 0) {
+        tell_missing(&passed->missing, outer->out);
+    }
+    buf_move(&outer->payload, &request->payload);
+    outer->status = request->status;
+    free(passed);
+    outer->done(outer);
+}
+
+/* The payload goes along, and comes back with the answer. */
+static void pass(struct id_service *service, struct id_request *outer,
+                 enum cluster_request_kind kind)
+{
+    struct passed *passed = MUST_HAVE(calloc(1, sizeof *passed));
+
+    passed->outer = outer;
+    passed->request = (struct cluster_request){.kind = kind,
+                                               .deadline_ms = outer->deadline_ms,
+                                               .index = outer->index,
+                                               .missing = &passed->missing,
+                                               .done = on_passed};
+    buf_move(&passed->request.payload, &outer->payload);
+    replica_submit(service->replica, &passed->request);
+}
+
+/* --- requests of the node itself --- */
+
+/* A tag about which the leader is asked. */
+struct open_request {
+    struct cluster_request query;
+    struct id_request *outer;
+    struct id_service *service;
+};
+
+/* An answer that came round a cut link may be older than what the log has told since. */
+static int open_row(struct id_service *service, const struct tag_row *row)
+{
+    const struct tag_row *own = fsm_tag(service->context.fsm, row->name, row->name_len);
+    bool newer = own != NULL && own->generation > row->generation;
+    struct id_tag *tag = allocator_open(service->allocator, newer ? own : row);
+
+    return tag != NULL ? 0 : ERR_OVERLOADED;
+}
+
+static void on_queried(struct cluster_request *query)
+{
+    struct open_request *open = CONTAINER(query, struct open_request, query);
+    struct tag_rows rows = {0};
+    int status = query->status;
+
+    if (status == 0) {
+        status = tag_rows_decode(query->reply.data, query->reply.len, &rows);
+    }
+    if (status == 0) {
+        status = rows.count == 1 ? open_row(open->service, &rows.rows[0]) : ERR_UNKNOWN_TAG;
+    }
+    tag_rows_release(&rows);
+    id_answer(&open->service->context, open->outer, status);
+    buf_free(&query->payload);
+    buf_free(&query->reply);
+    free(open);
+}
+
+/* A tag known as exhausted may have been set back, or made again, a moment ago; one known as strict
+ * is asked for here only when the log said that it is not. Then the leader's row tells, as for one
+ * that is not known. */
+static bool is_known(const struct tag_row *row, const struct id_tag *tag)
+{
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
+
+    return row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
+}
+
+/* A tag that is asked for on this node for the first time gets its place in the id table, by what
+ * is known here or the leader knows. No such tag: ERR_UNKNOWN_TAG; the table is full:
+ * ERR_OVERLOADED. */
+static void open_tag(struct id_service *service, struct id_request *request)
+{
+    const char *name = (const char *)request->payload.data;
+    const struct tag_row *row = fsm_tag(service->context.fsm, name, request->payload.len);
+    const struct id_tag *tag = id_table_find(service->table, name, request->payload.len);
+    struct open_request *open;
+
+    ASSERT(request->kind == ID_REQUEST_OPEN);
+    if (is_known(row, tag) && !request->fresh) {
+        id_answer(&service->context, request, open_row(service, row));
+        return;
+    }
+    open = MUST_HAVE(calloc(1, sizeof *open));
+    open->outer = request;
+    open->service = service;
+    open->query.kind = CLUSTER_REQUEST_QUERY;
+    open->query.deadline_ms = request->deadline_ms;
+    open->query.done = on_queried;
+    query_get_encode(&open->query.payload, name, request->payload.len);
+    replica_submit(service->replica, &open->query);
+}
+
+void id_service_submit(struct id_service *service, struct id_request *request)
+{
+    struct id_context *context = &service->context;
+
+    if (context->on->stopping) {
+        id_answer(context, request, ERR_SHUTTING_DOWN);
+        return;
+    }
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+        pass(service, request, CLUSTER_REQUEST_COMMAND);
+        break;
+    case ID_REQUEST_MONOTONIC:
+        pass(service, request, CLUSTER_REQUEST_LEADER);
+        break;
+    case ID_REQUEST_QUERY:
+        if (request->local) {
+            id_answer(context, request,
+                      fsm_query(context->fsm, request->payload.data, request->payload.len,
+                                &request->reply));
+        } else {
+            pass(service, request, CLUSTER_REQUEST_QUERY);
+        }
+        break;
+    case ID_REQUEST_MEMBER:
+        pass(service, request, CLUSTER_REQUEST_MEMBER);
+        break;
+    case ID_REQUEST_EVERYWHERE:
+        pass(service, request, CLUSTER_REQUEST_EVERYWHERE);
+        break;
+    case ID_REQUEST_OPEN:
+        open_tag(service, request);
+        break;
+    case ID_REQUEST_STRICT:
+        strict_submit(service->strict, request);
+        break;
+    case ID_REQUEST_BACKUP:
+        backups_submit(&service->backups, request);
+        break;
+    case ID_REQUEST_STATUS:
+        health_status(&service->health, request->out);
+        id_answer(context, request, 0);
+        break;
+    case ID_REQUEST_BUFFERS:
+        buffers_submit(&service->buffers, request);
+        break;
+    case ID_REQUEST_SEGMENTS:
+        id_answer(context, request,
+                  buffers_look(&service->buffers, request->payload.data, request->payload.len,
+                               request->out)
+                      ? 0
+                      : ERR_BAD_MESSAGE);
+        break;
+    default:
+        UNREACHABLE("kind of request");
+    }
+}
+
+static void on_propose(struct id_proposer *proposer, struct id_request *request)
+{
+    id_service_submit(CONTAINER(proposer, struct id_service, context.proposer), request);
+}
+
+static void on_strict_answer(void *data, struct id_request *request, int status)
+{
+    struct id_service *service = data;
+
+    if (status == 0) {
+        allocator_answered(service->allocator, request);
+    }
+    id_answer(&service->context, request, status);
+}
+
+static void on_deliver(struct service *base)
+{
+    struct id_request_list *over = &service_of(base)->context.over;
+    struct id_request *request;
+
+    while ((request = TAILQ_FIRST(over)) != NULL) {
+        TAILQ_REMOVE(over, request, link);
+        request->done(request);
+    }
+}
+
+static bool on_is_over(const struct service *base)
+{
+    return !TAILQ_EMPTY(&service_of(base)->context.over);
+}
+
+/* --- what the machine tells --- */
+
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct id_service *service = CONTAINER(listener, struct id_service, listener);
+
+    if (service->recalled && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
+        change_log_opened(&service->change_log, row);
+    }
+    service->recalled = false;
+    allocator_tag_changed(service->allocator, row);
+    recalls_tag_changed(&service->recalls, row);
+}
+
+static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct id_service *service = CONTAINER(listener, struct id_service, listener);
+
+    service->recalled = row->recalling;
+    growth_note(&service->growth, row, id_tags_ms(&service->context));
+}
+
+static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
+{
+    lease_worker_changed(CONTAINER(listener, struct id_service, listener)->lease, row);
+}
+
+static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
+{
+    lease_layout(CONTAINER(listener, struct id_service, listener)->lease, layout);
+}
+
+static void on_named_layout_changed(struct fsm_listener *listener, const struct layout_row *row)
+{
+    snowflake_learn(&CONTAINER(listener, struct id_service, listener)->snowflake, row);
+}
+
+/* --- start --- */
+
+static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                           void (*done)(void *data), void *done_data)
+{
+    struct driver *driver = CONTAINER(disk, struct id_service, lease_disk)->context.on->driver;
+
+    /* In its turn. A node that starts again without a leader knows only what its rows say: a record
+     * of a grant that is not among them would be of no use to it. */
+    applier_write(&driver->applier, true);
+    driver_write_local(driver, k, data, len, done, done_data);
+}
+
+/* --- the tags served lately, on the disk: fetched after a restart --- */
+
+static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
+{
+    struct id_service *service = data;
+
+    ASSERT(number < LIMIT_LOCAL_LISTS);
+    /* Nobody waits for it: a list that is not there is only slower. */
+    driver_write_local(service->context.on->driver, LOCAL_LISTS_FIRST + number, bytes, len, NULL,
+                       NULL);
+}
+
+static void on_tag_fetch(void *data, const char *name, size_t len)
+{
+    struct id_service *service = data;
+    const struct tag_row *row = fsm_tag(service->context.fsm, name, len);
+    struct id_tag *tag;
+
+    if (row == NULL || row->deleted || row->mode != TAG_MODE_TREND) {
+        return;
+    }
+    tag = allocator_open(service->allocator, row);
+    if (tag == NULL || segment_left(&tag->buffer) > 0 ||
+        atomic_exchange(&tag->refill_wanted, true)) {
+        return;
+    }
+    allocator_want(service->allocator, tag);
+}
+
+static void start_prefetch(struct id_service *service, const struct store_loaded *loaded)
+{
+    const struct prefetch_ops ops = {
+        .write = on_tags_write, .fetch = on_tag_fetch, .data = service};
+
+    service->prefetch = prefetch_new(&service->config.prefetch, &ops, service->context.on->clock,
+                                     service->context.on->timers);
+    for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
+        const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
+        int rv = list->len > 0 ? prefetch_resume(service->prefetch, i, list->data, list->len) : 0;
+
+        if (rv != 0) { /* that costs a few first requests a round trip */
+            log_warn("raft", "a list of recent tags does not read, and is left out",
+                     "number=%u code=%s", i, err_code(rv));
+        }
+    }
+    allocator_set_prefetch(service->allocator, service->prefetch);
+}
+
+static bool has_keys(void *data, const struct id_request *request, uint64_t first)
+{
+    struct allocator *allocator = data;
+    struct strict_item item;
+
+    if (!allocator_has_rekeyable(allocator)) {
+        return true; /* as nearly always: at no cost */
+    }
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    return allocator_has_keys(allocator, item.name, item.name_len, first, item.count);
+}
+
+/* What hands out ids: all but snowflake ids. */
+static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
+{
+    const struct id_service_config *config = &service->config;
+    const struct ground *on = service->context.on;
+    uint64_t seed = service->replica->config.driver.seed;
+    struct id_proposer *proposer = &service->context.proposer;
+
+    service->table = id_table_new(seed);
+    service->allocator =
+        allocator_new(&config->allocator, service->table, on->clock, on->timers, proposer);
+    ASSERT(service->table != NULL && service->allocator != NULL);
+    service->strict =
+        strict_new(config->strict_keys, on->clock, on->timers, proposer, on_strict_answer, service);
+    service->windows = windows_new(on->clock);
+    service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
+    dates_init(&service->dates, &service->context);
+    strict_dates(service->strict, dates_period, &service->dates);
+    strict_keys(service->strict, has_keys, service->allocator);
+    start_prefetch(service, loaded);
+}
+
+/* The generator, the lease with what the disk remembers of it, and the cluster's time. */
+static int start_lease(struct id_service *service, const struct store_loaded *loaded)
+{
+    const struct lease_config *config = &service->config.lease;
+    const struct clock *clock =
+        service->context.on->real_clock; /* snowflake: of other threads, too */
+    struct snowflake_layout layout;
+    const struct layout_row *named;
+    uint32_t named_count;
+    int rv = 0;
+
+    ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
+    snowflake_init(&service->snowflake, clock);
+    service->lease =
+        lease_new(config, &service->snowflake, &service->replica->clock_sync.check, clock,
+                  service->context.on->timers, &service->context.proposer, &service->lease_disk);
+    for (unsigned k = 0; k < config->workers && rv == 0; k++) {
+        if (loaded->locals[k].len > 0) {
+            rv = lease_resume(service->lease, k, loaded->locals[k].data, loaded->locals[k].len);
+        }
+    }
+    if (fsm_layout(service->context.fsm, &layout)) {
+        lease_layout(service->lease, &layout);
+    }
+    named = fsm_layouts(service->context.fsm, &named_count);
+    for (uint32_t i = 0; i < named_count; i++) {
+        snowflake_learn(&service->snowflake, &named[i]);
+    }
+    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(service->context.fsm, id);
+
+        if (row != NULL) {
+            lease_worker_changed(service->lease, row);
+        }
+    }
+    return rv;
+}
+
+/* What answers and shows. */
+static void start_views(struct id_service *service, const struct store_loaded *loaded)
+{
+    struct replica *replica = service->replica;
+    struct id_context *context = &service->context;
+    const struct figures_sources figures = {.context = context,
+                                            .on = context->on,
+                                            .requests = &replica->requests,
+                                            .allocator = service->allocator,
+                                            .strict = service->strict,
+                                            .windows = service->windows,
+                                            .clocks = &replica->clock_sync,
+                                            .backups = &service->backups,
+                                            .dates = &service->dates,
+                                            .disk = context->on->disk};
+
+    layout_init(&service->layout, context, &service->config.lease);
+    recalls_init(&service->recalls, context, &replica->requests.way, service->table);
+    buffers_init(&service->buffers, context, service->allocator);
+    growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
+    backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
+                 replica->config.driver.seed);
+    service->health.of = (struct health_sources){.context = context,
+                                                 .on = context->on,
+                                                 .way = &replica->requests.way,
+                                                 .allocator = service->allocator,
+                                                 .strict = service->strict,
+                                                 .windows = service->windows,
+                                                 .lease = service->lease,
+                                                 .table = service->table,
+                                                 .differences = &replica->differences,
+                                                 .layout = &service->layout,
+                                                 .births = &replica->births,
+                                                 .clocks = &replica->clock_sync,
+                                                 .cluster_id = replica->config.cluster_id};
+    service->health.start_last = loaded->first_index + loaded->entry_count - 1;
+    figures_init(&service->figures, &figures);
+}
+
+static int on_start(struct service *base, struct replica *replica,
+                    const struct store_loaded *loaded)
+{
+    struct id_service *service = service_of(base);
+    struct lease_config *lease = &service->config.lease;
+    int rv;
+
+    service->replica = replica;
+    service->context.on = &replica->ground;
+    service->context.fsm = fsm_of(replica->state);
+    lease->node_id = replica->ground.node_id;
+    lease->store_id = replica->config.info.store_id;
+    if (lease->address == NULL) {
+        lease->address = replica->config.info.http_address;
+    }
+    start_allocation(service, loaded);
+    rv = start_lease(service, loaded);
+    if (rv != 0) {
+        return rv;
+    }
+    start_views(service, loaded);
+    fsm_listen(service->context.fsm, &service->listener);
+    service->seen_refusal = lease->workers > 0 ? 0 : ERR_DISABLED;
+    log_info("raft", "state loaded",
+             "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
+             fsm_tag_count(service->context.fsm), state_level(replica->state),
+             ull(loaded->position.index), ull(service->health.start_last), ull(loaded->term),
+             ull(loaded->incarnation));
+    return 0;
+}
+
+static void on_started(struct service *base)
+{
+    struct id_service *service = service_of(base);
+
+    change_log_begin(&service->change_log, service->replica, service->lease, &service->snowflake);
+    atomic_store(&service->health.seen.started, true);
+}
+
+/* --- turns --- */
+
+/* The keys that the table may hold: strict.keys, and no more than there are once the memory of the
+ * state is used up; and of these, one client. Each batch carries it, so that apply need not know of
+ * memory. */
+static void limit_keys(struct id_service *service)
+{
+    uint32_t limit = service->config.strict_keys;
+    uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
+    uint64_t memory_bytes = service->context.on->memory_bytes;
+    struct fsm_usage usage;
+
+    fsm_usage(service->context.fsm, &usage);
+    if (memory_bytes > 0 && state_memory(service->context.on->state) >= memory_bytes &&
+        usage.keys < limit) {
+        limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
+    }
+    strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
+}
+
+static void on_turn(struct service *base)
+{
+    struct id_service *service = service_of(base);
+    bool leader_known = way_is_known(&service->replica->requests.way);
+
+    backups_turn(&service->backups);
+    recalls_turn(&service->recalls);
+    layout_turn(&service->layout);
+    dates_turn(&service->dates);
+    lease_turn(service->lease);
+    prefetch_turn(service->prefetch, id_tags_ms(&service->context), leader_known);
+    allocator_turn(service->allocator); /* after the prefetch, which wants segments */
+    limit_keys(service);
+    strict_turn(service->strict, leader_known);
+}
+
+/* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
+static void log_refusal(struct id_service *service)
+{
+    const struct id_health *health = &service->health.seen;
+    int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
+
+    if (refusal == service->seen_refusal) {
+        return;
+    }
+    service->seen_refusal = refusal;
+    if (refusal == ERR_EMPTY) {
+        log_info("snowflake", "waiting for a worker id", "workers=%u",
+                 service->config.lease.workers);
+    } else if (refusal == 0) {
+        log_info("snowflake", "ids are served", "workers=%u",
+                 atomic_load(&service->snowflake.slot_count));
+    } else {
+        log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
+                 err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
+                 ull(atomic_load(&health->clock_wait_until_ms)));
+    }
+}
+
+static void on_turned(struct service *base)
+{
+    struct id_service *service = service_of(base);
+
+    figures_turn(&service->figures);
+    health_update(&service->health);
+    change_log_turn(&service->change_log);
+    log_refusal(service);
+}
+
+static void on_woken(struct service *base)
+{
+    struct id_service *service = service_of(base);
+    struct id_tag *tag = want_list_take(&service->wanted);
+
+    while (tag != NULL) {
+        struct id_tag *next = want_list_next(tag);
+
+        allocator_want(service->allocator, tag);
+        tag = next;
+    }
+}
+
+/* --- what the replica tells --- */
+
+static bool on_receive(struct service *base, uint64_t from, enum frame_type type,
+                       const uint8_t *payload, size_t len)
+{
+    return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
+}
+
+static void on_link_changed(struct service *base, uint64_t peer)
+{
+    buffers_link_changed(&service_of(base)->buffers, peer);
+}
+
+static void on_reset(struct service *base)
+{
+    windows_forget(service_of(base)->windows); /* R7 */
+}
+
+static void on_installed(struct service *base, uint64_t index)
+{
+    struct id_service *service = service_of(base);
+
+    growth_reset(&service->growth, id_tags_ms(&service->context));
+    log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
+             fsm_tag_count(service->context.fsm));
+}
+
+/* --- requests, on the leader --- */
+
+static int on_query(struct service *base, const void *data, size_t len, struct buf *reply)
+{
+    return fsm_query(service_of(base)->context.fsm, data, len, reply);
+}
+
+static bool on_accepts(const struct service *base, enum cluster_request_kind kind, const void *data,
+                       size_t len)
+{
+    (void)base;
+    return leading_accepts(kind, data, len);
+}
+
+static enum service_admission on_admit(struct service *base, const void *data, size_t len,
+                                       uint64_t *ret_adds_bytes, struct buf *reply)
+{
+    const struct id_context *context = &service_of(base)->context;
+
+    return leading_admit(context->fsm, context->on->memory_bytes > 0, data, len, ret_adds_bytes,
+                         reply);
+}
+
+static enum service_lead on_lead(struct service *base, struct service_lead_ask *ask)
+{
+    struct id_service *service = service_of(base);
+
+    return leading_lead(service->windows, service->context.fsm, ask, service->taken);
+}
+
+static int on_led(struct service *base, const struct buf *payload, const void *result, size_t len,
+                  struct buf *reply)
+{
+    return leading_led(payload, result, len, service_of(base)->taken, reply);
+}
+
+static bool on_own_command(struct service *base, struct buf *command, bool *ret_more)
+{
+    struct id_service *service = service_of(base);
+
+    return windows_propose(service->windows, service->context.fsm, command, ret_more);
+}
+
+static void on_proposed(struct service *base, uint64_t term, const struct buf *command,
+                        const void *result, size_t len)
+{
+    windows_granted(service_of(base)->windows, term, command, result, len);
+}
+
+static void on_unproposed(struct service *base, const struct buf *command)
+{
+    windows_lost(service_of(base)->windows, command);
+}
+
+static void on_marks(struct service *base, const void *data, size_t len, struct buf *marks)
+{
+    fsm_tag_marks(service_of(base)->context.fsm, data, len, marks);
+}
+
+static int on_take_marks(struct service *base, const void *data, size_t len, const void *marks,
+                         size_t marks_len)
+{
+    return allocator_take_marks(service_of(base)->allocator, data, len, marks, marks_len);
+}
+
+/* --- the end --- */
+
+static void on_drain(struct service *base)
+{
+    atomic_store(&service_of(base)->health.seen.stopping, true);
+}
+
+/* R10: what is left of the windows is given back before another leader reserves ids behind it. For
+ * so long nothing is taken from them, and everything else goes on. */
+static bool on_may_transfer(struct service *base)
+{
+    struct id_service *service = service_of(base);
+    struct windows *windows = service->windows;
+    uint64_t now_ms = ground_now_ms(service->context.on);
+
+    if (!driver_leads(service->context.on->driver)) {
+        return true;
+    }
+    if (!windows_are_closed(windows)) {
+        service->windows_until_ms = now_ms + service->replica->config.driver.election_ms;
+        windows_close(windows, &service->context.proposer, service->windows_until_ms);
+    }
+    return windows_given_back(windows) || now_ms >= service->windows_until_ms;
+}
+
+static void on_transfer_ended(struct service *base)
+{
+    windows_open(service_of(base)->windows);
+}
+
+static const struct tag_row *on_row_of(void *data, const char *name, size_t len)
+{
+    return fsm_tag(data, name, len);
+}
+
+static void on_give_back(struct service *base, uint64_t deadline_ms)
+{
+    struct id_service *service = service_of(base);
+
+    /* While it shows which ids were used, and are left. */
+    prefetch_save(service->prefetch, id_tags_ms(&service->context));
+    allocator_give_back(service->allocator, deadline_ms, on_row_of, service->context.fsm);
+    if (driver_leads(service->context.on->driver)) {
+        windows_close(service->windows, &service->context.proposer, deadline_ms);
+    }
+}
+
+static bool on_gave_back(const struct service *base)
+{
+    const struct id_service *service = service_of(base);
+
+    return allocator_given_back(service->allocator) && windows_given_back(service->windows);
+}
+
+static void on_stop(struct service *base)
+{
+    struct id_service *service = service_of(base);
+    const struct allocator_counts *counts = allocator_counts(service->allocator);
+
+    log_info("raft", "segments given back", "ids=%llu burnt=%llu", ull(counts->returned),
+             ull(counts->burnt[ID_BURN_STOP]));
+    lease_stop(service->lease);
+    strict_stop(service->strict);
+    buffers_stop(&service->buffers);
+    backups_stop(&service->backups);
+}
+
+static void on_close(struct service *base)
+{
+    struct id_service *service = service_of(base);
+
+    ASSERT(TAILQ_EMPTY(&service->context.over));
+    growth_free(&service->growth);
+    strict_free(service->strict);
+    windows_free(service->windows);
+    free(service->taken);
+    dates_free(&service->dates);
+    prefetch_free(service->prefetch);
+    allocator_free(service->allocator);
+    lease_free(service->lease);
+}
+
+static void on_release(struct service *base)
+{
+    struct id_service *service = service_of(base);
+
+    figures_free(&service->figures);
+    snowflake_release(&service->snowflake);
+    id_table_free(service->table);
+}
+
+void id_service_init(struct id_service *service, const struct id_service_config *config)
+{
+    static const struct service_ops ops = {
+        .start = on_start,
+        .started = on_started,
+        .stop = on_stop,
+        .close = on_close,
+        .release = on_release,
+        .turn = on_turn,
+        .deliver = on_deliver,
+        .is_over = on_is_over,
+        .turned = on_turned,
+        .woken = on_woken,
+        .receive = on_receive,
+        .link_changed = on_link_changed,
+        .reset = on_reset,
+        .installed = on_installed,
+        .query = on_query,
+        .accepts = on_accepts,
+        .admit = on_admit,
+        .lead = on_lead,
+        .led = on_led,
+        .propose = on_own_command,
+        .proposed = on_proposed,
+        .unproposed = on_unproposed,
+        .marks = on_marks,
+        .take_marks = on_take_marks,
+        .drain = on_drain,
+        .may_transfer = on_may_transfer,
+        .transfer_ended = on_transfer_ended,
+        .give_back = on_give_back,
+        .gave_back = on_gave_back,
+    };
+    const struct fields fields = FIELDS(snowflake_layout_fields);
+
+    BUF_LOCAL(agreed);
+
+    *service = (struct id_service){.config = *config};
+    fields_put(&agreed, &fields, &config->lease.layout);
+    ASSERT(agreed.len <= sizeof service->agreed);
+    memcpy(service->agreed, agreed.data, agreed.len);
+    service->base = (struct service){.ops = &ops,
+                                     .machine = &fsm_machine,
+                                     .stall = &service->health.seen.stall,
+                                     .agreed = service->agreed,
+                                     .agreed_len = agreed.len};
+    service->context.proposer.propose = on_propose;
+    TAILQ_INIT(&service->context.over);
+    service->lease_disk.write = on_lease_write;
+    service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
+                                              .tag_changes = on_tag_changes,
+                                              .worker_changed = on_worker_changed,
+                                              .layout_changed = on_layout_changed,
+                                              .named_layout_changed = on_named_layout_changed};
+}

@@ -1,0 +1,77 @@
+/*
+ * node_backend.c - see node_backend.h. Threads: run_posted the raft loop's, the others any.
+ */
+#include "src/service/node_backend.h"
+
+#include "src/base/container.h"
+#include "src/loop/mailbox.h"
+
+/* Its holder is the service until then. */
+static void run_posted(struct mailbox_item *item)
+{
+    struct id_request *request = CONTAINER(item, struct id_request, post);
+    struct id_service *service = request->holder;
+
+    request->holder = NULL;
+    if (request->status != 0) {
+        id_answer(&service->context, request, request->status);
+    } else {
+        id_service_submit(service, request);
+    }
+}
+
+static void backend_submit(struct id_backend *base, struct id_request *request)
+{
+    struct node_backend *backend = CONTAINER(base, struct node_backend, base);
+    struct mailbox *mailbox = node_mailbox(backend->node);
+    int rv;
+
+    request->holder = backend->service;
+    request->status = 0;
+    request->post.run = run_posted;
+    rv = mailbox_post(mailbox, &request->post);
+    if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
+        request->status = rv;
+        rv = mailbox_post_always(mailbox, &request->post);
+    }
+    if (rv != 0) { /* the node has stopped, and its loop with it */
+        request->status = rv;
+        request->done(request);
+    }
+}
+
+static void backend_want(struct id_backend *base, struct id_tag *tag)
+{
+    struct node_backend *backend = CONTAINER(base, struct node_backend, base);
+
+    if (want_list_push(&backend->service->wanted, tag)) {
+        node_wake(backend->node);
+    }
+}
+
+static void backend_notify(struct id_backend *base)
+{
+    node_wake(CONTAINER(base, struct node_backend, base)->node);
+}
+
+void node_backend_open(struct node_backend *backend, struct id_service *service, struct node *node)
+{
+    static const struct id_backend_ops ops = {
+        .submit = backend_submit, .want = backend_want, .notify = backend_notify};
+
+    *backend = (struct node_backend){
+        .service = service,
+        .node = node,
+        .base = {.ops = &ops,
+                 .table = service->table,
+                 .snowflake = &service->snowflake, /* without workers: to decode ids */
+                 .health = &service->health.seen,
+                 .figures = &service->figures.box,
+                 .clock = service->context.on->real_clock,
+                 .refill_percent = service->config.refill_percent}};
+}
+
+void node_backend_set_waker(struct node_backend *backend, struct id_waker *waker)
+{
+    allocator_set_waker(backend->service->allocator, waker);
+}
