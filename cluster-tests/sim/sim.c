@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster-tests/sim/sim_check.h"
 #include "cluster-tests/sim/sim_client.h"
@@ -39,6 +40,64 @@
 
 /* --- turns --- */
 
+/* What a node has done, and how it stands. */
+struct sim_work {
+    uint64_t sent;
+    uint64_t submitted;
+    uint64_t requests;
+    uint64_t numbers;
+    uint64_t last_index;
+    uint64_t peers;
+    uint64_t flags; /* the driver is held, requests wait, the disk has no room */
+};
+
+static struct sim_work work_of(const struct sim_node *node)
+{
+    const struct replica *replica = &node->replica;
+
+    return (struct sim_work){.sent = node->sent,
+                             .submitted = node->submitted,
+                             .requests = replica->requests.count,
+                             .numbers = replica->requests.numbers.last,
+                             .last_index = driver_last_index(&replica->driver),
+                             .peers = replica->peers.count,
+                             .flags = replica->driver.held |
+                                      (uint64_t)replica->requests.serving.holding << 1 |
+                                      (uint64_t)replica->requests.serving.no_room << 2};
+}
+
+/* Each part looks, though nothing has woken it, and must find nothing to do: else some event has
+ * forgotten to wake it. In half of the runs; in the others nobody makes up for that. */
+static void check_nobody_sleeps(struct sim_node *node)
+{
+    for (uint32_t part = 1; part < WAKE_ALL && node->world->seed % 2 != 0; part <<= 1) {
+        struct sim_work before = work_of(node);
+        struct sim_work after;
+
+        if (timers_next_ms(&node->replica.timers) <= clock_now_ms(&node->clock)) {
+            return; /* it will look by itself */
+        }
+        if (part == WAKE_MEMBERS && timer_is_armed(&node->replica.membership.next_turn)) {
+            continue; /* in the next ms: it waits for the log of another */
+        }
+        ground_wake(&node->replica.ground, part);
+        while (replica_turn(&node->replica)) {
+            continue;
+        }
+        after = work_of(node);
+        if (memcmp(&before, &after, sizeof before) != 0) {
+            sim_fail(node->world,
+                     "node %u: part %x was not woken: frames %" PRIu64 ", operations %" PRIu64
+                     ", requests %" PRIu64 ", numbers %" PRIu64 ", entries %" PRIu64
+                     ", peers %" PRIu64 ", flags %" PRIx64,
+                     node->id, part, after.sent - before.sent, after.submitted - before.submitted,
+                     after.requests - before.requests, after.numbers - before.numbers,
+                     after.last_index - before.last_index, after.peers - before.peers,
+                     after.flags ^ before.flags);
+        }
+    }
+}
+
 static void turn(struct sim_node *node)
 {
     struct sim_world *world = node->world;
@@ -50,6 +109,7 @@ static void turn(struct sim_node *node)
     while (replica_turn(&node->replica)) {
         continue;
     }
+    check_nobody_sleeps(node);
     sim_fault_given_back(node);
     sim_check_node(node);
     sim_level_check(node);

@@ -493,6 +493,9 @@ static void take_flakes(struct sim_node *node)
                          : snowflake_named_claim(snowflake, snowflake->named.items[layout - 1], 0,
                                                  count, random, &range, &notify);
 
+    if (notify) { /* as id_backend_ops.notify does */
+        ground_wake(&node->replica.ground, WAKE_SERVICE);
+    }
     if (rv != 0) {
         world->stats.flakes_refused++;
         return;

@@ -29,6 +29,7 @@ static void disk_submit(struct disk *base, struct store_op *op)
 
     STAILQ_INSERT_TAIL(&disk->queue, op, link);
     disk->queued++;
+    disk->node->submitted++;
     if (disk->node->up) {
         kick(disk);
     }

@@ -113,6 +113,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     struct sim_frame *frame;
     uint64_t at_ms = world->now_ms + sim_below(world, 4);
 
+    from->sent++;
     if (to < 1 || to > world->node_count || !(from->peers & (1u << b))) {
         buf_free(payload);
         return ERR_NOT_FOUND;

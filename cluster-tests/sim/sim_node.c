@@ -418,7 +418,9 @@ void sim_node_start(struct sim_node *node)
 
 static void close_node(struct sim_node *node)
 {
-    (void)replica_turn(&node->replica);
+    while (replica_turn(&node->replica)) {
+        continue;
+    }
     while (!STAILQ_EMPTY(&node->late)) {
         sim_node_late(node);
     }

@@ -168,6 +168,8 @@ struct sim_node {
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
+    uint64_t sent;            /* frames, in all incarnations */
+    uint64_t submitted;       /* operations of its disk, likewise */
     uint64_t paused_until_ms; /* the process is stopped, as by SIGSTOP */
     uint64_t frozen_until_ms; /* also of a pause that was ended early: what came comes then */
     uint64_t alone_until_ms;  /* its links stay cut until then, whatever else heals */

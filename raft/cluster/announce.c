@@ -93,6 +93,10 @@ void announce_init(struct announce *announce, const struct ground *on, const str
                                   .way = way,
                                   .info = info,
                                   .digest_ms = digest_ms,
-                                  .registration.on_done = on_registered};
+                                  .registration.on_done = on_registered,
+                                  .registration.wakes = WAKE_ANNOUNCE,
+                                  .registration_pause.wakes = WAKE_ANNOUNCE,
+                                  .digest.wakes = WAKE_ANNOUNCE,
+                                  .digest_pause.wakes = WAKE_ANNOUNCE};
     ground_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }

@@ -32,6 +32,8 @@ struct announce {
 void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
                    const struct node_info *info, uint32_t digest_ms);
 
+/* Woken by its timers, its commands, a way to the leader that is found or lost, and what wakes
+ * all. */
 void announce_turn(struct announce *announce);
 
 #endif

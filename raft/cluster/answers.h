@@ -2,7 +2,7 @@
  * answers.h - requests that are over, until their done() is called.
  *
  * Whoever serves a request ends it by answers_put(), at any time, also from inside submit; the
- * replica delivers all of them at fixed places of its turn. So done() is called exactly once, on
+ * replica delivers all of them at one place of its turn. So done() is called exactly once, on
  * the raft loop, and never from inside submit (request.h).
  *
  * Failure modes: none. Thread: the raft loop.
@@ -33,7 +33,7 @@ static inline void answers_put(struct answers *answers, struct cluster_request *
     TAILQ_INSERT_TAIL(&answers->list, request, link);
 }
 
-/* Call done() of all, also of those that come meanwhile. */
+/* Call done() of all, also of those that come meanwhile: a batch that is over ends its parts. */
 static inline void answers_deliver(struct answers *answers)
 {
     struct cluster_request *request;

@@ -137,6 +137,7 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
         return;
     }
     watch->changes++;
+    ground_wake(watch->on, WAKE_BIRTHS);
     if (known != NULL) {
         watch->seen[known - watch->seen].wait = wait;
         return;

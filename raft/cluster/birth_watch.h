@@ -71,8 +71,9 @@ int birth_watch_judge(struct birth_watch *watch, uint64_t peer,
 /* A member refuses this node with one of these errors (any other is none of ours). */
 void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err);
 
-/* Hold the driver back or let it go. False: too many voters are of another cluster, and this node
- * has to end. */
+/* Hold the driver back or let it go. In each turn until the birth is known, since entries that come
+ * end the wait; then woken by a handshake or a refusal, and by what wakes all. False: too many
+ * voters are of another cluster, and this node has to end. */
 bool birth_watch_turn(struct birth_watch *watch) MUST_CHECK;
 
 /* Whom an unborn node waits for before it may stand for election, and why; 0: nobody. */

@@ -74,6 +74,7 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
     note_answer(sync, from, message.sent_ms);
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
+    ground_wake(sync->on, WAKE_CLOCK_SYNC);
     return true;
 }
 
@@ -133,6 +134,9 @@ void clock_sync_init(struct clock_sync *sync, const struct ground *on,
     *sync = (struct clock_sync){.on = on, .config = *config};
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
+    sync->ask.wakes = WAKE_CLOCK_SYNC;
+    sync->tick.wakes = WAKE_CLOCK_SYNC;
+    sync->command.wakes = WAKE_CLOCK_SYNC;
     if (config->threshold_ms > 0) {
         timer_arm(on->timers, &sync->ask, ground_now_ms(on));
     }

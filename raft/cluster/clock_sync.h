@@ -52,7 +52,7 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
  * CLOCK_SAMPLE_FRESH_MS. */
 bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_rtt_us);
 
-/* Propose what is due. */
+/* Propose what is due. Woken by an answer, its timers, its command, and what wakes all. */
 void clock_sync_turn(struct clock_sync *sync);
 
 #endif

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 
 #define HAND_OVER_MS 1000
+#define HAND_OVER_LOOK_MS 10
 
 /* --- a view --- */
 
@@ -20,6 +21,7 @@ static void on_read(struct store_op *op)
 
     ASSERT(rows->reading && !rows->back);
     rows->back = true;
+    ground_wake(rows->compare->on, WAKE_COMPARE);
     if (rows->compare->stopped) { /* no turn comes any more; the store closes the view */
         rows->reading = false;
         disk_read_forget(&rows->read);
@@ -300,6 +302,7 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
              "peer=%llu index=%llu", ull(said_by), ull(asker->index));
     ask_states(compare);
     ground_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
+    ground_wake(compare->on, WAKE_ALL); /* it serves nothing meanwhile */
 }
 
 static void is_right(struct compare *compare)
@@ -312,6 +315,7 @@ static void is_right(struct compare *compare)
              "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index),
              asker->why);
     driver_resume(compare->on->driver);
+    ground_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
 }
 
 /* A leader hands over before rows are compared: meanwhile nothing is served. */
@@ -326,6 +330,7 @@ static void is_wrong(struct compare *compare, const char *why)
     if (asker->other.count > 0) {
         asker->state = COMPARE_HANDING_OVER;
         asker->until_ms = ground_now_ms(compare->on) + HAND_OVER_MS;
+        ground_wake(compare->on, WAKE_COMPARE);
         return;
     }
     asker->state = COMPARE_NONE;
@@ -444,6 +449,7 @@ static void forget_asker(struct compare *compare)
 
     timer_cancel(compare->on->timers, &asker->due);
     timer_cancel(compare->on->timers, &asker->again);
+    timer_cancel(compare->on->timers, &asker->hand_over);
     asker->state = COMPARE_NONE;
     drop_view(&asker->rows);
     buf_free(&asker->last);
@@ -674,6 +680,7 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
     if (wire_compared_decode(payload, len, &compared) != 0) {
         return false;
     }
+    ground_wake(compare->on, WAKE_COMPARE);
     if (asker->state == COMPARE_NONE || asker->number != compared.number) {
         return true;
     }
@@ -761,9 +768,13 @@ void compare_turn(struct compare *compare)
     if (asker->state == COMPARE_DECIDING) {
         decide(compare);
     }
-    if (asker->state == COMPARE_HANDING_OVER && (driver_transfer(compare->on->driver, 0) ||
-                                                 ground_now_ms(compare->on) >= asker->until_ms)) {
-        open_peer(compare);
+    if (asker->state == COMPARE_HANDING_OVER) {
+        if (driver_transfer(compare->on->driver, 0) ||
+            ground_now_ms(compare->on) >= asker->until_ms) {
+            open_peer(compare);
+        } else {
+            ground_arm_in(compare->on, &asker->hand_over, HAND_OVER_LOOK_MS);
+        }
     }
     lender_turn(compare);
     asker_turn(compare);
@@ -785,6 +796,7 @@ void compare_stop(struct compare *compare)
     timer_cancel(compare->on->timers, &compare->lender.due);
     timer_cancel(compare->on->timers, &compare->asker.due);
     timer_cancel(compare->on->timers, &compare->asker.again);
+    timer_cancel(compare->on->timers, &compare->asker.hand_over);
     compare->asker.state = COMPARE_NONE;
     compare->lender.peer = 0;
     buf_free(&compare->asker.last);
@@ -807,6 +819,8 @@ void compare_init(struct compare *compare, const struct ground *on, struct disk 
     compare->lender.rows.compare = compare;
     compare->asker.number = first >> 16; /* an answer of before a restart is none */
     timer_init(&compare->asker.again, on_again);
+    compare->asker.again.wakes = WAKE_COMPARE;
+    compare->asker.hand_over.wakes = WAKE_COMPARE;
     timer_init(&compare->asker.due, on_due);
     timer_init(&compare->lender.due, on_loan_due);
 }

@@ -75,6 +75,7 @@ struct compare_asker {
     struct compare_nodes same;
     struct compare_nodes other;
     struct timer again;
+    struct timer hand_over;      /* HANDING_OVER: the next step of it */
     uint64_t until_ms;           /* of deciding, or handing over */
     char why[COMPARE_WHY_BYTES]; /* it may be wrong */
     uint64_t peer;               /* with whom rows are compared */
@@ -121,6 +122,7 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
 bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_t *payload,
                             size_t len);
 
+/* Woken by a question, an answer, a read that came back, its timers, and what wakes all. */
 void compare_turn(struct compare *compare);
 
 /* A snapshot took the place of the state. */

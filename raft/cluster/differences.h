@@ -40,6 +40,7 @@ struct differences {
 void differences_init(struct differences *differences, const struct ground *on,
                       const struct differences_settings *settings);
 
+/* Woken by what wakes all. */
 void differences_turn(struct differences *differences);
 
 #endif

@@ -105,6 +105,7 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
     if (configuration_find(&conf, from) == NULL) {
         return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
     }
+    ground_wake(everywhere->on, WAKE_EVERYWHERE);
     at = place_for(everywhere, &conf, from);
     everywhere->heard_of[at] = from;
     everywhere->applied[at] = message.index;
@@ -207,6 +208,7 @@ void everywhere_submit(struct everywhere *everywhere, struct cluster_request *re
         finish(everywhere, request, ERR_OVERLOADED);
     } else {
         insert(everywhere, request);
+        ground_wake(everywhere->on, WAKE_EVERYWHERE);
     }
 }
 
@@ -230,7 +232,7 @@ void everywhere_turn(struct everywhere *everywhere)
 
 void everywhere_init(struct everywhere *everywhere, const struct ground *on)
 {
-    *everywhere = (struct everywhere){.on = on};
+    *everywhere = (struct everywhere){.on = on, .ask_again.wakes = WAKE_EVERYWHERE};
     TAILQ_INIT(&everywhere->waits);
 }
 

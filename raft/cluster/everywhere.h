@@ -45,7 +45,7 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* A link came or went: what the peer said before was perhaps of an earlier incarnation of it. */
 void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
 
-/* Ask and answer. After driver_turn(). */
+/* Ask and answer. Woken by a request, an answer, its timer, and what wakes all. */
 void everywhere_turn(struct everywhere *everywhere);
 
 /* Answer all with ERR_SHUTTING_DOWN. */

@@ -3,6 +3,11 @@
  *
  * The replica fills it in once, before its parts start; they keep a pointer to it, as `on`.
  *
+ * It also names the parts that a turn may have to look at. A part is looked at when an event or a
+ * timer has woken it (ground_wake(), timer.wakes), and at no other time: each says in its header by
+ * what. What concerns nearly all of them wakes all: an applied entry, another role, term, leader or
+ * configuration, and a link that comes or goes.
+ *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_CLUSTER_GROUND_H
@@ -13,6 +18,21 @@
 #include "raft/core/driver.h"
 #include "raft/wire/wire.h"
 #include "src/base/timers.h"
+
+enum {
+    WAKE_SERVICE = TIMERS_WAKE_OTHERS,
+    WAKE_BIRTHS = 1u << 1,
+    WAKE_EVERYWHERE = 1u << 2,
+    WAKE_COMPARE = 1u << 3,
+    WAKE_MEMBERS = 1u << 4, /* peers, and membership */
+    WAKE_FATE = 1u << 5,    /* what the log says of this node */
+    WAKE_ANNOUNCE = 1u << 6,
+    WAKE_DIFFERENCES = 1u << 7,
+    WAKE_UPGRADE = 1u << 8,
+    WAKE_CLOCK_SYNC = 1u << 9,
+    WAKE_REQUESTS = 1u << 10, /* way, relay, serving, rounds */
+    WAKE_ALL = (1u << 11) - 1
+};
 
 struct ground {
     struct driver *driver;
@@ -35,6 +55,12 @@ struct ground {
 static inline uint64_t ground_now_ms(const struct ground *on)
 {
     return clock_now_ms(on->clock);
+}
+
+/* These parts have to look: in this turn, or in one that comes at once. */
+static inline void ground_wake(const struct ground *on, uint32_t parts)
+{
+    on->timers->woken |= parts;
 }
 
 /* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,

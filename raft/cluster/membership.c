@@ -20,7 +20,19 @@
 
 void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
 {
+    struct handover *handover = &membership->handover;
+
     *membership = (struct membership){.on = on, .patience_ms = patience_ms};
+    membership->command.wakes = WAKE_MEMBERS;
+    handover->limit.wakes = WAKE_MEMBERS;
+    handover->pause.wakes = WAKE_MEMBERS;
+    handover->no_room_pause.wakes = WAKE_MEMBERS;
+    membership->patience.wakes = WAKE_MEMBERS;
+    membership->whole_patience.wakes = WAKE_MEMBERS;
+    membership->look.wakes = WAKE_MEMBERS;
+    membership->hold.wakes = WAKE_MEMBERS;
+    membership->hold_pause.wakes = WAKE_MEMBERS;
+    membership->next_turn.wakes = WAKE_MEMBERS;
 }
 
 /* --- leadership is handed over --- */
@@ -65,7 +77,7 @@ static void handover_turn(struct membership *membership)
     }
 }
 
-/* Begin if the disk is low. In each turn. */
+/* Begin if the disk is low. */
 static void handover_if_no_room(struct membership *membership)
 {
     struct handover *handover = &membership->handover;

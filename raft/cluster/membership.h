@@ -72,7 +72,8 @@ void membership_init(struct membership *membership, const struct ground *on, uin
 int membership_answer(struct membership *membership, const void *ask, size_t len,
                       struct buf *reply) MUST_CHECK;
 
-/* One step, if one is possible. True: requests wait meanwhile: leadership is being handed over, or
+/* One step, if one is possible. Woken by its timers, its command, a disk that is low or is no more,
+ * and what wakes all. True: requests wait meanwhile: leadership is being handed over, or
  * a vote is about to be taken away. */
 bool membership_turn(struct membership *membership);
 

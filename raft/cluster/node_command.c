@@ -12,6 +12,7 @@ static void on_done(struct cluster_request *request)
 
     ASSERT(command->in_flight);
     command->in_flight = false;
+    ground_wake(command->on, command->wakes);
     buf_free(&request->payload);
     buf_free(&request->reply);
     if (command->on_done != NULL) {
@@ -22,7 +23,8 @@ static void on_done(struct cluster_request *request)
 void node_command_send(struct node_command *command, const struct ground *on, struct buf *payload,
                        bool stamped)
 {
-    ASSERT(!command->in_flight && payload->len > 0);
+    ASSERT(!command->in_flight && payload->len > 0 && command->wakes != 0);
+    command->on = on;
     command->request = (struct cluster_request){.kind = CLUSTER_REQUEST_COMMAND,
                                                 .stamped = stamped,
                                                 .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,

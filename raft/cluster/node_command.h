@@ -3,7 +3,8 @@
  * digest, the log's time, a step of a membership change.
  *
  * The happy path: the owner encodes a command and calls node_command_send(); when it is over, or
- * NODE_COMMAND_MS have passed, in_flight is false again, and on_done hears how it went.
+ * NODE_COMMAND_MS have passed, in_flight is false again, on_done hears how it went, and the part
+ * that it is of is woken.
  *
  * Failure modes: as of any command; the owner looks again whether it is still due.
  *
@@ -18,6 +19,8 @@
 
 struct node_command {
     struct cluster_request request;
+    const struct ground *on;
+    uint32_t wakes; /* the part that sends it */
     bool in_flight;
     /* From inside done(), with the status; may be NULL. */
     void (*on_done)(struct node_command *command, int status);

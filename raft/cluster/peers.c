@@ -187,6 +187,7 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
     peers->learned.conf = conf;
     peers->learned.index = wire->index;
     peers->learned.changes++;
+    ground_wake(peers->on, WAKE_MEMBERS);
     return true;
 }
 
@@ -232,6 +233,7 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
     *peer = (struct net_peer){.id = id};
     memcpy(peer->address, address, strlen(address));
     heard->changes++;
+    ground_wake(peers->on, WAKE_MEMBERS);
     log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(id), address,
              info.peer_address);
 }
@@ -284,6 +286,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     }
     if (rv == 0) {
         rv = driver_meet(peers->on->driver, peer, &said, is_here(presence, known));
+        ground_wake(peers->on, WAKE_UPGRADE);
     }
     if (rv == 0) {
         hear_address(peers, peer, said.address);

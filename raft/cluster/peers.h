@@ -12,8 +12,8 @@
  * that the log, which takes its registration, reaches it again. From then on the log's address
  * holds.
  *
- * The happy path: peers_init(), peers_turn() each turn; peers_know() and peers_check() for each
- * handshake.
+ * The happy path: peers_init(), peers_turn() when it is woken; peers_know() and peers_check() for
+ * each handshake.
  *
  * Failure modes: a statement that is malformed, or no newer than what is known here: not known.
  *
@@ -78,7 +78,8 @@ struct peers {
 void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
                 const struct learned_peers *learned, const char *address);
 
-/* Follow the configuration. True if there was a change. */
+/* Follow the configuration. Woken by a handshake that says something new, and by what wakes all.
+ * True if there was a change. */
 bool peers_turn(struct peers *peers);
 
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */

@@ -27,8 +27,14 @@ static void on_role_changed(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
+    ground_wake(&replica->ground, WAKE_ALL);
     requests_role_changed(&replica->requests);
     replica->owner->role_changed(replica->owner);
+}
+
+static void on_configured(struct driver_observer *observer)
+{
+    ground_wake(&CONTAINER(observer, struct replica, observer)->ground, WAKE_ALL);
 }
 
 static void on_installed(struct driver_observer *observer, uint64_t index)
@@ -131,6 +137,7 @@ static void follow_members(struct replica *replica)
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
         way_set_peers(&replica->requests.way, replica->peers.items, replica->peers.count);
+        ground_wake(&replica->ground, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
     }
 }
 
@@ -182,9 +189,11 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                       .node_id = config->driver.node_id};
     loop_clock_init(&replica->clock, parts->clock);
     timers_init(&replica->timers);
+    ground_wake(&replica->ground, WAKE_ALL);
     answers_init(&replica->answers);
     replica->observer = (struct driver_observer){.applied = on_applied,
                                                  .role_changed = on_role_changed,
+                                                 .configured = on_configured,
                                                  .installed = on_installed,
                                                  .diverged = on_diverged,
                                                  .failed = on_failed};
@@ -236,8 +245,8 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
 
 /* --- frames --- */
 
-bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
-                     const uint8_t *payload, size_t len)
+static bool receive(struct replica *replica, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len)
 {
     switch (type) {
     case FRAME_RAFT:
@@ -270,8 +279,20 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     }
 }
 
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len)
+{
+    bool believed = receive(replica, from, type, payload, len);
+
+    if (!believed) { /* there may be an alarm */
+        ground_wake(&replica->ground, WAKE_SERVICE);
+    }
+    return believed;
+}
+
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 {
+    ground_wake(&replica->ground, WAKE_ALL);
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
     everywhere_link_changed(&replica->everywhere, peer);
@@ -291,8 +312,7 @@ static uint64_t superseded_by(const struct replica *replica)
     return known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
 }
 
-/* What the log says of this node itself. It says nothing else before more of it is applied, and
- * this is asked in each turn. */
+/* What the log says of this node itself. It says nothing else before more of it is applied. */
 static void look_at_fate(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
@@ -327,7 +347,10 @@ static void turn_fate(struct replica *replica)
 
 static void turn_members(struct replica *replica)
 {
+    struct serving *serving = &replica->requests.serving;
     bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or before */
+    bool holding;
+    bool no_room;
 
     follow_members(replica);
     /* With the log of the others: from now on an empty one is a loss. */
@@ -335,27 +358,22 @@ static void turn_members(struct replica *replica)
         driver_mark_joined(&replica->driver, replica->joiner_incarnation);
         replica->joiner_incarnation = 0;
     }
-    replica->requests.serving.holding = membership_turn(&replica->membership) || replica->draining;
+    holding = membership_turn(&replica->membership) || replica->draining;
     /* While another is to lead, what needs the log waits for it, or goes there. */
-    replica->requests.serving.no_room = disk_was_low && !replica->requests.serving.holding;
+    no_room = disk_was_low && !holding;
+    if (holding != serving->holding || no_room != serving->no_room) {
+        serving->holding = holding;
+        serving->no_room = no_room;
+        ground_wake(&replica->ground, WAKE_REQUESTS);
+    }
 }
 
-/* All that may lead to requests of this node. */
-static void turn_parts(struct replica *replica)
+static void turn_upgrade(struct replica *replica)
 {
-    everywhere_turn(&replica->everywhere);
-    compare_turn(&replica->compare);
-    turn_members(replica);
-    turn_fate(replica);
-    announce_turn(&replica->announce);
-    differences_turn(&replica->differences);
     upgrade_turn(&replica->upgrade);
     if (upgrade_is_void(&replica->upgrade)) {
         requests_withdraw(&replica->requests, &replica->upgrade.command.request);
     }
-    requests_tidy(&replica->requests);
-    clock_sync_turn(&replica->clock_sync);
-    replica->ground.service->ops->turn(replica->ground.service);
 }
 
 /* Is the leader reached another way than the owner knows? */
@@ -369,12 +387,71 @@ static void turn_way(struct replica *replica)
     }
 }
 
+/* Is this part to look? It is woken no more then. */
+static bool takes(struct replica *replica, uint32_t part)
+{
+    bool woken = (replica->timers.woken & part) != 0;
+
+    replica->timers.woken &= ~part;
+    return woken;
+}
+
+/* The parts that were woken. What may lead to requests of this node comes before requests are sent;
+ * a part that a later one wakes is looked at in the next turn, which comes at once. */
+static void turn_parts(struct replica *replica)
+{
+    if (takes(replica, WAKE_EVERYWHERE)) {
+        everywhere_turn(&replica->everywhere);
+    }
+    if (takes(replica, WAKE_COMPARE)) {
+        compare_turn(&replica->compare);
+    }
+    if (takes(replica, WAKE_MEMBERS)) {
+        turn_members(replica);
+    }
+    if (takes(replica, WAKE_FATE)) {
+        turn_fate(replica);
+    }
+    if (takes(replica, WAKE_ANNOUNCE)) {
+        announce_turn(&replica->announce);
+    }
+    if (takes(replica, WAKE_DIFFERENCES)) {
+        differences_turn(&replica->differences);
+    }
+    if (takes(replica, WAKE_UPGRADE)) {
+        turn_upgrade(replica);
+    }
+    if (takes(replica, WAKE_CLOCK_SYNC)) {
+        clock_sync_turn(&replica->clock_sync);
+    }
+    if (takes(replica, WAKE_SERVICE)) {
+        replica->ground.service->ops->turn(replica->ground.service);
+    }
+}
+
+/* All that was woken: no more than that, and nothing else, is looked at. */
+static void turn_woken(struct replica *replica)
+{
+    if (!replica->ground.stopping) {
+        turn_parts(replica);
+    }
+    if (takes(replica, WAKE_REQUESTS)) {
+        requests_turn(&replica->requests);
+    }
+    if (replica->ground.stopping) {
+        (void)takes(replica, ~(uint32_t)WAKE_REQUESTS);
+    }
+    turn_way(replica);
+    replica->ground.service->ops->turned(replica->ground.service);
+}
+
 /* Of the replica and of the service, in turn: each may lead to others. */
 static void deliver(struct replica *replica)
 {
     struct service *service = replica->ground.service;
 
     while (!answers_are_none(&replica->answers) || service->ops->is_over(service)) {
+        ground_wake(&replica->ground, WAKE_SERVICE); /* most are its own */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
     }
@@ -387,43 +464,66 @@ static void step(struct replica *replica, const char *doing)
     stall_step(replica->ground.service->stall, ground_now_ms(&replica->ground), doing);
 }
 
+/* Does anything wait for a turn that comes at once? */
+static bool is_awaited(const struct replica *replica)
+{
+    const struct service *service = replica->ground.service;
+
+    return replica->timers.woken != 0 || !answers_are_none(&replica->answers) ||
+           service->ops->is_over(service);
+}
+
+/* More of the log is applied than the parts have seen, or the disk has room no more, or again. */
+static void note_state(struct replica *replica)
+{
+    uint64_t applied = driver_applied(&replica->driver)->index;
+    bool low = driver_disk_is_low(&replica->driver);
+
+    if (applied != replica->seen_applied) {
+        replica->seen_applied = applied;
+        ground_wake(&replica->ground, WAKE_ALL);
+    }
+    if (low != replica->seen_low) {
+        replica->seen_low = low;
+        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS);
+    }
+}
+
 /*
- * First what came in is answered, and applied, which answers more, and what is late ends. Then all
- * that is to be sent is gathered, as late as can be, and leaves this node, or is appended here, in
- * one step. Answers are delivered before the parts take their turn, since an answer may lead to
- * another request, and at the end, so that nobody waits for the next turn.
+ * First what came in is taken, committed entries are applied, and timers that are due fire. If that
+ * has woken nobody, the turn is over. Else what is confirmed is answered, and all answers are
+ * delivered, at this one place; the parts that were woken look; and what is to be sent is gathered,
+ * as late as can be, and leaves this node, or is appended here, in one step. What an answer or a
+ * part leads to after its place in the turn is for the next turn, which comes at once.
  */
 bool replica_turn(struct replica *replica)
 {
     bool more;
 
-    step(replica, "events and timers");
-    turn_births(replica);
+    step(replica, "events");
     driver_take_events(&replica->driver);
-    deliver(replica);
+    if (takes(replica, WAKE_BIRTHS) || !replica->births.born) {
+        turn_births(replica);
+    }
     step(replica, "applying entries");
     more = driver_turn(&replica->driver);
-    step(replica, "requests");
-    deliver(replica);
+    step(replica, "timers and requests");
     timers_run(&replica->timers, ground_now_ms(&replica->ground));
-    if (!replica->ground.stopping) {
-        turn_parts(replica);
+    note_state(replica);
+    if (replica->timers.woken & WAKE_REQUESTS) {
+        serving_answer(&replica->requests.serving);
     }
-    requests_turn(&replica->requests);
     deliver(replica);
-    ASSERT(answers_are_none(&replica->answers));
-    turn_way(replica);
-    replica->ground.service->ops->turned(replica->ground.service);
+    if (replica->timers.woken != 0) {
+        turn_woken(replica);
+    }
     clock_look(replica->ground.clock);
-    return more;
+    return more || is_awaited(replica);
 }
 
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    return !answers_are_none(&replica->answers) || replica->requests.serving.again ||
-                   replica->ground.service->ops->is_over(replica->ground.service)
-               ? 0
-               : timers_next_ms(&replica->timers);
+    return is_awaited(replica) ? 0 : timers_next_ms(&replica->timers);
 }
 
 /* --- the way to the end --- */
@@ -439,6 +539,7 @@ bool replica_transfer(struct replica *replica)
     }
     replica->draining = true;
     replica->requests.serving.holding = true;
+    ground_wake(&replica->ground, WAKE_ALL);
     return false;
 }
 
@@ -447,12 +548,14 @@ void replica_transfer_end(struct replica *replica)
     replica->draining = false;
     replica->requests.serving.holding = false;
     replica->requests.serving.starved_at = 0;
+    ground_wake(&replica->ground, WAKE_ALL);
     replica->ground.service->ops->transfer_ended(replica->ground.service);
 }
 
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->ground.stopping);
+    ground_wake(&replica->ground, WAKE_ALL);
     standing_stop(&replica->standing);
     replica->ground.service->ops->give_back(replica->ground.service, deadline_ms);
 }
@@ -465,6 +568,7 @@ bool replica_given_back(const struct replica *replica)
 void replica_stop(struct replica *replica)
 {
     replica->ground.stopping = true;
+    ground_wake(&replica->ground, WAKE_ALL);
     replica->ground.service->ops->stop(replica->ground.service);
     membership_requests_stop(&replica->membership_requests);
     everywhere_stop(&replica->everywhere);

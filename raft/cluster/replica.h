@@ -16,7 +16,8 @@
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
  * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
- * timer) call replica_turn(), and again at replica_next_ms().
+ * timer) call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an
+ * event or a timer has woken (ground.h), and at no other.
  *
  * Failure modes: replica_owner.failed, after which the process ends.
  *
@@ -100,6 +101,8 @@ struct replica {
     struct loop_clock clock;
     struct clock_sync clock_sync;
     struct compare compare;
+    uint64_t seen_applied; /* index that the parts were woken by last */
+    bool seen_low;         /* the disk was low then */
     struct replica_fate fate;
     uint64_t through; /* as the owner knows it: the member by which the leader is reached, or 0 */
     bool apart;       /* the owner knows that its cluster has no majority */

@@ -28,6 +28,7 @@ static void end_seq(struct requests *requests, struct cluster_request *request, 
                 request == &requests->tidying.request, ground_now_ms(requests->on));
     request->seq = 0;
     request->lowest = 0;
+    ground_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy */
 }
 
 void requests_release(struct requests *requests, struct cluster_request *request)
@@ -69,6 +70,7 @@ static int refused_status(struct requests *requests, const struct cluster_reques
     /* One that is stamped may be another node's. */
     if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
         requests->superseded = refusal->incarnation;
+        ground_wake(requests->on, WAKE_FATE);
     }
     return ERR_TIMEOUT; /* whether it was carried out is not known */
 }
@@ -78,6 +80,7 @@ static int refused_status(struct requests *requests, const struct cluster_reques
 static void put_waiting(struct requests *requests, struct cluster_request *request)
 {
     ASSERT(request->work == NULL);
+    ground_wake(requests->on, WAKE_REQUESTS);
     request->sent_to = 0;
     TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than what waits */
 }
@@ -181,7 +184,7 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
     TAILQ_INSERT_TAIL(&requests->waiting, request, link);
     timer_init(&request->deadline, on_deadline);
     timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
-    timer_arm_by(requests->on->timers, &requests->route, ground_now_ms(requests->on));
+    ground_wake(requests->on, WAKE_REQUESTS);
 }
 
 /* --- back to waiting --- */
@@ -343,6 +346,7 @@ bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
     if (wire_request_decode(payload, len, &wire) != 0 || (to_relay && wire.origin != 0)) {
         return false;
     }
+    ground_wake(requests->on, WAKE_REQUESTS);
     if (to_relay && !driver_is_leader(requests->on->driver)) {
         relay_receive(&requests->relay, from, &wire);
     } else {
@@ -362,6 +366,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
         !trust_index(&requests->on->driver->trust, from, "reply_index", reply.index)) {
         return false;
     }
+    ground_wake(requests->on, WAKE_REQUESTS);
     if (reply.id & NUMBERS_MARK) {
         relay_reply(&requests->relay, from, &reply);
         return true;
@@ -410,7 +415,7 @@ static void on_tidied(struct node_command *command, int status)
     requests->tidy_again_ms = status == 0 ? 0 : ground_now_ms(requests->on) + SESSION_TIDY_MS;
 }
 
-void requests_tidy(struct requests *requests)
+static void tidy_session(struct requests *requests)
 {
     struct buf payload = BUF_INIT;
 
@@ -433,8 +438,12 @@ static struct way_load load_of(const struct requests *requests)
 
 void requests_turn(struct requests *requests)
 {
-    struct way_load load = load_of(requests);
+    struct way_load load;
 
+    if (!requests->on->stopping) {
+        tidy_session(requests);
+    }
+    load = load_of(requests);
     way_turn(&requests->way, &load);
     if (requests->way_seen != requests->way.changes) {
         follow_way(requests);
@@ -444,7 +453,7 @@ void requests_turn(struct requests *requests)
     } else {
         route(requests);
     }
-    /* What cannot go now; what is submitted from here on arms it for the next turn at once. */
+    /* What cannot go now. */
     ground_arm_at(requests->on, &requests->route,
                   TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
                                                   : ground_now_ms(requests->on) + ROUTE_AGAIN_MS);
@@ -463,7 +472,12 @@ void requests_init(struct requests *requests, const struct ground *on,
     numbers_init(&requests->numbers, config->seed, 0);
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
+    requests->route.wakes = WAKE_REQUESTS;
+    requests->route_pause.wakes = WAKE_REQUESTS;
     timer_init(&requests->silent, on_silent);
+    requests->silent.wakes = WAKE_REQUESTS;
+    requests->tidy.wakes = WAKE_REQUESTS;
+    requests->tidying.wakes = WAKE_REQUESTS;
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};

@@ -71,10 +71,6 @@ void requests_withdraw(struct requests *requests, struct cluster_request *reques
 /* A request that is done and keeps its number: it needs that no more. */
 void requests_release(struct requests *requests, struct cluster_request *request);
 
-/* Tell the cluster of numbers that are over, if that is due (session.h): on the first turn with a
- * leader in each incarnation, and when this node has had nothing else to say. */
-void requests_tidy(struct requests *requests);
-
 /* A FRAME_REQUEST, or a FRAME_RELAY. False: malformed. */
 bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
                       const uint8_t *payload, size_t len);

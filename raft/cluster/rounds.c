@@ -197,6 +197,7 @@ static void note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
     member = place_of(rounds, from);
     if (member != NULL && member->answered < number) {
         member->answered = number;
+        ground_wake(rounds->on, WAKE_REQUESTS);
     }
     if (number >= rounds->look && rounds->look > 0) {
         note_quick(rounds, from);
@@ -276,4 +277,5 @@ void rounds_init(struct rounds *rounds, const struct ground *on, uint64_t number
 {
     *rounds = (struct rounds){.on = on, .number = number, .confirmed = number};
     timer_init(&rounds->late, on_late);
+    rounds->late.wakes = WAKE_REQUESTS;
 }

@@ -163,6 +163,7 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
     work->serving = serving;
     work->kind = kind;
     timer_init(&work->deadline, on_deadline);
+    work->deadline.wakes = WAKE_REQUESTS;
     put(work, kind == WIRE_REQUEST_COMMAND ? &serving->todo : &serving->reads);
     serving->count++;
     return work;
@@ -420,13 +421,13 @@ static void submit_large(struct serving *serving)
     }
     if (serving->large_index > serving->large_seen) {
         serving->large_seen = serving->large_index;
-        serving->again = true;
+        ground_wake(serving->on, WAKE_REQUESTS);
     } else if (!work->admitted) {
         admit(serving, work);
-        serving->again = true;
+        ground_wake(serving->on, WAKE_REQUESTS);
     } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
-        serving->again = true; /* the driver has time for it while it is stored */
+        ground_wake(serving->on, WAKE_REQUESTS); /* the driver has time while it is stored */
         ground_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
     }
 }
@@ -488,7 +489,6 @@ static void answer_large(struct serving *serving)
         finish(work, 0, work->index, work->kept.data, work->kept.len);
     } else if (work != NULL) {
         work->waited = true;
-        serving->again = true;
     }
 }
 
@@ -624,7 +624,9 @@ static void propose_own(struct serving *serving)
     work = work_new(serving, WIRE_REQUEST_COMMAND);
     work->is_own = true;
     work->payload = command;
-    serving->again = serving->again || more;
+    if (more) {
+        ground_wake(serving->on, WAKE_REQUESTS);
+    }
 }
 
 /* --- answers --- */
@@ -658,18 +660,22 @@ static void answer_confirmed(struct serving *serving)
     }
 }
 
+void serving_answer(struct serving *serving)
+{
+    end_rounds(serving);
+    if (!serving->on->driver->halted) {
+        answer_confirmed(serving);
+    }
+}
+
 void serving_turn(struct serving *serving)
 {
     const struct driver *driver = serving->on->driver;
-    bool serves = driver_leads(driver) && !serving->holding; /* R1 */
 
-    serving->again = false;
-    end_rounds(serving);
     if (!driver->halted) {
         answer_large(serving);
-        answer_confirmed(serving);
     }
-    if (serves) {
+    if (driver_leads(driver) && !serving->holding) { /* R1 */
         propose_own(serving);
         submit_todo(serving);
         begin_round(serving);
@@ -678,14 +684,18 @@ void serving_turn(struct serving *serving)
     if (!driver->halted && !TAILQ_EMPTY(&serving->confirmed) &&
         TAILQ_FIRST(&serving->confirmed)->index <= driver_applied(driver)->index) {
         answer_confirmed(serving);
-        serving->again = true; /* there may be something to append */
+        ground_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
+    }
+    if (!TAILQ_EMPTY(&serving->large_done)) {
+        ground_wake(serving->on, WAKE_REQUESTS);
     }
 }
 
 void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
                   struct membership *membership, uint64_t seed)
 {
-    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
+    *serving = (struct serving){
+        .on = on, .owner = owner, .membership = membership, .large_time.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&serving->todo);
     TAILQ_INIT(&serving->large);
     TAILQ_INIT(&serving->large_done);

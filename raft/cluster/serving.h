@@ -59,7 +59,6 @@ struct serving {
     uint64_t large_seen;         /* the last one that a turn has found applied */
     struct timer large_time;     /* armed: no other begins yet */
     struct work_list large_done; /* applied, and to be answered in the next turn: one at most */
-    bool again;                  /* there is something for another turn, at once */
     struct work_list submitted;  /* by index */
     struct work_list reads;      /* wait for the next round */
     struct work_list in_round;   /* in those under way, by round */
@@ -94,7 +93,10 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
  * everything. */
 void serving_reset(struct serving *serving);
 
-/* Append, confirm, answer. */
+/* Answer what is confirmed and applied. */
+void serving_answer(struct serving *serving);
+
+/* Append, and ask for confirmation. */
 void serving_turn(struct serving *serving);
 
 /* Kind on the wire of a request of this node. */

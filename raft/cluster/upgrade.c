@@ -13,7 +13,8 @@
 void upgrade_init(struct upgrade *upgrade, const struct ground *on,
                   const struct upgrade_config *config)
 {
-    *upgrade = (struct upgrade){.on = on, .config = config};
+    *upgrade = (struct upgrade){
+        .on = on, .config = config, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
 }
 
 /* --- who is in the way --- */

@@ -41,11 +41,12 @@ struct upgrade {
 void upgrade_init(struct upgrade *upgrade, const struct ground *on,
                   const struct upgrade_config *config);
 
-/* Look, and raise it if it is time. */
+/* Look, and raise it if it is time. Woken by its timer, its command, a member that is met, and what
+ * wakes all. */
 void upgrade_turn(struct upgrade *upgrade);
 
-/* Is a command in flight that must not be appended any more (requests_withdraw())? To be asked in
- * every turn after what may change the members, and before anything is appended. */
+/* Is a command in flight that must not be appended any more (requests_withdraw())? To be asked
+ * whenever the part is woken, before anything is appended. */
 bool upgrade_is_void(const struct upgrade *upgrade);
 
 /* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only

@@ -11,7 +11,7 @@
 
 void way_init(struct way *way, const struct ground *on)
 {
-    *way = (struct way){.on = on};
+    *way = (struct way){.on = on, .turn.wakes = WAKE_REQUESTS};
 }
 
 static uint64_t heartbeats_ms(const struct way *way, unsigned count)
@@ -50,9 +50,16 @@ void way_set_peers(struct way *way, const struct net_peer *peers, size_t count)
 
 /* --- changes of the way --- */
 
+/* Requests go elsewhere, or nowhere; and who has to know whether there is a leader. */
+static void way_changed(const struct way *way)
+{
+    ground_wake(way->on, WAKE_REQUESTS | WAKE_ANNOUNCE | WAKE_SERVICE);
+}
+
 static void go_direct(struct way *way)
 {
     ASSERT(way->leader != 0);
+    way_changed(way);
     way->state = WAY_DIRECT;
     way->relay = 0;
     way->heard_ms = ground_now_ms(way->on);
@@ -63,6 +70,7 @@ static void go_direct(struct way *way)
 static void go_through(struct way *way, uint64_t relay)
 {
     ASSERT(way->state == WAY_SOUGHT && relay != way->leader);
+    way_changed(way);
     way->state = WAY_RELAYED;
     way->relay = relay;
     way->heard_ms = ground_now_ms(way->on);
@@ -74,6 +82,7 @@ static void go_through(struct way *way, uint64_t relay)
 static void seek(struct way *way)
 {
     ASSERT(way->state != WAY_SOUGHT);
+    way_changed(way);
     way->state = WAY_SOUGHT;
     way->relay = 0;
     way->asked_ms = 0;

@@ -252,6 +252,18 @@ static void note_role(struct driver *driver)
     driver->observer->role_changed(driver->observer);
 }
 
+static void note_change(struct driver *driver)
+{
+    uint64_t applied = driver_applied_change(driver);
+    uint64_t pending = driver_pending_change(driver);
+
+    if (applied != driver->seen_applied_change || pending != driver->seen_pending_change) {
+        driver->seen_applied_change = applied;
+        driver->seen_pending_change = pending;
+        driver->observer->configured(driver->observer);
+    }
+}
+
 /* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
  * 0) and change nothing; for any other event an error fails the driver: what a peer may have caused
  * was refused before. */
@@ -287,6 +299,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     driver->stepping = false;
     if (rv == 0) {
         note_role(driver);
+        note_change(driver);
     } else if (event->type != RAFT_SUBMIT && event->type != RAFT_TRANSFER) {
         snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", names[event->type],
                  raft_strerror(rv), rv);

@@ -73,6 +73,8 @@ struct driver_observer {
                     const void *result, size_t len);
     /* Role, term or known leader has changed. */
     void (*role_changed)(struct driver_observer *observer);
+    /* Another configuration is in force, or the one in force is committed. */
+    void (*configured)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
     /* An entry of this node says that the digest of all rows was another than here. The driver is
@@ -130,7 +132,9 @@ struct driver {
     enum driver_state seen_state;
     uint64_t seen_term;
     uint64_t seen_leader;
-    uint64_t led_term; /* the last that it led */
+    uint64_t seen_applied_change; /* driver_applied_change(), */
+    uint64_t seen_pending_change; /* driver_pending_change() */
+    uint64_t led_term;            /* the last that it led */
 };
 
 /* Start from what was loaded (prepare.h); the state has the rows already. Entries are copied. After

@@ -368,7 +368,9 @@ static void begin_closing(struct node *node)
 
     node->state = NODE_CLOSING;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
-    (void)replica_turn(&node->replica);               /* and that is answered */
+    while (replica_turn(&node->replica)) {            /* and that is answered */
+        continue;
+    }
     writer_stop(node->writer);
     node->writer = NULL;
     net_uv_close(node->net, net_closed_cb, node);

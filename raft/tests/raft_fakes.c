@@ -254,6 +254,11 @@ static void on_role_changed(struct driver_observer *base)
     ((struct fake_observer *)base)->role_count++;
 }
 
+static void on_configured(struct driver_observer *base)
+{
+    ((struct fake_observer *)base)->configured_count++;
+}
+
 static void on_installed(struct driver_observer *base, uint64_t index)
 {
     struct fake_observer *observer = (struct fake_observer *)base;
@@ -282,6 +287,7 @@ void fake_observer_init(struct fake_observer *observer)
     memset(observer, 0, sizeof *observer);
     observer->base = (struct driver_observer){.applied = on_applied,
                                               .role_changed = on_role_changed,
+                                              .configured = on_configured,
                                               .installed = on_installed,
                                               .diverged = on_diverged,
                                               .failed = on_failed};

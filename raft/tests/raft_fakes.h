@@ -85,6 +85,7 @@ struct fake_observer {
     uint64_t applied_index;
     uint64_t applied_term;
     unsigned role_count;
+    unsigned configured_count;
     unsigned installed_count;
     uint64_t installed_index;
     unsigned failed_count;

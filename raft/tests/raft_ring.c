@@ -261,7 +261,9 @@ void ring_crash(struct ring *ring, uint64_t id)
     do { /* what the driver takes back may close a view, which is a read of its own */
         fake_disk_lose(&node->disk);
     } while (!driver_is_quiet(&node->replica.driver));
-    (void)replica_turn(&node->replica);
+    while (replica_turn(&node->replica)) {
+        continue;
+    }
     replica_close(&node->replica);
     replica_release(&node->replica);
     fake_net_free(&node->net);
@@ -553,13 +555,20 @@ void asked_free(struct asked *asked)
     buf_free(&asked->base.reply);
 }
 
+void ring_turn(struct ring *ring, uint64_t id)
+{
+    while (replica_turn(&ring_node(ring, id)->replica)) {
+        continue;
+    }
+}
+
 void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_ms)
 {
     struct ring_node *node = ring_node(ring, id);
 
     asked->base.deadline_ms = ring->clock.now_ms + patience_ms;
     id_service_submit(&node->ids, &asked->base);
-    (void)replica_turn(&node->replica);
+    ring_turn(ring, id);
 }
 
 void ring_member_done(struct ring *ring, struct asked *asked)

@@ -127,7 +127,10 @@ void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *mi
 void asked_buffers(struct asked *asked, struct id_buffers *out);
 void asked_free(struct asked *asked);
 
-/* Hand it to a node, with so much patience, and let it take a turn. */
+/* All turns that a node has to take at once. */
+void ring_turn(struct ring *ring, uint64_t id);
+
+/* Hand it to a node, with so much patience, and let it take its turns. */
 void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_ms);
 
 /* Wait for the answer to an asked_member(), which must be "done", and free it. */

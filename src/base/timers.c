@@ -22,6 +22,7 @@ void timers_init(struct timers *timers)
 {
     RB_INIT(&timers->tree);
     timers->sequence = 0;
+    timers->woken = 0;
 }
 
 void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t now_ms))
@@ -85,6 +86,7 @@ void timers_run(struct timers *timers, uint64_t now_ms)
 
     while (timer != NULL) {
         timer_cancel(timers, timer);
+        timers->woken |= timer->wakes != 0 ? timer->wakes : TIMERS_WAKE_OTHERS;
         if (timer->fire != NULL) {
             timer->fire(timer, now_ms);
         }

@@ -4,10 +4,10 @@
  * Deadlines, repeats and pauses of everything that lives on a loop stand in one list, so the loop
  * asks one place when to wake, and nothing scans for what is due.
  *
- * The happy path: timer_init() once (a timer that is all zero is not armed, and only wakes the loop
- * when it is due: its owner asks timer_is_armed()), timer_arm() whenever the time is known (again:
- * it moves); the loop sleeps until timers_next_ms() and calls timers_run(), which calls `fire` of
- * each that is due, earliest first, of one time in the order in which they were armed. A timer that
+ * The happy path: timer_init() once (or all zero, but for `wakes`, if its owner only has to look),
+ * timer_arm() whenever the time is known (again: it moves); the loop sleeps until timers_next_ms()
+ * and calls timers_run(), which calls `fire` of each that is due, earliest first, of one time in
+ * the order in which they were armed, and adds the parts that each wakes to `woken`. A timer that
  * fires is no longer armed, and its owner may arm it again, free itself, or arm and cancel others
  * from within.
  *
@@ -27,11 +27,13 @@
 #include <stdint.h>
 
 #define TIMER_NEVER UINT64_MAX
+#define TIMERS_WAKE_OTHERS 1u /* the bit of those parts whose timers do not say whom they wake */
 
 struct timer {
     RB_ENTRY(timer) link;
     uint64_t due_ms;   /* TIMER_NEVER, or 0 at first: not armed */
     uint64_t sequence; /* of the arming: their order at one time; 0: not armed */
+    uint32_t wakes;    /* parts of the loop that have to look then; 0: TIMERS_WAKE_OTHERS */
     void (*fire)(struct timer *timer, uint64_t now_ms); /* NULL: nothing to do but wake */
 };
 
@@ -40,6 +42,7 @@ RB_HEAD(timer_tree, timer);
 struct timers {
     struct timer_tree tree;
     uint64_t sequence; /* of the last arming */
+    uint32_t woken;    /* parts that have to look, a bit each: the loop's, which clears it */
 };
 
 void timers_init(struct timers *timers);

@@ -11,6 +11,8 @@
 #include "src/base/log.h"
 #include "src/state/journal.h"
 
+#define LOOK_MS 20 /* does the store need the room of a view that nobody reads in now? */
+
 /* --- answers --- */
 
 static void answer(struct backups *backups, int status)
@@ -35,6 +37,7 @@ static void on_read(struct store_op *op)
         disk_read_forget(&backups->read); /* the store closes the view */
     } else {
         backups->back = true;
+        ground_wake(backups->on, WAKE_SERVICE);
     }
 }
 
@@ -175,6 +178,7 @@ static void go_on(struct backups *backups)
     backups->state = BACKUPS_PAUSED;
     answer(backups, 0);
     ground_arm_in(backups->on, &backups->due, LIMIT_BACKUP_IDLE_MS);
+    ground_arm_in(backups->on, &backups->look, LOOK_MS);
 }
 
 /* --- the begin --- */
@@ -185,6 +189,13 @@ static bool is_caught_up(const struct backups *backups)
 
     return driver_applied(driver)->index >= backups->index && driver_applied(driver)->index > 0 &&
            !driver->applier.installing;
+}
+
+static void catch_up(struct backups *backups, uint64_t deadline_ms)
+{
+    backups->state = BACKUPS_CATCHING_UP;
+    timer_arm(backups->on->timers, &backups->due, deadline_ms);
+    ground_wake(backups->on, WAKE_SERVICE);
 }
 
 static void on_queried(struct cluster_request *query)
@@ -203,8 +214,7 @@ static void on_queried(struct cluster_request *query)
         end(backups, status);
         return;
     }
-    backups->state = BACKUPS_CATCHING_UP;
-    timer_arm(backups->on->timers, &backups->due, backups->asked->deadline_ms);
+    catch_up(backups, backups->asked->deadline_ms);
 }
 
 static void begin(struct backups *backups, struct id_request *request)
@@ -218,8 +228,7 @@ static void begin(struct backups *backups, struct id_request *request)
     backups->until_ms = ground_now_ms(backups->on) + LIMIT_BACKUP_MS;
     if (what->local) {
         backups->index = 0;
-        backups->state = BACKUPS_CATCHING_UP;
-        timer_arm(backups->on->timers, &backups->due, request->deadline_ms);
+        catch_up(backups, request->deadline_ms);
         return;
     }
     backups->state = BACKUPS_ASKING;
@@ -285,6 +294,8 @@ void backups_turn(struct backups *backups)
                  "reason=\"changes need the room that it keeps: is its client slow?\"");
         timer_cancel(backups->on->timers, &backups->due);
         end(backups, ERR_DISK_FULL);
+    } else if (backups->state == BACKUPS_PAUSED && !timer_is_armed(&backups->look)) {
+        ground_arm_in(backups->on, &backups->look, LOOK_MS);
     }
     if (backups->state == BACKUPS_CATCHING_UP && is_caught_up(backups)) {
         timer_cancel(backups->on->timers, &backups->due);
@@ -313,4 +324,5 @@ void backups_init(struct backups *backups, struct id_context *context, struct gr
                                 .cluster_id = cluster_id != NULL ? cluster_id : "",
                                 .number = first >> 16};
     timer_init(&backups->due, on_due);
+    backups->look.wakes = WAKE_SERVICE;
 }

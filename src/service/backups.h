@@ -56,6 +56,7 @@ struct backups {
     struct id_request *asked; /* to be answered; NULL: nobody waits */
     int status;               /* of asked, while the view is being closed */
     struct timer due;         /* of asked, or of the pause */
+    struct timer look;        /* PAUSED: whether the store has ended the view */
     struct disk_read read;
     bool back; /* the read has come back */
     struct store_snapshot *view;
@@ -70,7 +71,8 @@ void backups_init(struct backups *backups, struct id_context *context, struct gr
 /* Take a request of kind ID_REQUEST_BACKUP. */
 void backups_submit(struct backups *backups, struct id_request *request);
 
-/* Go on with what has come. After driver_turn(). */
+/* Go on with what has come. Woken by a request, a read that came back, the leader's answer, its
+ * timer, and what wakes all. */
 void backups_turn(struct backups *backups);
 
 /* Answer with ERR_SHUTTING_DOWN, and begin nothing more. */

@@ -1,8 +1,8 @@
 /*
  * figures.h - gathers what a node measures (id_figures.h), once a second.
  *
- * The happy path: figures_turn() at the end of each turn; after FIGURES_MS it looks at everything
- * and puts it into the box. There is no timer: a node that has nothing to do has no news.
+ * The happy path: figures_turn() at the end of a turn that looked at a part; after FIGURES_MS it
+ * looks at everything and puts it into the box.
  *
  * Failure modes: none. Thread: the raft loop; the box: any.
  */

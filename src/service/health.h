@@ -44,7 +44,7 @@ struct health {
     struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
 };
 
-/* Look at everything; at the end of each turn. */
+/* Look at everything; at the end of a turn in which any part was woken. */
 void health_update(struct health *health);
 
 enum id_node_state health_state(const struct ground *on);

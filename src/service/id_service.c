@@ -150,6 +150,7 @@ void id_service_submit(struct id_service *service, struct id_request *request)
         id_answer(context, request, ERR_SHUTTING_DOWN);
         return;
     }
+    ground_wake(context->on, WAKE_SERVICE);
     switch (request->kind) {
     case ID_REQUEST_COMMAND:
         pass(service, request, CLUSTER_REQUEST_COMMAND);
@@ -543,6 +544,7 @@ static void on_turned(struct service *base)
     struct id_service *service = service_of(base);
 
     figures_turn(&service->figures);
+    ground_arm_at(service->context.on, &service->figures_due, service->figures.due_ms);
     health_update(&service->health);
     change_log_turn(&service->change_log);
     log_refusal(service);
@@ -553,6 +555,9 @@ static void on_woken(struct service *base)
     struct id_service *service = service_of(base);
     struct id_tag *tag = want_list_take(&service->wanted);
 
+    if (atomic_load_explicit(&service->snowflake.wanted, memory_order_relaxed)) {
+        ground_wake(service->context.on, WAKE_SERVICE);
+    }
     while (tag != NULL) {
         struct id_tag *next = want_list_next(tag);
 

@@ -72,6 +72,7 @@ struct id_service {
     struct buffers buffers;
     struct health health;
     struct figures figures;
+    struct timer figures_due;
     struct change_log change_log;
     int seen_refusal; /* of snowflake ids */
     bool recalled;    /* the tag that is being changed is on its way to strict */

@@ -98,5 +98,6 @@ void recalls_init(struct recalls *recalls, struct id_context *context, const str
                                 .way = way,
                                 .table = table,
                                 .look = true, /* also after a restart */
-                                .command.on_done = on_recalled_said};
+                                .command.on_done = on_recalled_said,
+                                .command.wakes = WAKE_SERVICE};
 }

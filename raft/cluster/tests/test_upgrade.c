@@ -312,6 +312,7 @@ static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **stat
     follower = ring_follower(&ring);
     leader = &ring_node(&ring, ring_elect(&ring))->replica;
     leader->draining = true;
+    ground_wake(&leader->ground, WAKE_MEMBERS);
     ring_settle(&ring);
     (void)raises(&ring, ring_elect(&ring));
     ring_run_ms(&ring, 100);

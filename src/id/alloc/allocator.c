@@ -120,6 +120,7 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag)
         return;
     }
     tag_queue(allocator, tag, clock_now_ms(allocator->clock));
+    timer_arm_by(allocator->timers, &allocator->next_turn, clock_now_ms(allocator->clock));
 }
 
 /* There is something to ask for, and room for a batch. */
