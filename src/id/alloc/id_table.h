@@ -17,11 +17,11 @@
 
 #include <bsd/sys/tree.h>
 #include <stddef.h>
-#include <sys/queue.h>
 
 #include "src/base/limits.h"
 #include "src/id/alloc/refill.h"
 #include "src/id/alloc/segment.h"
+#include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
 struct prefetch_entry;
@@ -44,17 +44,21 @@ struct id_tag {
     uint32_t unseen;                /* the raft loop's: ids left at its last look, and come since */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
-    struct id_tag *want_next;       /* want_list.h */
     /* Of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids. Further
      * keys are put behind those that it has before there are ids by them here; how many there are
      * (key_count) is the raft loop's alone. */
     const struct shape *_Atomic shape;
     _Atomic uint64_t room; /* so many ids the cluster can grant yet, by what is known here; at first
                               as if there were no end */
+    /* The refill that is wanted: first on its way to the raft loop, then with the batcher, never
+     * both (allocator.h). item.at_ms: not before this after a failure. */
+    union {
+        struct id_tag *want_next; /* want_list.h; any thread */
+        struct batch_item item;
+    };
     /* raft loop alone */
     struct refill refill;
     uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
-    STAILQ_ENTRY(id_tag) queue_link; /* in one of the allocator's queues */
     struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
     RB_ENTRY(id_tag) by_name;
     char name[]; /* name_len bytes and a NUL */
