@@ -10,7 +10,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
 
