@@ -37,7 +37,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
-#include "src/id/alloc/want_list.h"
+#include "src/id/alloc/id_table.h"
 #include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
