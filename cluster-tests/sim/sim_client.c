@@ -12,7 +12,7 @@
 #include "cluster-tests/sim/sim_check.h"
 #include "cluster-tests/sim/sim_strict.h"
 #include "src/base/assert.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define PATIENCE_MS 3000
 #define BULK_SEEDS 3 /* one in so many has bulks: they make the state, and so the work, large */

@@ -19,7 +19,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define SKEW_LEAST_MS 30000 /* more than a run lasts, that all of it may be lost */
 #define LATE_ONE_IN 100

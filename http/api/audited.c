@@ -19,7 +19,7 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/id/codec/command.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define BEFORE_WAIT_MS 500
 #define WHAT_BYTES 200 /* of each text that a client chose, in an entry */

@@ -12,7 +12,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
 #define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */

@@ -18,7 +18,7 @@
 #include "src/base/container.h"
 #include "src/base/hot.h"
 #include "src/id/codec/command.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* Asking the cluster may take so long, even for a request that will not wait for ids: what waits
  * for nothing could never hear whether a tag exists, nor get an id of a strict one, which needs a

@@ -19,7 +19,7 @@
 #include "src/base/assert.h"
 #include "src/base/process.h"
 #include "src/base/utf8.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define TOTAL "_total"
 #define REPLACEMENT "\xef\xbf\xbd"

@@ -20,7 +20,7 @@
 #include "src/base/hot.h"
 #include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/tag.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* --- why ids are refused --- */
 

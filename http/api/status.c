@@ -18,7 +18,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* --- GET /api/live --- */
 

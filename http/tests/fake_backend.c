@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 static void grant(struct fake *fake, struct id_tag *tag);
 

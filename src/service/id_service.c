@@ -9,7 +9,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
@@ -511,7 +511,6 @@ static void on_turn(struct service *base)
     dates_turn(&service->dates);
     lease_turn(service->lease);
     prefetch_turn(service->prefetch, id_tags_ms(&service->context), leader_known);
-    allocator_turn(service->allocator); /* after the prefetch, which wants segments */
     limit_keys(service);
     strict_turn(service->strict, leader_known);
 }

@@ -25,7 +25,7 @@
 #include "src/id/alloc/allocator.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/strict.h"
-#include "src/id/alloc/want_list.h"
+#include "src/id/alloc/id_table.h"
 #include "src/service/backups.h"
 #include "src/service/buffers.h"
 #include "src/service/change_log.h"

@@ -113,11 +113,11 @@ static void own(void)
         (void)MODEL_AWAIT_OR_STAY(&at.want);
         (void)atomic_exchange_explicit(&at.want, 0, memory_order_acquire);
         allocator_want(at.allocator, at.tag);
-        allocator_turn(at.allocator);
+        timers_run(&at.timers, at.now_ms);
         while (at.request != NULL) {
             answer();
             at.now_ms += 50;
-            allocator_turn(at.allocator);
+            timers_run(&at.timers, at.now_ms);
         }
     }
     MODEL_CHECK(false); /* more rounds than there can be */

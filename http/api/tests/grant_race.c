@@ -109,7 +109,6 @@ static void turn(struct grant_race *race)
 
     do {
         timers_run(&race->timers, clock_now_ms(&race->fake.clock));
-        allocator_turn(race->allocator);
     } while (answer(race));
     atomic_fetch_add(&race->turns, 1);
     next_ms = timers_next_ms(&race->timers);

@@ -20,7 +20,7 @@
 #include "http/tests/fake_backend.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/allocator.h"
-#include "src/id/alloc/want_list.h"
+#include "src/id/alloc/id_table.h"
 #include "src/loop/mailbox.h"
 
 #define RACE_HELD_MAX 64

@@ -26,7 +26,7 @@
 
 #include "http/api/tests/snowflake_fixture.h"
 #include "src/id/codec/snowflake_layout.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* --- take --- */
 

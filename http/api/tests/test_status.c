@@ -21,7 +21,7 @@
 #include "http/api/tests/snowflake_fixture.h"
 #include "http/tests/fixture.h"
 #include "src/base/assert.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* --- alarms --- */
 

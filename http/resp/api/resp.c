@@ -26,7 +26,7 @@
 #include "src/base/limits.h"
 #include "src/base/process.h"
 #include "src/id/codec/tag.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 /* Codes of errors for which Redis has a word of its own. */
 #define RESP_WRONG_TOKEN "wrong_token"

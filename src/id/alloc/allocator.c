@@ -1,15 +1,15 @@
 /*
  * allocator.c - see allocator.h: asks for segments and publishes them.
  *
- *   idle --want--> ready --turn--> in flight --result--> idle
- *                    ^                 |
- *                    |               failed, and still needed
- *                    +--retry_ms-- delayed
+ *   idle --want--> waits, is asked for (batch.h) --result--> idle
+ *                    ^                            |
+ *                    |                          failed, and still needed
+ *                    +---------- retry_ms --------+
  *
- * Failure modes: a batch that fails sends its tags to `delayed`; one that is not answered in time
- * is abandoned: its tags are asked for anew, and what it brings later is burnt. Results that do not
- * fit (an older generation, ids below what was published) are burnt as well: nothing that comes
- * from outside is trusted with uniqueness.
+ * Failure modes: a tag whose batch fails, or is not answered in time, is asked for anew after a
+ * pause; what an abandoned batch brings later is burnt. Results that do not fit (an older
+ * generation, ids below what was published) are burnt as well: nothing that comes from outside is
+ * trusted with uniqueness.
  */
 #include "src/id/alloc/allocator.h"
 
@@ -19,73 +19,21 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
-#include "src/id/codec/command.h"
-
-/* Batches at once, with those that were abandoned and not answered yet. */
-#define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)
-
-/* First in, first out. A tag is in at most one queue (refill.queued). */
-STAILQ_HEAD(tag_queue, id_tag);
-
-/* One COMMAND_GRANT under way. */
-struct batch {
-    struct id_request request;
-    struct allocator *allocator;
-    uint64_t began_us;
-    struct timer abandon;
-    bool abandoned;
-    size_t count;
-    struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
-};
+#include "src/id/alloc/batch.h"
 
 struct allocator {
     struct allocator_config config;
     struct id_table *table;
     const struct clock *clock;
-    struct timers *timers;
-    struct id_proposer *proposer;
     struct id_waker *waker;
     struct prefetch *prefetch; /* NULL: nobody hears of segments */
     struct usage usage;
-    struct tag_queue ready;
-    struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
-    struct timer next_turn;   /* wakes the loop */
-    size_t batch_count;       /* of grants */
-    size_t abandoned_count;
+    struct batcher grants;
+    struct batcher returns; /* of COMMAND_GIVE_BACKs */
     struct allocator_counts counts;
     bool has_rekeyable; /* a tag of the table has a shape with {key} */
     bool stopped;       /* segments were given back: none is asked for or published any more */
-    size_t returning;   /* COMMAND_GIVE_BACKs under way */
 };
-
-struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct timers *timers,
-                                struct id_proposer *proposer)
-{
-    struct allocator *allocator = MUST_HAVE(calloc(1, sizeof *allocator));
-
-    ASSERT(config->request_ms > 0 && config->retry_ms > 0);
-    allocator->config = *config;
-    allocator->table = table;
-    allocator->clock = clock;
-    allocator->timers = timers;
-    allocator->proposer = proposer;
-    STAILQ_INIT(&allocator->ready);
-    STAILQ_INIT(&allocator->delayed);
-    usage_init(&allocator->usage, table, clock, timers);
-    return allocator;
-}
-
-void allocator_free(struct allocator *allocator)
-{
-    if (allocator == NULL) {
-        return;
-    }
-    ASSERT(allocator->batch_count == 0 && allocator->returning == 0);
-    timer_cancel(allocator->timers, &allocator->next_turn);
-    usage_free(&allocator->usage);
-    free(allocator);
-}
 
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
 {
@@ -97,80 +45,11 @@ void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefet
     allocator->prefetch = prefetch;
 }
 
-static void queue_push(struct tag_queue *queue, struct id_tag *tag)
-{
-    ASSERT(!tag->refill.queued && !tag->refill.in_flight);
-    STAILQ_INSERT_TAIL(queue, tag, queue_link);
-    tag->refill.queued = true;
-}
-
-/* Into the queue that its last failure leaves open. */
-static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
-{
-    uint64_t retry_at_ms = tag->refill.retry_at_ms;
-
-    queue_push(retry_at_ms > now_ms ? &allocator->delayed : &allocator->ready, tag);
-    timer_arm_by(allocator->timers, &allocator->next_turn,
-                 retry_at_ms > now_ms ? retry_at_ms : now_ms);
-}
-
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
 {
-    if (tag->refill.in_flight || tag->refill.queued) {
-        return;
+    if (tag->item.where == BATCH_IDLE) {
+        batcher_add(&allocator->grants, &tag->item, tag->item.at_ms);
     }
-    tag_queue(allocator, tag, clock_now_ms(allocator->clock));
-    timer_arm_by(allocator->timers, &allocator->next_turn, clock_now_ms(allocator->clock));
-}
-
-/* There is something to ask for, and room for a batch. */
-static bool may_send(const struct allocator *allocator)
-{
-    return !allocator->stopped && !STAILQ_EMPTY(&allocator->ready) &&
-           allocator->batch_count < BATCHES_MAX &&
-           allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
-}
-
-/* NULL when empty. */
-static struct id_tag *queue_pop(struct tag_queue *queue)
-{
-    struct id_tag *tag = STAILQ_FIRST(queue);
-
-    if (tag != NULL) {
-        ASSERT(tag->refill.queued && !tag->refill.in_flight);
-        tag->refill.queued = false;
-        STAILQ_REMOVE_HEAD(queue, queue_link);
-    }
-    return tag;
-}
-
-static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
-{
-    struct id_tag *tag = STAILQ_FIRST(&allocator->delayed);
-
-    while (tag != NULL && tag->refill.retry_at_ms <= now_ms) {
-        (void)queue_pop(&allocator->delayed);
-        queue_push(&allocator->ready, tag);
-        tag = STAILQ_FIRST(&allocator->delayed);
-    }
-}
-
-/* Give up waiting for a batch that should long have been answered. */
-static void on_abandon(struct timer *timer, uint64_t now_ms)
-{
-    struct batch *batch = CONTAINER(timer, struct batch, abandon);
-    struct allocator *allocator = batch->allocator;
-
-    batch->abandoned = true;
-    allocator->abandoned_count++;
-    for (size_t i = 0; i < batch->count; i++) {
-        struct refill *refill = &batch->tags[i]->refill;
-
-        ASSERT(refill->in_flight);
-        refill->in_flight = false;
-        tag_queue(allocator, batch->tags[i], now_ms);
-    }
-    allocator->counts.in_flight -= batch->count;
 }
 
 static void tag_wake(struct allocator *allocator, struct id_tag *tag)
@@ -193,17 +72,6 @@ static void tag_end(struct allocator *allocator, struct id_tag *tag)
     (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
     YIELD("cleared refill_wanted");
     tag_wake(allocator, tag);
-}
-
-/* False if the tag needs no segment now: then its request has ended, and who waits looks again. */
-static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag)
-{
-    if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
-        segment_can_publish(&tag->buffer)) {
-        return true;
-    }
-    tag_end(allocator, tag);
-    return false;
 }
 
 static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
@@ -236,7 +104,7 @@ static bool tag_needed(struct id_tag *tag)
  * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
 static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
 {
-    tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
+    tag->item.at_ms = (now_ms + allocator->config.retry_ms) & BATCH_AT_MS_MAX;
     if (!tag_needed(tag)) {
         YIELD("saw that nobody waits");
         (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
@@ -246,7 +114,7 @@ static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t 
             return; /* nobody, or one who calls want() himself */
         }
     }
-    tag_queue(allocator, tag, now_ms);
+    batcher_add(&allocator->grants, &tag->item, tag->item.at_ms);
 }
 
 static void tag_granted(struct allocator *allocator, struct id_tag *tag,
@@ -270,7 +138,6 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
     refill->end = result->first + result->size;
     tag_room(tag, refill->end);
-    refill->retry_at_ms = 0;
     usage_add(&allocator->usage, tag, result->size);
     segment_publish(&tag->buffer, result->first, result->size);
     allocator->counts.granted += result->size;
@@ -305,7 +172,7 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
 }
 
 /* The rules that every granted range keeps. */
-static bool result_is_sane(const struct grant_result *result)
+static bool grant_is_sane(const struct grant_result *result)
 {
     return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
            result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
@@ -320,7 +187,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
                  result->status == ERR_WRONG_MODE;
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
-        (result->status == 0 && !result_is_sane(result))) {
+        (result->status == 0 && !grant_is_sane(result))) {
         allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
         return;
@@ -345,106 +212,47 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
     tag_end(allocator, tag);
 }
 
-static void batch_done_cb(struct id_request *request)
+static void grants_settle(struct batcher *batcher, struct batch_item *item, uint64_t note, int err,
+                          const void *result, uint64_t now_ms)
 {
-    struct batch *batch = CONTAINER(request, struct batch, request);
-    struct allocator *allocator = batch->allocator;
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    size_t count = 0;
-    int err = request->status;
+    struct allocator *allocator = CONTAINER(batcher, struct allocator, grants);
 
-    timer_cancel(allocator->timers, &batch->abandon);
-    allocator->batch_count--;
-    allocator->abandoned_count -= batch->abandoned;
-    allocator->counts.in_flight -= batch->abandoned ? 0 : batch->count;
-    histogram_note(&allocator->counts.took, clock_now_us(allocator->clock) - batch->began_us,
-                   batch->count);
+    (void)note;
+    if (item == NULL) { /* late: another request may be under way */
+        allocator->counts.burnt[ID_BURN_LATE] +=
+            err == 0 ? ((const struct grant_result *)result)->size : 0;
+        return;
+    }
+    allocator->counts.in_flight--;
     if (err == 0) {
-        err = results_decode(RESULT_GRANTS, request->reply.data, request->reply.len, results,
-                             LIMIT_GRANTS_PER_ENTRY, &count);
+        tag_result(allocator, CONTAINER(item, struct id_tag, item), result, now_ms);
+    } else {
+        tag_retry(allocator, CONTAINER(item, struct id_tag, item), now_ms);
     }
-    if (err == 0 && count != batch->count) {
-        err = ERR_BAD_MESSAGE;
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        struct id_tag *tag = batch->tags[i];
-
-        if (batch->abandoned) { /* late: another request may be under way */
-            allocator->counts.burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
-            continue;
-        }
-        ASSERT(tag->refill.in_flight);
-        tag->refill.in_flight = false;
-        if (err == 0) {
-            tag_result(allocator, tag, &results[i], now_ms);
-        } else {
-            tag_retry(allocator, tag, now_ms);
-        }
-    }
-    if (may_send(allocator)) {
-        timer_arm_by(allocator->timers, &allocator->next_turn, now_ms);
-    }
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(batch);
 }
 
-/* Take tags from the queue into a command. NULL: none of them is to be asked for any more. */
-static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
+static void grants_pack(struct batcher *batcher, struct batch *batch,
+                        struct batch_item *const *items, uint32_t count, uint64_t now_ms)
 {
-    const struct allocator_config *config = &allocator->config;
-    struct batch *batch = MUST_HAVE(calloc(1, sizeof *batch));
-    struct buf *payload = &batch->request.payload;
+    struct allocator *allocator = CONTAINER(batcher, struct allocator, grants);
 
-    batch->allocator = allocator;
-    batch->began_us = clock_now_us(allocator->clock);
-    batch->request.kind = ID_REQUEST_COMMAND;
-    batch->request.deadline_ms = now_ms + config->request_ms;
-    batch->request.done = batch_done_cb;
-    timer_init(&batch->abandon, on_abandon);
-    command_put(payload, COMMAND_GRANT,
+    batch->request.deadline_ms = now_ms + allocator->config.request_ms;
+    command_put(&batch->request.payload, COMMAND_GRANT,
                 &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
-    while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
-        struct id_tag *tag = queue_pop(&allocator->ready);
-        struct grant_item item = {tag->name, tag->name_len, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        struct id_tag *tag = CONTAINER(items[i], struct id_tag, item);
+        struct grant_item grant = {tag->name, tag->name_len, 0};
 
-        if (!tag_can_be_asked(allocator, tag)) {
+        if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE ||
+            !segment_can_publish(&tag->buffer)) {
+            tag_end(allocator, tag); /* it needs no segment now: who waits looks again */
             continue;
         }
-        item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
-                                atomic_load_explicit(&tag->demand, memory_order_relaxed));
-        command_item_put(payload, COMMAND_GRANT, &item);
-        tag->refill.in_flight = true;
-        batch->tags[batch->count++] = tag;
+        grant.size = refill_size(&tag->refill, now_ms, allocator->config.cover_ms,
+                                 atomic_load_explicit(&tag->demand, memory_order_relaxed));
+        batch_put(batch, &tag->item, 0, &grant);
     }
-    command_items_end(payload);
-    if (batch->count == 0) {
-        buf_free(payload);
-        free(batch);
-        return NULL;
-    }
-    /* The proposer's own deadline comes first; this is for answers that never come. */
-    timer_arm(allocator->timers, &batch->abandon, batch->request.deadline_ms + config->retry_ms);
-    allocator->batch_count++;
     allocator->counts.in_flight += batch->count;
-    return batch;
-}
-
-void allocator_turn(struct allocator *allocator)
-{
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-    struct batch *batch;
-
-    requeue_delayed(allocator, now_ms);
-    while (may_send(allocator) && (batch = batch_gather(allocator, now_ms)) != NULL) {
-        /* From here on the batch may be done and freed at any call. */
-        allocator->proposer->propose(allocator->proposer, &batch->request);
-    }
-    if (!STAILQ_EMPTY(&allocator->delayed)) {
-        timer_arm_by(allocator->timers, &allocator->next_turn,
-                     STAILQ_FIRST(&allocator->delayed)->refill.retry_at_ms);
-    }
 }
 
 /* Take over what a row says, unless it is older than what is known. */
@@ -569,7 +377,7 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
         info->state = atomic_load_explicit(&tag->state, memory_order_relaxed);
         segment_inspect(&tag->buffer, info->slots);
         info->step = refill->size;
-        info->refill_in_flight = refill->in_flight;
+        info->refill_in_flight = tag->item.where == BATCH_SENT;
         info->last_refill_ago_ms = refill->loads > 0 ? now_ms - refill->last_load_ms : UINT64_MAX;
         usage_look(&allocator->usage, tag);
         info->rate_per_s = (uint64_t)(refill->rate.per_s + 0.5F);
@@ -608,85 +416,43 @@ const struct allocator_counts *allocator_counts(const struct allocator *allocato
 
 /* --- the end --- */
 
-/* One COMMAND_GIVE_BACK, gathered or under way. */
-struct returned {
-    struct id_request request;
-    struct allocator *allocator;
-    size_t count;
-    uint32_t sizes[LIMIT_GRANTS_PER_ENTRY];
-    uint64_t total;
-};
-
 struct giving {
     struct allocator *allocator;
     row_of_fn row_of;
     void *data;
     uint64_t deadline_ms;
-    struct returned *gathered; /* NULL: nothing */
+    struct batch *gathered; /* NULL: nothing */
     size_t tag_count;
 };
 
-static void returned_done_cb(struct id_request *request)
+/* note: ids that were offered. */
+static void returns_settle(struct batcher *batcher, struct batch_item *item, uint64_t note, int err,
+                           const void *result, uint64_t now_ms)
 {
-    struct returned *returned = CONTAINER(request, struct returned, request);
-    struct allocator *allocator = returned->allocator;
-    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
-    uint64_t taken = 0;
-    size_t count = 0;
-    int err = request->status;
+    struct allocator *allocator = CONTAINER(batcher, struct allocator, returns);
+    bool taken = err == 0 && *(const int32_t *)result == 0;
 
-    if (err == 0) {
-        err = results_decode(RESULT_STATUSES, request->reply.data, request->reply.len, statuses,
-                             LIMIT_GRANTS_PER_ENTRY, &count);
-    }
-    if (err == 0 && count == returned->count) {
-        for (size_t i = 0; i < count; i++) {
-            taken += statuses[i] == 0 ? returned->sizes[i] : 0;
-        }
-    }
-    ASSERT(taken <= returned->total && allocator->returning > 0);
-    allocator->counts.returned += taken;
-    allocator->counts.burnt[ID_BURN_STOP] += returned->total - taken;
-    allocator->returning--;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(returned);
-}
-
-static void send_returned(struct giving *giving)
-{
-    struct returned *returned = giving->gathered;
-
-    if (returned == NULL) {
-        return;
-    }
-    ASSERT(returned->count >= 1 && returned->count <= LIMIT_GRANTS_PER_ENTRY);
-    giving->gathered = NULL;
-    command_items_end(&returned->request.payload);
-    giving->allocator->returning++;
-    giving->allocator->proposer->propose(giving->allocator->proposer, &returned->request);
+    (void)item;
+    (void)now_ms;
+    allocator->counts.returned += taken ? note : 0;
+    allocator->counts.burnt[ID_BURN_STOP] += taken ? 0 : note;
 }
 
 static void gather_returned(struct giving *giving, const struct give_back_item *item)
 {
-    struct returned *returned = giving->gathered;
+    struct allocator *allocator = giving->allocator;
 
-    if (returned == NULL) {
-        returned = MUST_HAVE(calloc(1, sizeof *returned));
-        returned->allocator = giving->allocator;
-        returned->request.kind = ID_REQUEST_COMMAND;
-        returned->request.deadline_ms = giving->deadline_ms;
-        returned->request.done = returned_done_cb;
-        command_put(&returned->request.payload, COMMAND_GIVE_BACK,
-                    &(struct command_list){.wall_ms = clock_wall_ms(giving->allocator->clock)});
-        giving->gathered = returned;
+    if (giving->gathered == NULL) {
+        giving->gathered = batch_begin(&allocator->returns);
+        giving->gathered->request.deadline_ms = giving->deadline_ms;
+        command_put(&giving->gathered->request.payload, COMMAND_GIVE_BACK,
+                    &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
     }
-    command_item_put(&returned->request.payload, COMMAND_GIVE_BACK, item);
-    returned->sizes[returned->count++] = (uint32_t)(item->end - item->first);
-    returned->total += item->end - item->first;
+    batch_put(giving->gathered, NULL, item->end - item->first, item);
     giving->tag_count++;
-    if (returned->count == LIMIT_GRANTS_PER_ENTRY) {
-        send_returned(giving);
+    if (giving->gathered->count == LIMIT_GRANTS_PER_ENTRY) {
+        batch_send(giving->gathered);
+        giving->gathered = NULL;
     }
 }
 
@@ -741,13 +507,60 @@ void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_
 
     ASSERT(!allocator->stopped);
     allocator->stopped = true;
+    batcher_open(&allocator->grants, false);
     for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
         give_tag(&giving, tag);
     }
-    send_returned(&giving);
+    if (giving.gathered != NULL) {
+        batch_send(giving.gathered);
+    }
 }
 
 bool allocator_given_back(const struct allocator *allocator)
 {
-    return allocator->returning == 0;
+    return allocator->returns.batch_count == 0;
+}
+
+/* --- begin and end --- */
+
+struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
+                                const struct clock *clock, struct timers *timers,
+                                struct id_proposer *proposer)
+{
+    static const struct batcher_ops grants_ops = {.pack = grants_pack, .result = grants_settle};
+    static const struct batcher_ops returns_ops = {.result = returns_settle};
+    const struct batcher_config grants = {.kind = ID_REQUEST_COMMAND,
+                                          .command = COMMAND_GRANT,
+                                          .result = RESULT_GRANTS,
+                                          .items = LIMIT_GRANTS_PER_ENTRY,
+                                          .batches = LIMIT_GRANT_ENTRIES_IN_FLIGHT,
+                                          .abandon_ms = config->retry_ms};
+    const struct batcher_config returns = {.kind = ID_REQUEST_COMMAND,
+                                           .command = COMMAND_GIVE_BACK,
+                                           .result = RESULT_STATUSES,
+                                           .items = LIMIT_GRANTS_PER_ENTRY,
+                                           .batches = 1,
+                                           .abandon_ms = config->retry_ms};
+    struct allocator *allocator = MUST_HAVE(calloc(1, sizeof *allocator));
+
+    ASSERT(config->request_ms > 0 && config->retry_ms > 0);
+    allocator->config = *config;
+    allocator->table = table;
+    allocator->clock = clock;
+    batcher_init(&allocator->grants, &grants, &grants_ops, clock, timers, proposer);
+    allocator->grants.took = &allocator->counts.took;
+    batcher_init(&allocator->returns, &returns, &returns_ops, clock, timers, proposer);
+    usage_init(&allocator->usage, table, clock, timers);
+    return allocator;
+}
+
+void allocator_free(struct allocator *allocator)
+{
+    if (allocator == NULL) {
+        return;
+    }
+    batcher_release(&allocator->grants);
+    batcher_release(&allocator->returns);
+    usage_free(&allocator->usage);
+    free(allocator);
 }

@@ -2,10 +2,10 @@
  * allocator.h - keeps this node's segments filled: gathers the tags that want a refill, asks for
  * many in one command, and publishes what comes back.
  *
- * The happy path: a claimer sets refill_wanted and the tag comes to allocator_want(); at the end of
- * the loop's turn allocator_turn() packs up to LIMIT_GRANTS_PER_ENTRY of them into one
- * COMMAND_GRANT and proposes it; the results are published into the free slots and the parked
- * requests are woken.
+ * The happy path: a claimer sets refill_wanted and the tag comes to allocator_want(); a timer that
+ * is due at once packs up to LIMIT_GRANTS_PER_ENTRY of them into one COMMAND_GRANT and proposes it
+ * (batch.h), at most LIMIT_GRANT_ENTRIES_IN_FLIGHT of them at a time; the results are published
+ * into the free slots and the parked requests are woken.
  *
  * Invariants:
  *  - A range is published only from a result of a command that the cluster reported applied.
@@ -26,8 +26,8 @@
  * woken start again at 1 if they still lack ids, so a segment that others used up at once costs
  * another round and no waiter.
  * A request that failed has not ended while there is demand or a bit: the tag stays wanted.
- * Invariant: while refill_wanted is set, the tag is in flight, in one of the allocator's queues, or
- * on its way to allocator_want(), and only one of these. Who cannot deliver a want must clear it.
+ * Invariant: while refill_wanted is set, the tag is with the batcher (its item is not idle) or on
+ * its way to allocator_want(), and only one of these. Who cannot deliver a want must clear it.
  *
  * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
  * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted, or strict:
@@ -68,10 +68,6 @@ void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefet
 
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);
-
-/* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each
- * turn of the loop. */
-void allocator_turn(struct allocator *allocator);
 
 /* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
  * Tags not in the table are ignored, and so are rows older than what is known from the leader.

@@ -10,18 +10,20 @@
  * hash are stored beside the entry's handle, so that a miss touches one cache line. How to wait for
  * a refill without losing the wake-up (refill_wanted, demand, waiting_loops) is in allocator.h.
  *
- * Threads: id_table_find from any; everything else from the owner (the raft loop).
+ * Threads: id_table_find and want_list_push from any; everything else from the owner (the raft
+ * loop).
  */
 #ifndef LEAFD_ID_ALLOC_ID_TABLE_H
 #define LEAFD_ID_ALLOC_ID_TABLE_H
 
 #include <bsd/sys/tree.h>
 #include <stddef.h>
-#include <sys/queue.h>
 
+#include "src/base/hot.h"
 #include "src/base/limits.h"
 #include "src/id/alloc/refill.h"
 #include "src/id/alloc/segment.h"
+#include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
 struct prefetch_entry;
@@ -44,21 +46,66 @@ struct id_tag {
     uint32_t unseen;                /* the raft loop's: ids left at its last look, and come since */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
-    struct id_tag *want_next;       /* want_list.h */
     /* Of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids. Further
      * keys are put behind those that it has before there are ids by them here; how many there are
      * (key_count) is the raft loop's alone. */
     const struct shape *_Atomic shape;
     _Atomic uint64_t room; /* so many ids the cluster can grant yet, by what is known here; at first
                               as if there were no end */
+    /* The refill that is wanted: first on its way to the raft loop, then with the batcher, never
+     * both (allocator.h). item.at_ms: not before this after a failure. */
+    union {
+        struct id_tag *want_next; /* in a want_list; any thread */
+        struct batch_item item;
+    };
     /* raft loop alone */
     struct refill refill;
     uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
-    STAILQ_ENTRY(id_tag) queue_link; /* in one of the allocator's queues */
     struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
     RB_ENTRY(id_tag) by_name;
     char name[]; /* name_len bytes and a NUL */
 };
+
+/*
+ * Tags that want a refill, on their way from the HTTP loops to the raft loop, without a lock.
+ *
+ * The happy path: whoever turned tag->refill_wanted from false to true pushes the tag (so none is
+ * in the list twice), and wakes the raft loop if the list was empty; the raft loop takes all of
+ * them at once. Nobody has to wake it who finds the list not empty: the one that pushed the first
+ * tag does, and the raft loop takes the list after that.
+ *
+ * Threads: push from any, take from the owner's (the raft loop).
+ */
+struct want_list {
+    _Atomic(struct id_tag *) first;
+};
+
+/* True if the owner has to be woken. */
+static inline bool want_list_push(struct want_list *list, struct id_tag *tag)
+{
+    struct id_tag *first = atomic_load_explicit(&list->first, memory_order_relaxed);
+
+    do {
+        tag->want_next = first;
+        YIELD("linked a wanted tag");
+    } while (!atomic_compare_exchange_weak_explicit(&list->first, &first, tag, memory_order_release,
+                                                    memory_order_relaxed));
+    YIELD("pushed a wanted tag");
+    return first == NULL;
+}
+
+/* All that are in it, to be walked by want_list_next(); NULL: none. */
+static inline struct id_tag *want_list_take(struct want_list *list)
+{
+    return atomic_exchange_explicit(&list->first, NULL, memory_order_acquire);
+}
+
+/* The one behind a tag that was taken. To be read before anything is done with the tag: from then
+ * on it may be pushed anew. */
+static inline struct id_tag *want_list_next(const struct id_tag *tag)
+{
+    return tag->want_next;
+}
 
 /* A tag as a node reports it. */
 struct id_segment_info {

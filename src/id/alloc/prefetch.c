@@ -58,13 +58,13 @@ _Static_assert((uint64_t)LIMIT_PREFETCH_TAGS *ENTRY_BYTES_MAX <=
                    (uint64_t)LIMIT_LOCAL_LISTS * (LIMIT_LOCAL_RECORD_BYTES - ENTRY_BYTES_MAX - 1),
                "all names fit the records");
 
-static int name_order(struct prefetch_entry *a, struct prefetch_entry *b)
+static int entry_order(struct prefetch_entry *a, struct prefetch_entry *b)
 {
     return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
-RB_GENERATE_INTERNAL(prefetch_tree, prefetch_entry, by_name, name_order,
+RB_GENERATE_INTERNAL(prefetch_tree, prefetch_entry, by_name, entry_order,
                      __attribute__((unused)) static)
 
 /* --- entries --- */
@@ -166,7 +166,7 @@ static int rank_order(const void *a, const void *b)
     if (left->last_ms != right->last_ms) {
         return left->last_ms > right->last_ms ? -1 : 1;
     }
-    return name_order(left, right);
+    return entry_order(left, right);
 }
 
 /* All entries in order of rank, owned by the caller. NULL: there are none. */
@@ -196,7 +196,7 @@ static void order_end(struct prefetch *prefetch)
 
 /* Look at all, and forget what is of too low a rank, or too old and not in use. Returns the rest in
  * order. */
-static struct prefetch_entry **look(struct prefetch *prefetch, uint64_t time_ms)
+static struct prefetch_entry **prefetch_look(struct prefetch *prefetch, uint64_t time_ms)
 {
     struct prefetch_entry *entry;
     struct prefetch_entry **list;
@@ -245,7 +245,7 @@ void prefetch_save(struct prefetch *prefetch, uint64_t time_ms)
     if (prefetch->config.tags == 0) {
         return;
     }
-    list = look(prefetch, time_ms);
+    list = prefetch_look(prefetch, time_ms);
     buf_put_u8(&buf, RECORD_VERSION);
     for (size_t i = 0; list[i] != NULL && i < prefetch->config.tags; i++) {
         if (entry_is_old(list[i], time_ms)) {
@@ -271,7 +271,7 @@ void prefetch_save(struct prefetch *prefetch, uint64_t time_ms)
 }
 
 /* One entry; false at the end, or where the bytes are none (then reader_done() is false). */
-static bool read_entry(struct reader *reader, const char **ret_name, size_t *ret_len,
+static bool entry_read(struct reader *reader, const char **ret_name, size_t *ret_len,
                        uint64_t *ret_last_ms, uint64_t *ret_busy)
 {
     if (reader_left(reader) == 0) {
@@ -299,7 +299,7 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
     if (len > 0 && reader_u8(&reader) != RECORD_VERSION) {
         return ERR_BAD_VERSION;
     }
-    while (read_entry(&reader, &name, &name_len, &last_ms, &busy)) {
+    while (entry_read(&reader, &name, &name_len, &last_ms, &busy)) {
         continue;
     }
     if (!reader_done(&reader)) {
@@ -309,7 +309,7 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
     reader_init(&reader, bytes, len);
     (void)reader_u8(&reader);
     while (prefetch->count < prefetch->config.tags &&
-           read_entry(&reader, &name, &name_len, &last_ms, &busy)) {
+           entry_read(&reader, &name, &name_len, &last_ms, &busy)) {
         bool is_new;
         struct prefetch_entry *entry = entry_get(prefetch, name, name_len, &is_new);
 
@@ -368,7 +368,7 @@ static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time
 
 /* --- the outside --- */
 
-static void arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
+static void prefetch_arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
 {
     timer_arm(prefetch->timers, timer, clock_now_ms(prefetch->clock) + ms);
 }
@@ -385,8 +385,8 @@ struct prefetch *prefetch_new(const struct prefetch_config *config, const struct
     prefetch->timers = timers;
     RB_INIT(&prefetch->entries);
     if (config->tags > 0) {
-        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
-        arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
+        prefetch_arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
+        prefetch_arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
     }
     return prefetch;
 }
@@ -447,12 +447,12 @@ void prefetch_turn(struct prefetch *prefetch, uint64_t time_ms, bool ready)
         fetch_some(prefetch, now_ms, time_ms);
     }
     if (!timer_is_armed(&prefetch->save)) {
-        arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
-        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
+        prefetch_arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
+        prefetch_arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
         prefetch_save(prefetch, time_ms);
     } else if (!timer_is_armed(&prefetch->look)) {
-        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
-        free(look(prefetch, time_ms));
+        prefetch_arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
+        free(prefetch_look(prefetch, time_ms));
     }
 }
 

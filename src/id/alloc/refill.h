@@ -34,12 +34,9 @@ struct refill {
     uint32_t unused;       /* ids that were unused just after it arrived, itself included */
     struct meter rate;     /* ids that this node hands out: usage.h's */
     uint8_t loads;         /* segments received, up to UINT8_MAX */
-    bool in_flight;        /* at most one request a tag */
-    bool queued;           /* in one of the allocator's queues */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */
     uint64_t end;          /* exclusive end of the newest range published of this generation */
     uint64_t pace_per_s;   /* how fast segments were used up, for sizes alone; 0: unknown */
-    uint64_t retry_at_ms;  /* not before this after a failure */
 };
 
 /* The size to ask for now. demand: ids that parked requests want. Result in 1..max_step (or 0 =

@@ -41,7 +41,7 @@ static bool info_is_sound(const struct id_segment_info *info)
            slot_is_sound(&info->slots[1]);
 }
 
-static bool is_behind(const struct id_segment_info *info, const struct id_segment_info *before)
+static bool info_is_after(const struct id_segment_info *info, const struct id_segment_info *before)
 {
     return tag_name_compare(info->name, info->name_len, before->name, before->name_len) > 0;
 }
@@ -62,7 +62,7 @@ static bool read_items(struct reader *reader, struct id_segments_page *page)
         struct id_segment_info *info = &page->items[i];
 
         if (!fields_read(reader, &info_table, info) || !info_is_sound(info) ||
-            (i > 0 && !is_behind(info, info - 1))) {
+            (i > 0 && !info_is_after(info, info - 1))) {
             return false;
         }
     }

@@ -2,10 +2,10 @@
  * strict.h - the batcher of requests for strict and monotonic ids: what waits on this node, of all
  * tags, goes into one command a turn, or into one request to the leader (docs/monotonic.md).
  *
- * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()
- * packs what waits, up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it (little
- * beside much that is under way waits a moment for more); the leader appends what came from all
- * nodes in one step; the results answer the requests.
+ * The happy path: strict_submit() queues a request; a timer that is due at once packs what waits,
+ * up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it (little beside much that is
+ * under way waits a moment for more; batch.h); the leader appends what came from all nodes in one
+ * step; the results answer the requests.
  *
  * Invariants:
  *  - A request's item is in at most one batch that may still be applied with an answer. An item is
@@ -70,9 +70,9 @@ void strict_free(struct strict *strict);
 /* A request of kind ID_REQUEST_STRICT. */
 void strict_submit(struct strict *strict, struct id_request *request);
 
-/* Send what waits. Call at the end of each turn of the loop. leader_known: while none is, nothing
- * is sent (what waits goes in few large batches to the next one), and what becomes late gets
- * ERR_NO_LEADER instead of ERR_TIMEOUT. */
+/* While no leader is known, nothing is sent (what waits goes in few large batches to the next one),
+ * and what becomes late gets ERR_NO_LEADER instead of ERR_TIMEOUT. Each turn of the loop may call
+ * it. */
 void strict_turn(struct strict *strict, bool leader_known);
 
 /* Answer all that waits with ERR_SHUTTING_DOWN, and what comes from now on. Batches under way are

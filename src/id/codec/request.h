@@ -43,6 +43,23 @@ enum id_request_kind {
                             leader's windows (docs/monotonic.md); reply: RESULT_STRICT */
 };
 
+/* Where something is that is asked for by a batcher (src/id/alloc/batch.h). */
+enum batch_where { BATCH_IDLE, BATCH_READY, BATCH_DELAYED, BATCH_SENT };
+
+#define BATCH_AT_MS_MAX ((UINT64_C(1) << 62) - 1)
+
+struct batch_place;
+
+/* A part of what is asked for. All zero: idle. The batcher's own. */
+struct batch_item {
+    union {
+        TAILQ_ENTRY(batch_item) link; /* READY, DELAYED */
+        struct batch_place *place;    /* SENT: in which batch */
+    };
+    uint64_t at_ms : 62; /* READY: since when; DELAYED: until when; IDLE: the owner's */
+    uint64_t where : 2;  /* enum batch_where */
+};
+
 /*
  * One request. The caller owns the struct until done is called, exactly once, on the raft loop's
  * thread, never from inside submit or propose; but for a submit after the node has stopped: then
@@ -70,14 +87,14 @@ struct id_request {
     struct mailbox_item post; /* to the raft loop */
     TAILQ_ENTRY(id_request) link;
     struct timer deadline;
-    uint64_t id;       /* of BUFFERS: its number on the wire */
-    uint64_t sent_ms;  /* of STRICT, the batcher's own */
-    uint64_t began_us; /* of STRICT: when it came */
-    void *work;        /* of STRICT: its place in a batch, or NULL */
-    void *holder;      /* the part of the backend whose deadline it is */
-    uint8_t mode; /* of STRICT: TAG_MODE_MONOTONIC, or anything else: strict, as far as is known.
-                        * If the leader knows better, the batcher follows */
-    bool keyed;   /* of STRICT, the batcher's own: it has a key */
+    uint64_t id;  /* of BUFFERS: its number on the wire */
+    void *holder; /* the part of the backend whose deadline it is */
+    /* of STRICT */
+    struct batch_item item;
+    uint64_t began_us; /* when it came */
+    uint8_t mode; /* TAG_MODE_MONOTONIC, or anything else: strict, as far as is known. If the leader
+                   * knows better, the batcher follows */
+    bool keyed;   /* the batcher's own: it has a key */
 };
 
 /* How a part of the node that lives on the raft loop reaches the cluster: by an id_request of kind

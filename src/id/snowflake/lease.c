@@ -1,69 +1,692 @@
 /*
- * lease.c - see lease.h: the turns of a lease, its judgement of the clock, and its status. What
- * becomes of one worker id is lease_slot.c's.
+ * lease.c - see lease.h: the turns of a lease, its judgement of the clock, its status, and what the
+ * log's rows, the disk and the generator make of each worker id (a slot).
  *
  * The happy path of a turn that is due: publish what is on disk; compare the clock; if it is fit,
- * let the marks follow it where ids were claimed, and send the commands that are due.
+ * let the marks follow it where ids were claimed, and send the commands that are due. Of a slot:
+ * the row that its acquire is given is taken; its record is written; once that is durable the
+ * worker id is published to the generator; later rows move the window's end, and later writes the
+ * mark.
  *
  * The clock is compared every ACTIVE_TICK_MS as long as a slot could stamp something, and in the
  * turn that a claim asked for: so the mark never follows a clock that was not just found fit, and
  * a jump cannot stamp further than the mark of before.
+ *
+ * Why no time is stamped twice. Two incarnations of this node that stamp under the same epoch are
+ * kept apart by the mark, everybody else by the epochs, whose windows are disjoint.
+ *  - An incarnation stamps at most its durable mark (slot_publish, slot_written_cb), and a later
+ *    incarnation only above the mark that it finds on disk. A write that was under way at the crash
+ *    may be found or not: nothing was stamped by it yet, so both are right.
+ *  - A worker id and epoch stamps nothing before a record of it is durable. So a later incarnation
+ *    either finds that record or nothing was stamped. (One write at a time, so records are never
+ *    overtaken.) It is also why an incarnation that finds no record at all may take the row that
+ *    the log has under its name, as if it had just acquired it: its name holds the store id, and so
+ *    the disk is the one that would have the record.
+ *  - The window's end need not be durable before it is used: a later incarnation that finds an
+ *    older end on disk stops earlier. It is written together with the mark, and by itself only when
+ *    the disk lags by half a window, so that a node that was idle can resume as well.
+ *  - The mark is never above the window's end: mark <= until in every record.
+ *
+ * Its commands: a slot without a worker id acquires one under its name; the row that comes back
+ * is taken. A slot that serves renews every renew_ms, with its epoch and the bound it knows, and
+ * the row that comes back has a later end.
+ *
+ * An acquire is not given up: it is repeated until it is answered, and carried out once
+ * (session.h). Another one would get a window that begins where the first one's ends, far in the
+ * future. Its result is the only way in which its row is taken. One that comes late may be of a
+ * worker id that was released since: then a renewal must confirm it before it is recorded.
+ *
+ * Failure modes: a row with another epoch or holder fences the slot. A row older than what is known
+ * (this node's state machine may lag behind a result, or behind its own disk) changes nothing.
+ *
+ * Failure modes of the commands: no answer, no leader: a renewal is made again at the next time
+ * due. ERR_EMPTY: the log has no time yet, again soon. ERR_CLOCK_SKEW: the log's time is behind
+ * ours by more than it allows; that is also so for a moment after a cluster stood still, so it
+ * counts only once it lasts (log_refuses). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
+ * ERR_NO_WORKER_ID: again after renew_ms.
  */
 #include "src/id/snowflake/lease.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/container.h"
+#include "src/id/codec/command.h"
 
 #define ACTIVE_TICK_MS 100 /* while a slot can stamp, or while claims are refused */
 #define IDLE_TICK_MS 1000
+#define REQUEST_MS 5000 /* deadline of one renewal */
+#define SOON_MS 200 /* pause before a command is repeated that will soon be answered otherwise */
+
+/*
+ *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING
+ *    ^ |             |                      ^ |                  |
+ *    | +--no slot left in the generator--> SPENT                 |
+ *    |               |       (a record found at the start)       |
+ *    +----fenced-----+------------------------+------------------+
+ */
+enum lease_state {
+    LEASE_NONE,      /* holds no worker id */
+    LEASE_RECORDING, /* holds one that the disk does not know yet */
+    LEASE_RECORDED,  /* holds one; not published to the generator yet */
+    LEASE_SERVING,
+    LEASE_SPENT /* the generator has no slot left for it: for the rest of the process */
+};
+
+/* Worker id number k of this node. */
+struct lease_slot {
+    struct lease *lease; /* of the node, this slot among them */
+    unsigned k;
+    enum lease_state state;
+    uint16_t name_len;
+    char name[LIMIT_WORKER_NAME_BYTES + 1];
+
+    /* What it holds, unless NONE or SPENT. until_ms: the latest end that was reported granted;
+     * mark_ms: what is durable of this worker id and epoch, 0 before the first write. */
+    struct lease_record held;
+    uint64_t start_ms;                /* stamp only above it */
+    uint64_t last_timestamp_ms;       /* as reported to the log, by any incarnation */
+    struct snowflake_slot *generator; /* SERVING */
+
+    /* The disk. */
+    bool recorded;               /* there is a record, `durable` */
+    bool writing;                /* `written` is on its way */
+    struct lease_record durable; /* perhaps of a worker id held before */
+    struct lease_record written;
+    uint64_t used_ms; /* the generator's last time when the last write began */
+
+    /* The log. */
+    bool asking; /* `request` is on its way */
+    bool asked_renewal;
+    uint16_t asked_worker; /* of a renewal */
+    uint64_t asked_epoch;
+    uint64_t asked_ms;    /* monotonic; of an acquire */
+    uint64_t next_ask_ms; /* monotonic */
+    bool acquiring;       /* by an acquire of this incarnation: only its result is taken */
+    bool unsure;        /* RECORDING what was granted so late that it may be over by now: nothing is
+                             recorded before a renewal says that it is not */
+    bool denied;        /* the log said last that no worker id is free */
+    bool skewed;        /* the log refuses our time as being ahead of its own, */
+    uint64_t skewed_ms; /* and has since then (monotonic) */
+    struct id_request request;
+};
 
 struct lease {
+    struct snowflake *snowflake;
     struct clock_check *check;
+    const struct clock *clock;
+    struct timers *timers;
+    struct id_proposer *proposer;
+    struct lease_disk *disk;
+    struct lease_config config; /* renew_ms: not longer than a third of the window */
     uint64_t begun_ms;          /* monotonic; of this incarnation */
+    bool stopped;               /* nothing more is proposed or written */
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
+    bool clock_bad;             /* nothing is asked of the log */
     bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
     struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms */
-    struct lease_slots slots;
+    struct timer due;           /* the next turn that has something to do */
+    unsigned count;             /* config.workers */
+    struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
 };
+
+static const struct field RECORD_FIELDS[] = {
+    FIELD_NUMBER(struct lease_record, worker_id), FIELD_NUMBER(struct lease_record, epoch),
+    FIELD_NUMBER(struct lease_record, from_ms),   FIELD_NUMBER(struct lease_record, until_ms),
+    FIELD_NUMBER(struct lease_record, mark_ms),
+};
+
+static bool record_is_sound(const void *data)
+{
+    const struct lease_record *record = data;
+
+    return record->worker_id < LIMIT_WORKER_IDS && record->epoch >= 1 &&
+           record->from_ms <= record->mark_ms && record->mark_ms <= record->until_ms;
+}
+
+const struct row_format lease_record_format = ROW_FORMAT(1, FIELDS(RECORD_FIELDS), record_is_sound);
+
+/* Something happened that the next turn is to look at. */
+static void lease_touch(struct lease *lease)
+{
+    if (lease->count > 0 && !lease->stopped) {
+        timer_arm_by(lease->timers, &lease->due, 0);
+    }
+}
+
+static bool slot_holds(const struct lease_slot *slot)
+{
+    return slot->state == LEASE_RECORDING || slot->state == LEASE_RECORDED ||
+           slot->state == LEASE_SERVING;
+}
+
+static void slot_resume(struct lease_slot *slot, const struct lease_record *record)
+{
+    ASSERT(slot->state == LEASE_NONE && !slot->recorded && !slot->asking);
+    slot->state = LEASE_RECORDED;
+    slot->recorded = true;
+    slot->durable = *record;
+    slot->held = *record;
+    slot->start_ms = record->mark_ms;
+}
+
+/* Held under this slot's name, by a node: clients may choose any name. */
+static bool row_is_own(const struct lease_slot *slot, const struct worker_row *row)
+{
+    return row->state == WORKER_HELD && row->kind == WORKER_NODE &&
+           row->name_len == slot->name_len && memcmp(row->name, slot->name, slot->name_len) == 0;
+}
+
+/* The last time that the row's holder said it used, 0 if it is one of a holder before. */
+static uint64_t row_reported_ms(const struct worker_row *row)
+{
+    return row->last_timestamp_ms > row->granted_from_ms ? row->last_timestamp_ms : 0;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Before any acquire of this incarnation: the row that an earlier incarnation acquired and had
+ * no time to record. That one it cannot have used, and if the log knows of a use then this disk
+ * is not the one it was on. */
+static bool row_may_be_taken(const struct lease_slot *slot, const struct worker_row *row)
+{
+    return slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
+           !slot->recorded && !slot->writing && row_reported_ms(row) == 0;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void row_take(struct lease_slot *slot, const struct worker_row *row)
+{
+    struct lease *lease = slot->lease;
+
+    slot->state = LEASE_RECORDING;
+    slot->held = (struct lease_record){.worker_id = row->id,
+                                       .epoch = row->epoch,
+                                       .from_ms = row->granted_from_ms,
+                                       .until_ms = row->granted_until_ms};
+    slot->start_ms = row->granted_from_ms;
+    slot->last_timestamp_ms = row_reported_ms(row);
+    /* As in slot_publish(): what this node stamped of that worker id before. */
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *other = &lease->slots[k];
+
+        if (other->recorded && other->durable.worker_id == row->id) {
+            slot->start_ms = later(slot->start_ms, other->durable.mark_ms);
+        }
+    }
+    slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
+    slot->acquiring = false;
+    slot->skewed = false;
+    slot->next_ask_ms = clock_now_ms(lease->clock) + lease->config.renew_ms;
+    lease_touch(lease);
+}
+
+/* The same epoch: its window may have grown. */
+static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
+{
+    slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
+    if (row->granted_until_ms <= slot->held.until_ms) {
+        return;
+    }
+    slot->held.until_ms = row->granted_until_ms;
+    if (slot->state == LEASE_SERVING) {
+        snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
+    }
+}
+
+/* The worker id is another's now (or nobody's). */
+static void slot_fence(struct lease_slot *slot)
+{
+    ASSERT(slot_holds(slot));
+    if (slot->generator != NULL) {
+        snowflake_kill(slot->generator);
+        slot->generator = NULL;
+    }
+    slot->state = LEASE_NONE;
+    slot->acquiring = false;
+    slot->unsure = false;
+    slot->next_ask_ms = 0;
+    slot->skewed = false;
+    lease_touch(slot->lease);
+}
+
+/* A row as this node's state machine or a result shows it: perhaps older than what is known. */
+static void row_seen(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (!slot_holds(slot)) {
+        if (row_may_be_taken(slot, row)) {
+            row_take(slot, row);
+        }
+        return;
+    }
+    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
+        return;
+    }
+    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
+        slot_fence(slot);
+        return;
+    }
+    row_adopt(slot, row);
+}
+
+void lease_worker_changed(struct lease *lease, const struct worker_row *row)
+{
+    for (unsigned k = 0; k < lease->count && !lease->stopped; k++) {
+        row_seen(&lease->slots[k], row);
+    }
+}
+
+/* The row that this slot's acquire was given. */
+static void row_acquired(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
+        row_take(slot, row);
+        slot->unsure = clock_now_ms(slot->lease->clock) - slot->asked_ms >= REQUEST_MS;
+        if (slot->unsure) {
+            slot->next_ask_ms = 0;
+        }
+    }
+}
+
+static bool same_grant(const struct lease_record *a, const struct lease_record *b)
+{
+    return a->worker_id == b->worker_id && a->epoch == b->epoch;
+}
+
+/* Another slot of this node may have a record of the same worker id: its window passed, the log
+ * gave the worker id to this one, and the node stopped before that one got another. True if this
+ * slot has the newest epoch. */
+static bool slot_fence_others(struct lease_slot *slot)
+{
+    struct lease *lease = slot->lease;
+
+    for (unsigned k = 0; k < lease->count; k++) {
+        struct lease_slot *other = &lease->slots[k];
+
+        if (other == slot || !slot_holds(other) || other->held.worker_id != slot->held.worker_id) {
+            continue;
+        }
+        if (other->held.epoch >= slot->held.epoch) {
+            return false;
+        }
+        slot_fence(other);
+    }
+    return true;
+}
+
+static void slot_publish(struct lease_slot *slot)
+{
+    struct snowflake *snowflake = slot->lease->snowflake;
+    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+    uint64_t start_ms = later(slot->start_ms, slot->last_timestamp_ms);
+
+    ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
+    if (slot->held.worker_id >> snowflake->layout.worker_bits != 0 || !slot_fence_others(slot)) {
+        slot_fence(slot);
+        return;
+    }
+    /* The log's windows are disjoint; that of a worker id which an operator released under this
+     * node with a wrong time need not be. */
+    for (uint32_t i = 0; i < count; i++) {
+        if (snowflake->slots[i].worker == slot->held.worker_id) {
+            start_ms = later(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
+        }
+    }
+    slot->generator = snowflake_add(snowflake, slot->held.worker_id, start_ms, slot->held.mark_ms,
+                                    slot->held.until_ms);
+    slot->state = slot->generator != NULL ? LEASE_SERVING : LEASE_SPENT;
+    slot->used_ms = 0;
+}
+
+/* 0: none in this incarnation. */
+static uint64_t last_used_ms(const struct lease_slot *slot)
+{
+    return slot->generator != NULL ? snowflake_last_used_ms(slot->lease->snowflake, slot->generator)
+                                   : 0;
+}
+
+/* Less than half of the lead is left, and ids are being claimed. */
+static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
+{
+    uint64_t lead_ms = slot->lease->config.mark_lead_ms;
+    uint64_t mark_ms = slot->held.mark_ms;
+    uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
+
+    return slot->state == LEASE_SERVING && left_ms < (lead_ms + 1) / 2 &&
+           wall_ms + lead_ms > slot->start_ms && (wanted || last_used_ms(slot) > slot->used_ms);
+}
+
+/* The disk is late by half a window. */
+static bool until_is_due(const struct lease_slot *slot)
+{
+    if (slot->state != LEASE_SERVING) {
+        return false;
+    }
+    ASSERT(same_grant(&slot->held, &slot->durable));
+    return slot->held.until_ms - slot->durable.until_ms > slot->lease->config.window_ms / 2;
+}
+
+/* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
+ * clock that is unfit, nor by one beyond the window's end. */
+static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool may_mark)
+{
+    uint64_t mark_ms = later(slot->held.mark_ms, slot->held.from_ms);
+
+    ASSERT(mark_ms <= slot->held.until_ms);
+    if (!may_mark || wall_ms >= slot->held.until_ms) {
+        return mark_ms;
+    }
+    return later(mark_ms, earlier(wall_ms + slot->lease->config.mark_lead_ms, slot->held.until_ms));
+}
+
+/* The record is durable. */
+static void slot_written_cb(void *data)
+{
+    struct lease_slot *slot = data;
+
+    ASSERT(slot->writing);
+    slot->writing = false;
+    slot->recorded = true;
+    slot->durable = slot->written;
+    if (slot->lease->stopped) {
+        return;
+    }
+    lease_touch(slot->lease);
+    if (!slot_holds(slot) || !same_grant(&slot->held, &slot->durable)) {
+        return; /* fenced meanwhile */
+    }
+    ASSERT(slot->durable.mark_ms >= slot->held.mark_ms);
+    slot->held.mark_ms = slot->durable.mark_ms;
+    if (slot->state == LEASE_RECORDING) {
+        slot->state = LEASE_RECORDED;
+    } else if (slot->state == LEASE_SERVING) {
+        snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
+    }
+}
+
+static void slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted)
+{
+    struct lease_disk *disk = slot->lease->disk;
+    struct lease_record record = slot->held;
+    BUF_LOCAL(bytes);
+
+    if (slot->writing || slot->unsure) {
+        return;
+    }
+    if (slot->state == LEASE_RECORDING || mark_is_due(slot, wall_ms, wanted)) {
+        record.mark_ms = next_mark(slot, wall_ms, may_mark);
+    }
+    if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms &&
+        !until_is_due(slot)) {
+        return;
+    }
+    slot->writing = true;
+    slot->written = record;
+    slot->used_ms = last_used_ms(slot);
+    row_put(&bytes, &lease_record_format, &record);
+    disk->write(disk, slot->k, bytes.data, bytes.len, slot_written_cb, slot);
+}
+
+static uint64_t slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
+{
+    uint64_t used_ms = last_used_ms(slot);
+    uint64_t from_ms;
+    uint64_t wall_ms;
+
+    ASSERT(slot->state == LEASE_SERVING);
+    from_ms = atomic_load_explicit(&slot->generator->from_ms, memory_order_relaxed);
+    /* Read after the time that claims go on moving: what they used is not ahead of it. */
+    wall_ms = clock_wall_ms(slot->lease->clock);
+    *ret_far = false;
+    if (used_ms > 0) {
+        *ret_far = used_ms > wall_ms && used_ms - wall_ms > LIMIT_CLOCK_BACK_WAIT_MS;
+        return used_ms > wall_ms ? used_ms : 0;
+    }
+    *ret_far = from_ms > wall_ms && from_ms - wall_ms > SNOWFLAKE_FROM_WAIT_MS;
+    return from_ms >= wall_ms ? from_ms + 1 : 0;
+}
+
+/* --- its commands --- */
+
+static bool slot_may_ask(const struct lease_slot *slot)
+{
+    const struct lease *lease = slot->lease;
+    bool far;
+
+    if (slot->asking || lease->clock_bad) {
+        return false;
+    }
+    if (slot->state == LEASE_SERVING) {
+        (void)slot_waits_ms(slot, &far);
+        return !far;
+    }
+    if (slot->state == LEASE_RECORDING) {
+        return slot->unsure;
+    }
+    return slot->state == LEASE_NONE &&
+           atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
+}
+
+static void skew_answered(struct lease_slot *slot)
+{
+    const struct lease *lease = slot->lease;
+    uint64_t now_ms = clock_now_ms(lease->clock);
+
+    if (!slot->skewed) {
+        slot->skewed = true;
+        slot->skewed_ms = now_ms;
+    }
+    if (now_ms - slot->skewed_ms < lease->config.renew_ms) {
+        slot->next_ask_ms = now_ms + SOON_MS;
+    }
+}
+
+static void acquire_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    if (slot->state != LEASE_NONE) {
+        return; /* taken, by this result or before */
+    }
+    slot->denied = result->status == ERR_NO_WORKER_ID;
+    if (result->status == ERR_CLOCK_SKEW) {
+        skew_answered(slot);
+        return;
+    }
+    slot->skewed = false;
+    if (result->status == ERR_EMPTY || result->status == 0) { /* granted, and over already */
+        slot->next_ask_ms = clock_now_ms(slot->lease->clock) + SOON_MS;
+    }
+}
+
+static void renewal_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    const struct worker_row *row = &result->row;
+
+    if (!slot_holds(slot) || slot->held.worker_id != slot->asked_worker ||
+        slot->held.epoch != slot->asked_epoch) {
+        return; /* fenced meanwhile, by this result or before */
+    }
+    /* Whatever it says but that it is over. */
+    slot->unsure =
+        slot->unsure && (result->status == ERR_FENCED || result->status == ERR_NOT_FOUND);
+    switch (result->status) {
+    case ERR_CLOCK_SKEW:
+        skew_answered(slot);
+        return;
+    case ERR_FENCED:
+    case ERR_NOT_FOUND:
+        slot_fence(slot);
+        return;
+    case ERR_CONFLICT:
+        /* A later end was taken over with the row. An earlier one says that the log has lost what
+         * it granted (it was restored from a backup): others may be given the rest. */
+        if (result->has_row && row->granted_until_ms < slot->held.until_ms) {
+            slot_fence(slot);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    slot->skewed = false;
+}
+
+static void slot_answered_cb(struct id_request *request)
+{
+    struct lease_slot *slot = request->data;
+    struct lease *lease = slot->lease;
+    struct worker_result result = {0};
+    int err = request->status;
+
+    ASSERT(slot->asking);
+    slot->asking = false;
+    if (err == 0) {
+        err = worker_result_decode(request->reply.data, request->reply.len, &result);
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    if (lease->stopped) {
+        return;
+    }
+    lease_touch(lease);
+    if (err != 0) {
+        return; /* perhaps applied, perhaps not: next_ask_ms is set */
+    }
+    if (!slot->asked_renewal && result.status == 0) {
+        row_acquired(slot, &result.row);
+    }
+    if (result.has_row) {
+        lease_worker_changed(lease, &result.row);
+    }
+    if (slot->asked_renewal) {
+        renewal_answered(slot, &result);
+    } else {
+        acquire_answered(slot, &result);
+    }
+}
+
+/* It may be done, and its slot fenced, from propose() on. */
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms)
+{
+    struct id_request *request = &slot->request;
+
+    ASSERT(!slot->asking && deadline_ms > now_ms);
+    ASSERT(!slot->lease->stopped && slot->lease->config.renew_ms > 0);
+    memset(request, 0, sizeof *request);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = deadline_ms;
+    request->done = slot_answered_cb;
+    request->data = slot;
+    slot->asking = true;
+    slot->next_ask_ms = now_ms + slot->lease->config.renew_ms;
+    return request;
+}
+
+static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease *lease = slot->lease;
+    const char *address = lease->config.address != NULL ? lease->config.address : "";
+    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
+    struct worker_acquire command = {
+        .kind = WORKER_NODE,
+        .worker_id = WORKER_ID_ANY,
+        .window_ms = lease->config.window_ms,
+        .wall_ms = wall_ms,
+        .name = slot->name,
+        .name_len = slot->name_len,
+        .address = address,
+        .address_len = (uint16_t)strlen(address),
+    };
+
+    ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
+    slot->acquiring = true;
+    slot->asked_ms = now_ms;
+    slot->asked_renewal = false;
+    command_put(&request->payload, COMMAND_WORKER_ACQUIRE, &command);
+    lease->proposer->propose(lease->proposer, request);
+}
+
+static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease *lease = slot->lease;
+    struct id_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
+    struct worker_renew command = {
+        .worker_id = slot->held.worker_id,
+        .epoch = slot->held.epoch,
+        .expected_until_ms = slot->held.until_ms,
+        .window_ms = lease->config.window_ms,
+        .last_timestamp_ms = last_used_ms(slot),
+        .wall_ms = wall_ms,
+        .kind = WORKER_NODE,
+    };
+
+    ASSERT(slot_holds(slot) && slot->held.epoch >= 1);
+    slot->asked_renewal = true;
+    slot->asked_worker = command.worker_id;
+    slot->asked_epoch = command.epoch;
+    command_put(&request->payload, COMMAND_WORKER_RENEW, &command);
+    lease->proposer->propose(lease->proposer, request);
+}
+
+static void slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease *lease = slot->lease;
+
+    if (!slot_may_ask(slot)) {
+        return;
+    }
+    if (now_ms < slot->next_ask_ms) {
+        timer_arm_by(lease->timers, &lease->due, slot->next_ask_ms);
+    } else if (slot->state != LEASE_NONE) {
+        slot_renew(slot, now_ms, wall_ms);
+    } else if (atomic_load_explicit(&lease->snowflake->slot_count, memory_order_relaxed) ==
+               LIMIT_SNOWFLAKE_SLOTS) {
+        slot->state = LEASE_SPENT; /* another worker id would be of no use */
+    } else {
+        slot_acquire(slot, now_ms, wall_ms);
+    }
+}
+
+/* --- the lease --- */
 
 int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
 {
     struct lease_record record;
     int err = row_read(data, len, &lease_record_format, &record);
 
-    if (err == 0 && k < lease->slots.count) {
-        lease_slot_resume(&lease->slots.items[k], &record);
+    if (err == 0 && k < lease->count) {
+        slot_resume(&lease->slots[k], &record);
     }
     return err;
 }
 
 void lease_layout(struct lease *lease, const struct snowflake_layout *layout)
 {
-    if (lease->slots.snowflake == NULL ||
-        atomic_load_explicit(&lease->slots.snowflake->ready, memory_order_relaxed)) {
+    if (lease->snowflake == NULL ||
+        atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
         return;
     }
-    snowflake_set_layout(lease->slots.snowflake, layout);
-    lease_slots_touch(&lease->slots);
+    snowflake_set_layout(lease->snowflake, layout);
+    lease_touch(lease);
 }
 
-void lease_worker_changed(struct lease *lease, const struct worker_row *row)
+static void lease_publish(struct lease *lease)
 {
-    lease_slots_row(&lease->slots, row);
-}
-
-static void publish_all(struct lease *lease)
-{
-    if (!atomic_load_explicit(&lease->slots.snowflake->ready, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
         return;
     }
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        if (lease->slots.items[k].state == LEASE_RECORDED) {
-            lease_slot_publish(&lease->slots.items[k]);
+    for (unsigned k = 0; k < lease->count; k++) {
+        if (lease->slots[k].state == LEASE_RECORDED) {
+            slot_publish(&lease->slots[k]);
         }
     }
 }
@@ -72,14 +695,14 @@ static void publish_all(struct lease *lease)
  * waits no longer than it may have to wait for its mark anyway. */
 static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 {
-    return now_ms - lease->begun_ms < lease->slots.config.mark_lead_ms &&
+    return now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
            !clock_check_asked(lease->check, now_ms);
 }
 
 /* Against the cluster's clocks, against itself, and against the times reported to the log.
  * *ret_until_ms: the wall time that is waited for, set for ERR_CLOCK_BACKWARDS. */
-static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
-                       uint64_t *ret_until_ms)
+static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
+                             uint64_t *ret_until_ms)
 {
     int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->status.clock_off_ms);
     uint64_t reported_ms = 0;
@@ -90,10 +713,10 @@ static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
     if (verdict != 0) {
         return verdict;
     }
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
 
-        if (lease_slot_holds(slot) && slot->last_timestamp_ms > reported_ms) {
+        if (slot_holds(slot) && slot->last_timestamp_ms > reported_ms) {
             reported_ms = slot->last_timestamp_ms;
         }
     }
@@ -110,10 +733,10 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     size_t samples;
 
     (void)clock_check_cluster_ms(lease->check, now_ms, wall_ms, &samples);
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
 
-        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.config.renew_ms) {
+        if (slot->skewed && now_ms - slot->skewed_ms >= lease->config.renew_ms) {
             return samples == 0; /* with samples, the verdict was that we agree with them */
         }
     }
@@ -122,13 +745,13 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
 
 /* 0 if there is a slot that can serve, or will before a claim gives up. *ret_until_ms: the wall
  * time of the first that can, 0 if there is no need to wait, or nothing to wait for. */
-static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
+static int lease_judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 {
     uint64_t first_ms = UINT64_MAX;
     int refusal = ERR_EMPTY; /* the first worker id is on its way */
 
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
         uint64_t slot_ms;
         bool far;
 
@@ -138,7 +761,7 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
             }
             continue;
         }
-        slot_ms = lease_slot_waits_ms(slot, &far);
+        slot_ms = slot_waits_ms(slot, &far);
         first_ms = slot_ms < first_ms ? slot_ms : first_ms;
         if (!far) {
             refusal = 0;
@@ -151,7 +774,7 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 }
 
 /* Compare the clock, and tell the claimers what they are refused with, if anything. */
-static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
+static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
     uint64_t clock_ms = 0;
     uint64_t slots_ms;
@@ -159,17 +782,17 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     int slots;
 
     clock_check_tick(lease->check, now_ms, wall_ms);
-    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
+    refusal = lease_judge_clock(lease, now_ms, wall_ms, &clock_ms);
     lease->asking_clocks = must_ask_first(lease, now_ms);
     if (refusal == 0 && lease->asking_clocks) {
         refusal = ERR_EMPTY;
     }
-    lease->slots.clock_bad = refusal != 0;
+    lease->clock_bad = refusal != 0;
     if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
         refusal = ERR_CLOCK_SKEW;
     }
     lease->clock_fit = refusal == 0;
-    slots = judge_slots(lease, &slots_ms);
+    slots = lease_judge_slots(lease, &slots_ms);
     if (refusal == 0) {
         refusal = slots;
     }
@@ -178,7 +801,7 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
         lease->status.wait_until_ms = 0; /* time alone does not help */
     }
     lease->status.refusal = refusal;
-    atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
+    atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
 }
 
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
@@ -190,8 +813,8 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
         lease->status.refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
 
         if (slot->state == LEASE_SERVING && slot->held.mark_ms >= wall_ms) {
             return now_ms + ACTIVE_TICK_MS;
@@ -201,63 +824,62 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
 }
 
 /* wanted: a claim found the mark lapsed. */
-static void turn(struct lease *lease, bool wanted)
+static void lease_look(struct lease *lease, bool wanted)
 {
-    struct lease_slots *slots = &lease->slots;
     uint64_t now_ms;
     uint64_t wall_ms;
 
-    publish_all(lease);
-    now_ms = clock_now_ms(slots->clock);
-    wall_ms = clock_wall_ms(slots->clock);
-    judge(lease, now_ms, wall_ms);
+    lease_publish(lease);
+    now_ms = clock_now_ms(lease->clock);
+    wall_ms = clock_wall_ms(lease->clock);
+    lease_judge(lease, now_ms, wall_ms);
     /* Before the commands: an answer may come at once, and wants another turn. */
-    timer_arm(slots->timers, &slots->due, next_tick_ms(lease, now_ms, wall_ms));
-    for (unsigned k = 0; k < slots->count; k++) {
-        lease_slot_write(&slots->items[k], wall_ms, lease->clock_fit, wanted);
-        lease_slot_ask(&slots->items[k], now_ms, wall_ms);
+    timer_arm(lease->timers, &lease->due, next_tick_ms(lease, now_ms, wall_ms));
+    for (unsigned k = 0; k < lease->count; k++) {
+        slot_write(&lease->slots[k], wall_ms, lease->clock_fit, wanted);
+        slot_ask(&lease->slots[k], now_ms, wall_ms);
     }
 }
 
 /* The flag is cleared before anything is looked at, so that a claim that sets it later is seen
  * later. */
-static bool take_wanted(struct lease *lease)
+static bool lease_take_wanted(struct lease *lease)
 {
-    _Atomic bool *wanted = &lease->slots.snowflake->wanted;
+    _Atomic bool *wanted = &lease->snowflake->wanted;
 
     return atomic_load_explicit(wanted, memory_order_relaxed) &&
            atomic_exchange_explicit(wanted, false, memory_order_acq_rel);
 }
 
-static void on_due(struct timer *timer, uint64_t now_ms)
+static void lease_due_cb(struct timer *timer, uint64_t now_ms)
 {
-    struct lease *lease = CONTAINER(timer, struct lease, slots.due);
+    struct lease *lease = CONTAINER(timer, struct lease, due);
 
     (void)now_ms;
-    turn(lease, take_wanted(lease));
+    lease_look(lease, lease_take_wanted(lease));
 }
 
 void lease_turn(struct lease *lease)
 {
-    if (lease->slots.count > 0 && !lease->slots.stopped && take_wanted(lease)) {
-        turn(lease, true);
+    if (lease->count > 0 && !lease->stopped && lease_take_wanted(lease)) {
+        lease_look(lease, true);
     }
 }
 
 void lease_stop(struct lease *lease)
 {
-    lease->slots.stopped = true;
-    timer_cancel(lease->slots.timers, &lease->slots.due);
+    lease->stopped = true;
+    timer_cancel(lease->timers, &lease->due);
 }
 
 static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
 {
-    struct lease_slot *slot = &lease->slots.items[k];
+    struct lease_slot *slot = &lease->slots[k];
     int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
                        config->node_id, config->store_id, k);
 
     ASSERT(len > 0 && (size_t)len < sizeof slot->name);
-    slot->all = &lease->slots;
+    slot->lease = lease;
     slot->k = k;
     slot->name_len = (uint16_t)len;
 }
@@ -267,27 +889,26 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
                         struct id_proposer *proposer, struct lease_disk *disk)
 {
     struct lease *lease = MUST_HAVE(calloc(1, sizeof *lease));
-    struct lease_slots *slots = &lease->slots;
 
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
-    slots->snowflake = snowflake;
-    slots->clock = clock;
-    slots->timers = timers;
-    slots->proposer = proposer;
-    slots->disk = disk;
-    slots->config = *config;
-    slots->config.renew_ms =
+    lease->snowflake = snowflake;
+    lease->clock = clock;
+    lease->timers = timers;
+    lease->proposer = proposer;
+    lease->disk = disk;
+    lease->config = *config;
+    lease->config.renew_ms =
         config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
-    slots->count = config->workers;
+    lease->count = config->workers;
     lease->check = check;
     lease->begun_ms = clock_now_ms(clock);
     lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
-    timer_init(&slots->due, on_due);
+    timer_init(&lease->due, lease_due_cb);
     if (config->workers > 0) {
         ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
                config->window_ms <= LIMIT_WINDOW_MAX_MS);
         ASSERT(config->renew_ms > 0 && config->mark_lead_ms > 0);
-        lease_slots_touch(slots);
+        lease_touch(lease);
     }
     for (unsigned k = 0; k < config->workers; k++) {
         slot_init(lease, config, k);
@@ -303,8 +924,8 @@ void lease_free(struct lease *lease)
     if (lease == NULL) {
         return;
     }
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        ASSERT(!lease->slots.items[k].asking && !lease->slots.items[k].writing);
+    for (unsigned k = 0; k < lease->count; k++) {
+        ASSERT(!lease->slots[k].asking && !lease->slots[k].writing);
     }
     lease_stop(lease);
     free(lease);
@@ -312,10 +933,10 @@ void lease_free(struct lease *lease)
 
 bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record *ret_held)
 {
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
 
-        if (lease_slot_holds(slot) && slot->held.worker_id == worker) {
+        if (slot_holds(slot) && slot->held.worker_id == worker) {
             *ret_held = slot->held;
             return true;
         }
@@ -326,12 +947,12 @@ bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record 
 void lease_status(const struct lease *lease, struct lease_status *ret_status)
 {
     struct lease_status status = lease->status;
-    uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
+    uint64_t wall_ms = clock_wall_ms(lease->clock);
     uint64_t longest_ms = 0;
 
     status.window_left_ms = UINT64_MAX;
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
+    for (unsigned k = 0; k < lease->count; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
         uint64_t until_ms = slot->held.until_ms;
         uint64_t left_ms = until_ms > wall_ms ? until_ms - wall_ms : 0;
 
@@ -348,8 +969,7 @@ void lease_status(const struct lease *lease, struct lease_status *ret_status)
     /* What the generator answers by itself. */
     if (status.refusal == 0 && status.serving == 0) {
         status.refusal = ERR_EMPTY;
-    } else if (status.refusal == 0 &&
-               wall_ms > snowflake_last_ms(&lease->slots.snowflake->layout)) {
+    } else if (status.refusal == 0 && wall_ms > snowflake_last_ms(&lease->snowflake->layout)) {
         status.refusal = ERR_EPOCH_EXHAUSTED;
     } else if (status.refusal == 0 && longest_ms == 0) {
         status.refusal = ERR_WINDOW_EXPIRED;

@@ -8,7 +8,7 @@
  *
  *   slot:  none -> acquiring -> recording -> serving -> (fenced) -> none, with another worker id
  *
- * Rules (lease_slot.h has the argument that no time is stamped twice):
+ * Rules (lease.c has the argument that no time is stamped twice):
  *  - limit = min(granted_until, durable mark). A mark or window counts only once its write is done
  *    or its command is reported applied.
  *  - A restart resumes (worker id, epoch, until) from disk at once, with from = the mark, whether
@@ -33,11 +33,40 @@
 #define LEAFD_ID_SNOWFLAKE_LEASE_H
 
 #include "src/base/clock.h"
+#include "src/base/clock_check.h"
+#include "src/base/container.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
-#include "src/base/clock_check.h"
-#include "src/id/snowflake/lease_slot.h"
 #include "src/id/snowflake/snowflake.h"
+
+struct lease_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *address;            /* shown in the registry; borrowed; NULL or "": none */
+    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
+    uint32_t window_ms;             /* default 600000 */
+    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
+    uint32_t mark_lead_ms;          /* default 1000 */
+    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
+    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
+};
+
+/* A record on this node's disk, one for each of its worker ids. Storage has a checksum for it. */
+struct lease_record {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t from_ms;
+    uint64_t until_ms;
+    uint64_t mark_ms;
+};
+extern const struct row_format lease_record_format;
+
+/* How the lease reaches the disk: write local record k; done once it is durable, never from inside
+ * write. The bytes are copied. */
+struct lease_disk {
+    void (*write)(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                  void (*done)(void *data), void *done_data);
+} BY_NAME;
 
 struct lease;
 

@@ -20,12 +20,16 @@
  *  - The layout, the worker id and the first bounds are stored before `ready` and `slot_count`
  *    (release), which a claim loads (acquire) before it looks at them.
  *
+ * Of named layouts the orders are the same, for the same reasons; a layout is published by its
+ * count (release) before any claim of it (acquire).
+ *
  * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
  * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
  * a used-up millisecond is ERR_EMPTY.
  */
 #include "src/id/snowflake/snowflake.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -49,7 +53,12 @@ void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 
 void snowflake_release(struct snowflake *snowflake)
 {
-    layout_words_release(&snowflake->named);
+    uint32_t count = atomic_load_explicit(&snowflake->named.count, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < count; i++) {
+        free(snowflake->named.items[i]);
+    }
+    atomic_store_explicit(&snowflake->named.count, 0, memory_order_relaxed);
 }
 
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)
@@ -106,10 +115,21 @@ void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t u
     atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_release);
 }
 
+/* Slot k claims nothing under any named layout from here on. */
+static void named_close(struct layout_words_all *named, uint32_t k)
+{
+    uint32_t count = atomic_load_explicit(&named->count, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < count; i++) {
+        (void)atomic_fetch_or_explicit(&named->items[i]->words[k].word, LAYOUT_WORD_CLOSED,
+                                       memory_order_acq_rel);
+    }
+}
+
 void snowflake_kill(struct snowflake_slot *slot)
 {
     (void)atomic_fetch_or_explicit(&slot->word, WORD_CLOSED, memory_order_acq_rel);
-    layout_words_close(&slot->all->named, (uint32_t)(slot - slot->all->slots));
+    named_close(&slot->all->named, (uint32_t)(slot - slot->all->slots));
     atomic_store_explicit(&slot->limit_ms, 0, memory_order_release);
     slot->dead = true;
 }
@@ -121,14 +141,31 @@ HOT static struct position position_of(const struct snowflake_layout *layout, ui
     return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
 }
 
+/* The first ms of the latest unit that an id of slot k carries under any named layout; 0 if
+ * none. */
+static uint64_t named_last_used_ms(const struct layout_words_all *named, uint32_t k)
+{
+    uint32_t count = atomic_load_explicit(&named->count, memory_order_acquire);
+    uint64_t last_ms = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct layout_words *words = named->items[i];
+        struct layout_position last =
+            layout_position_of(atomic_load_explicit(&words->words[k].word, memory_order_acquire));
+        uint64_t begin_ms = named_layout_begin_ms(&words->row.layout, last.unit);
+
+        last_ms = last.next > 0 && begin_ms > last_ms ? begin_ms : last_ms;
+    }
+    return last_ms;
+}
+
 uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot)
 {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     struct position last = position_of(&snowflake->layout, word);
     uint64_t own_ms = last.next > 0 ? last.unix_ms : 0;
-    uint64_t named_ms =
-        layout_words_last_used_ms(&snowflake->named, (uint32_t)(slot - snowflake->slots));
+    uint64_t named_ms = named_last_used_ms(&snowflake->named, (uint32_t)(slot - snowflake->slots));
 
     return own_ms > named_ms ? own_ms : named_ms;
 }
@@ -226,7 +263,8 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
     return ERR_NO_WORKER_ID;
 }
 
-int snowflake_sooner_over(int a, int b)
+/* Of two errors of a slot the one that is over sooner by itself. */
+static int sooner_over(int a, int b)
 {
     static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
                                         ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
@@ -265,11 +303,243 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
                                       memory_order_relaxed);
             return 0;
         }
-        err = snowflake_sooner_over(err, slot_err);
+        err = sooner_over(err, slot_err);
     }
     if (lapsed) {
         ASSERT(err == ERR_EMPTY);
         /* If it was set already, its owner has yet to clear it, and looks after that. */
+        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
+    }
+    return err;
+}
+
+/* --- named layouts --- */
+
+void snowflake_learn(struct snowflake *snowflake, const struct layout_row *row)
+{
+    struct layout_words *known = snowflake_named_find(snowflake, row->name, row->name_len);
+    struct layout_words_all *all = &snowflake->named;
+    uint32_t count = atomic_load_explicit(&all->count, memory_order_relaxed);
+    uint32_t slots;
+
+    if (known != NULL) {
+        atomic_store_explicit(&known->deleted,
+                              row->deleted || !named_layout_equal(&known->row.layout, &row->layout),
+                              memory_order_relaxed);
+    } else if (count < LIMIT_LAYOUTS) {
+        struct layout_words *words = MUST_HAVE(calloc(1, sizeof *words));
+
+        slots = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+        words->row = *row;
+        atomic_init(&words->deleted, row->deleted);
+        for (uint32_t k = 0; k < slots; k++) {
+            atomic_init(&words->words[k].word, snowflake->slots[k].dead ? LAYOUT_WORD_CLOSED : 0);
+        }
+        all->items[count] = words;
+        atomic_store_explicit(&all->count, count + 1, memory_order_release);
+    }
+}
+
+struct layout_words *snowflake_named_find(const struct snowflake *snowflake, const char *name,
+                                          size_t len)
+{
+    const struct layout_words_all *all = &snowflake->named;
+    uint32_t count = atomic_load_explicit(&all->count, memory_order_acquire);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct layout_row *row = &all->items[i]->row;
+
+        if (row->name_len == len && memcmp(row->name, name, len) == 0) {
+            return all->items[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t snowflake_ends(const struct snowflake *snowflake,
+                        struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS])
+{
+    const struct layout_words_all *all = &snowflake->named;
+    uint32_t named = atomic_load_explicit(&all->count, memory_order_acquire);
+    uint32_t count = 0;
+
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return 0;
+    }
+    ret_ends[count++] = (struct snowflake_end){"", 0, snowflake_last_ms(&snowflake->layout)};
+    for (uint32_t i = 0; i < named; i++) {
+        const struct layout_row *row = &all->items[i]->row;
+
+        if (!snowflake_named_is_deleted(all->items[i])) {
+            ret_ends[count++] = (struct snowflake_end){row->name, row->name_len,
+                                                       named_layout_last_ms(&row->layout)};
+        }
+    }
+    return count;
+}
+
+/* The unit to stamp at this time, given the last one. 0 or ERR_CLOCK_BACKWARDS. */
+static int named_unit_at(const struct named_layout *layout, struct layout_position last,
+                         uint64_t at_ms, uint64_t *ret_unit)
+{
+    uint64_t last_ms = named_layout_begin_ms(layout, last.unit);
+
+    if (last.next > 0 && at_ms < last_ms) {
+        *ret_unit = last.unit;
+        return last_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS ? ERR_CLOCK_BACKWARDS : 0;
+    }
+    if (at_ms < layout->bits.epoch_ms) {
+        return ERR_CLOCK_BACKWARDS;
+    }
+    *ret_unit = named_layout_unit(layout, at_ms);
+    return 0;
+}
+
+/* May the slot stamp this unit? at_ms: the clock's time, perhaps later than its first ms. */
+static int named_unit_check(const struct named_layout *layout, const struct snowflake_slot *slot,
+                            uint64_t unit, uint64_t at_ms, bool *ret_lapsed)
+{
+    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
+    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
+    uint64_t begin_ms;
+
+    if (unit > named_layout_last_unit(layout)) {
+        return ERR_EPOCH_EXHAUSTED;
+    }
+    begin_ms = named_layout_begin_ms(layout, unit);
+    if (begin_ms <= from_ms) {
+        /* Of a unit that had begun before, the next one is waited for: a second at the most. */
+        return at_ms >= from_ms || from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY
+                                                                             : ERR_CLOCK_BACKWARDS;
+    }
+    if (begin_ms <= limit_ms) {
+        return 0;
+    }
+    if (begin_ms > until_ms) {
+        return ERR_WINDOW_EXPIRED;
+    }
+    *ret_lapsed = true;
+    return ERR_EMPTY;
+}
+
+/* The first sequence to take of a unit; one past the last if it is used up. A unit begins at
+ * random, for those who shard by the lowest digits, but leaves three quarters of its ids. */
+static uint32_t named_first_sequence(const struct named_layout *layout, struct layout_position last,
+                                     uint64_t unit, uint64_t random)
+{
+    uint32_t sequences = snowflake_sequences(&layout->bits);
+    uint32_t starts =
+        sequences / 4 < SNOWFLAKE_RANDOM_START ? sequences / 4 : SNOWFLAKE_RANDOM_START;
+
+    if (last.next > 0 && unit == last.unit) {
+        return last.next;
+    }
+    if (starts <= 1 || (last.next == sequences && unit == last.unit + 1)) {
+        return 0;
+    }
+    return (uint32_t)(random % starts);
+}
+
+/* Claim from slot k. ret_lapsed is set, and else left alone, when the mark was in the way. */
+static int named_slot_claim(struct snowflake *snowflake, struct layout_words *named, uint32_t k,
+                            uint32_t count, uint64_t random, struct segment_range *ret_range,
+                            bool *ret_lapsed)
+{
+    const struct named_layout *layout = &named->row.layout;
+    const struct snowflake_slot *slot = &snowflake->slots[k];
+    _Atomic uint64_t *word_at = &named->words[k].word;
+    uint64_t word = atomic_load_explicit(word_at, memory_order_acquire);
+
+    while ((word & LAYOUT_WORD_CLOSED) == 0) {
+        struct layout_position last = layout_position_of(word);
+        uint64_t at_ms = clock_wall_ms(snowflake->clock);
+        uint64_t unit = 0;
+        uint32_t first;
+        uint32_t take;
+        uint64_t wanted;
+        int err = named_unit_at(layout, last, at_ms, &unit);
+
+        if (err == 0) {
+            err = named_unit_check(layout, slot, unit, at_ms, ret_lapsed);
+        }
+        if (err != 0) {
+            return err;
+        }
+        first = named_first_sequence(layout, last, unit, random);
+        take = snowflake_sequences(&layout->bits) - first;
+        if (take == 0) {
+            return ERR_EMPTY;
+        }
+        take = take < count ? take : count;
+        wanted = unit << LAYOUT_WORD_NEXT_BITS | (first + take);
+        ASSERT(wanted > word);
+        if (atomic_compare_exchange_weak_explicit(word_at, &word, wanted, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            *ret_range = (struct segment_range){
+                named_layout_compose(layout, unit, slot->worker, first), take};
+            return 0;
+        }
+    }
+    return ERR_NO_WORKER_ID;
+}
+
+static bool named_slot_is_open(const struct layout_words *named, uint32_t k)
+{
+    return (atomic_load_explicit(&named->words[k].word, memory_order_relaxed) &
+            LAYOUT_WORD_CLOSED) == 0;
+}
+
+/* 0 with *ret_range, or the error that is over soonest. */
+static int named_claim_any(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                           uint32_t count, uint64_t random, struct segment_range *ret_range,
+                           bool *ret_lapsed)
+{
+    uint32_t slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    int err = ERR_NO_WORKER_ID;
+    bool some_fits = false;
+    bool some_is_open = false;
+
+    for (uint32_t i = 0; i < slots; i++) {
+        uint32_t k = (hint % slots + i) % slots;
+        int slot_err;
+
+        if (snowflake->slots[k].worker >> named->row.layout.bits.worker_bits != 0) {
+            some_is_open = some_is_open || named_slot_is_open(named, k);
+            continue;
+        }
+        slot_err = named_slot_claim(snowflake, named, k, count, random, ret_range, ret_lapsed);
+        if (slot_err == 0) {
+            return 0;
+        }
+        some_fits = some_fits || slot_err != ERR_NO_WORKER_ID;
+        err = sooner_over(err, slot_err);
+    }
+    return some_is_open && !some_fits ? ERR_CONFLICT : err;
+}
+
+int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                          uint32_t count, uint64_t random, struct segment_range *ret_range,
+                          bool *ret_notify)
+{
+    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
+    bool lapsed = false;
+    int err;
+
+    ASSERT(count >= 1);
+    *ret_notify = false;
+    if (snowflake_named_is_deleted(named)) {
+        return ERR_NOT_FOUND;
+    }
+    if (refusal != 0) {
+        return refusal;
+    }
+    err = named_claim_any(snowflake, named, hint, count, random, ret_range, &lapsed);
+    if (err == 0) {
+        atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
+                                  memory_order_relaxed);
+    } else if (lapsed) {
+        ASSERT(err == ERR_EMPTY);
         *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
     }
     return err;

@@ -18,10 +18,18 @@
  *  - A slot's worker id never changes: another worker id gets another slot.
  * Uniqueness needs no clock to be right: a wrong clock can only make the claim refuse or wait.
  *
+ * Ids under named layouts (named_layout.h) come from the same worker ids, windows and marks, with
+ * the unit of time that the wall clock is in for the millisecond: for each layout each slot has a
+ * word of its own, 4 KiB a layout, of which there are LIMIT_LAYOUTS at most. A slot stamps a unit
+ * only if the unit's first millisecond lies in (from_ms, limit_ms]. These ranges of different
+ * holders, epochs and incarnations do not meet, so neither do their units; and within one
+ * incarnation a slot has one word for each layout, which never falls. snowflake_kill() ends claims
+ * under all of them. What is published is not freed or moved before the process ends.
+ *
  * Failure modes: see snowflake_claim().
  *
- * Threads: snowflake_claim, _last_used_ms from any; the rest from the owner (the
- * raft loop). All shared fields are atomics.
+ * Threads: snowflake_claim, _last_used_ms, _named_find, _named_claim and _named_is_deleted from
+ * any; the rest from the owner (the raft loop). All shared fields are atomics.
  */
 #ifndef LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
 #define LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
@@ -35,7 +43,6 @@
 #include "src/base/limits.h"
 #include "src/id/codec/id_range.h"
 #include "src/id/codec/snowflake_layout.h"
-#include "src/id/snowflake/layout_words.h"
 
 /* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
  * mark that was kept about a second ahead. */
@@ -43,6 +50,42 @@
 
 /* A new millisecond's first sequence is a random one below this (and within the layout's). */
 #define SNOWFLAKE_RANDOM_START 100
+
+/* --- how far each worker id of this process has got under each named layout --- */
+
+#define LAYOUT_WORD_CLOSED (1ULL << 63)
+#define LAYOUT_WORD_NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */
+
+/* closed << 63 | unit of time << 17 | next sequence of it, after the last id; next sequence 0: no
+ * id yet. */
+struct layout_word {
+    _Atomic uint64_t word;
+    char padding[56]; /* those of two slots never share a cache line */
+};
+
+/* What a word says. */
+struct layout_position {
+    uint64_t unit;
+    uint32_t next;
+};
+
+static inline struct layout_position layout_position_of(uint64_t word)
+{
+    return (struct layout_position){(word & ~LAYOUT_WORD_CLOSED) >> LAYOUT_WORD_NEXT_BITS,
+                                    (uint32_t)(word & ((1ULL << LAYOUT_WORD_NEXT_BITS) - 1))};
+}
+
+struct layout_words {
+    struct layout_word words[LIMIT_SNOWFLAKE_SLOTS];
+    struct layout_row row; /* fixed before it is published, but for `deleted`, which is here: */
+    _Atomic bool deleted;
+};
+
+/* Of all named layouts, in the order in which they were learnt. */
+struct layout_words_all {
+    _Atomic uint32_t count; /* published ones */
+    struct layout_words *items[LIMIT_LAYOUTS];
+};
 
 struct snowflake;
 
@@ -71,7 +114,7 @@ struct snowflake {
     struct snowflake_slot slots[LIMIT_SNOWFLAKE_SLOTS];
     _Atomic uint64_t claimed_total; /* ids claimed; relaxed; for "used since" and metrics */
     char padding[56];               /* which changes with every claim, and what follows seldom */
-    struct layout_words_all named;  /* layouts by name (snowflake_named.h) */
+    struct layout_words_all named;  /* layouts by name */
 };
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock);
@@ -119,7 +162,42 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
 int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
                     struct segment_range *ret_range, bool *ret_notify) MUST_CHECK;
 
-/* Of two errors of a slot the one that is over sooner by itself. */
-int snowflake_sooner_over(int a, int b);
+/* --- named layouts --- */
+
+/* Owner: a row as the state machine shows it. One of a name that is known can only have been
+ * deleted, or be back; should it have other fields, it counts as deleted: nothing is stamped under
+ * a layout that is in doubt. */
+void snowflake_learn(struct snowflake *snowflake, const struct layout_row *row);
+
+/* The layout of a name, deleted or not; NULL: there is none. It stays as long as the generator. */
+struct layout_words *snowflake_named_find(const struct snowflake *snowflake, const char *name,
+                                          size_t len);
+
+static inline bool snowflake_named_is_deleted(const struct layout_words *named)
+{
+    return atomic_load_explicit(&named->deleted, memory_order_relaxed);
+}
+
+/* When the time of a layout is over. */
+struct snowflake_end {
+    const char *name; /* "": the cluster's own; stays as long as the generator */
+    uint16_t name_len;
+    uint64_t last_ms; /* Unix ms, the last that it can hold */
+};
+
+/* Of all layouts that ids are handed out under: the cluster's own, then those that have a name and
+ * are not deleted. Returns how many; 0 until the cluster's own is known. */
+uint32_t snowflake_ends(const struct snowflake *snowflake,
+                        struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS]);
+
+/*
+ * Claim 1..count ids of one unit of one slot, as snowflake_claim() does: *ret_range has their plain
+ * forms (snowflake_layout.h). Errors as there, for units instead of milliseconds, and
+ *  - ERR_NOT_FOUND: the layout is deleted.
+ *  - ERR_CONFLICT: this process has worker ids, and none of them fits the layout's bits.
+ */
+int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                          uint32_t count, uint64_t random, struct segment_range *ret_range,
+                          bool *ret_notify) MUST_CHECK;
 
 #endif

@@ -223,8 +223,9 @@ void id_world_reply(struct id_world *world, size_t at, const struct buf *reply)
 
 void id_world_turn(struct id_world *world)
 {
-    timers_run(&world->timers, world->now_ms);
-    allocator_turn(world->allocator);
+    do {
+        timers_run(&world->timers, world->now_ms);
+    } while (timers_next_ms(&world->timers) <= world->now_ms);
 }
 
 uint64_t id_world_next_ms(const struct id_world *world)

@@ -64,7 +64,7 @@ void id_world_reply(struct id_world *world, size_t at, const struct buf *reply);
 /* Apply request number at in the cluster, but keep the answer back: into *ret_reply. */
 void id_world_apply(struct id_world *world, size_t at, struct buf *ret_reply);
 
-/* Fire what is due and take a turn, as the owner's loop does. */
+/* Fire what is due, as the owner's loop does, until nothing is. */
 void id_world_turn(struct id_world *world);
 /* When the owner's loop is woken next. */
 uint64_t id_world_next_ms(const struct id_world *world);

@@ -171,8 +171,10 @@ void strict_world_say(struct strict_world *world, size_t at, int32_t status, uin
 
 void strict_world_turn(struct strict_world *world)
 {
-    timers_run(&world->timers, world->now_ms);
     strict_turn(world->strict, world->leader_known);
+    do {
+        timers_run(&world->timers, world->now_ms);
+    } while (timers_next_ms(&world->timers) <= world->now_ms);
 }
 
 uint64_t strict_world_next_ms(const struct strict_world *world)

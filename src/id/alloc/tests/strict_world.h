@@ -57,11 +57,11 @@ void strict_world_fail(struct strict_world *world, size_t at, int status);
 /* The same answer to all requests of batch number at. */
 void strict_world_say(struct strict_world *world, size_t at, int32_t status, uint64_t detail);
 
-/* Fire what is due and take a turn, as the owner's loop does. */
+/* Fire what is due, as the owner's loop does, until nothing is. */
 void strict_world_turn(struct strict_world *world);
 /* When the owner's loop is woken next. */
 uint64_t strict_world_next_ms(const struct strict_world *world);
-/* Let time go by, and take a turn. */
+/* Let time go by, and fire what is due. */
 void strict_world_pass_ms(struct strict_world *world, uint64_t ms);
 
 /* The result that a request was answered with; fails the test if it was not, or has none. */

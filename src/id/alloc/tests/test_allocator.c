@@ -294,7 +294,11 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     w->now_ms = abandon_ms - 1;
     id_world_turn(w);
     assert_int_equal(w->request_count, 1);
+    assert_int_equal(allocator_counts(w->allocator)->in_flight, 1);
     w->now_ms++;
+    id_world_turn(w);
+    assert_int_equal(allocator_counts(w->allocator)->in_flight, 0);
+    w->now_ms += ID_WORLD_RETRY_MS;
     id_world_turn(w);
     assert_int_equal(w->request_count, 2);
     assert_int_equal(allocator_counts(w->allocator)->in_flight, 1); /* not the abandoned one */
@@ -316,7 +320,9 @@ static void test_late_answer_after_the_new_one(void **state)
 
     id_world_park(w, tag, 1);
     id_world_turn(w);
-    w->now_ms = id_world_next_ms(w);
+    w->now_ms = id_world_next_ms(w); /* given up */
+    id_world_turn(w);
+    w->now_ms += ID_WORLD_RETRY_MS;
     id_world_turn(w);
     id_world_answer(w, 1);
     assert_true(id_world_claim(tag) == 1);
@@ -324,7 +330,7 @@ static void test_late_answer_after_the_new_one(void **state)
     id_world_turn(w); /* a third one is under way when the first comes */
     id_world_answer(w, 0);
     assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
-    assert_true(tag->refill.in_flight);
+    assert_int_equal(tag->item.where, BATCH_SENT);
     id_world_fail(w, 0, ERR_TIMEOUT);
     assert_int_equal(segment_left(&tag->buffer), 9);
 }

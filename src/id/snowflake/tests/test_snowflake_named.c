@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define T0 1700000000000ULL /* a present for all tests, and the beginning of a second */
 #define DAY_MS 86400000ULL

@@ -24,7 +24,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/prng.h"
-#include "src/id/snowflake/snowflake_named.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define CLAIMERS 4
 #define IDS_EACH 200000U
