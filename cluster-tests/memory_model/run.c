@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
@@ -71,7 +70,11 @@ void run_push(const struct graph *graph)
     copy = malloc(bytes);
     ASSERT(copy != NULL);
     memcpy((void *)copy, graph, bytes);
-    stack.items = array_room(stack.items, stack.count, &stack.capacity, sizeof *stack.items);
+    /* Not by array.h, whose accesses of memory are those of the code under test. */
+    if (stack.count == stack.capacity) {
+        stack.capacity = stack.capacity > 0 ? 2 * stack.capacity : 64;
+        stack.items = MUST_HAVE(reallocarray(stack.items, stack.capacity, sizeof(struct graph *)));
+    }
     stack.items[stack.count++] = copy;
 }
 

@@ -645,13 +645,26 @@ static void answer_query(struct work *work)
 }
 
 /* They stand in the order of their rounds, and so of their indexes. */
+static bool is_answerable(const struct serving *serving)
+{
+    const struct work *work = TAILQ_FIRST(&serving->confirmed);
+
+    return work != NULL && work->index <= driver_applied(serving->on->driver)->index;
+}
+
+/* There is no room since a moment ago for what waits to be appended. */
+static bool is_refusable(const struct serving *serving)
+{
+    return serving->no_room && !TAILQ_EMPTY(&serving->starved);
+}
+
 static void answer_confirmed(struct serving *serving)
 {
     struct work *work;
 
     feed_starved(serving);
-    while ((work = TAILQ_FIRST(&serving->confirmed)) != NULL &&
-           work->index <= driver_applied(serving->on->driver)->index) {
+    while (is_answerable(serving)) {
+        work = TAILQ_FIRST(&serving->confirmed);
         if (work->kind == WIRE_REQUEST_LEADER) {
             lead(work);
         } else {
@@ -681,8 +694,7 @@ void serving_turn(struct serving *serving)
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs nobody's word */
     }
-    if (!driver->halted && !TAILQ_EMPTY(&serving->confirmed) &&
-        TAILQ_FIRST(&serving->confirmed)->index <= driver_applied(driver)->index) {
+    if (!driver->halted && (is_answerable(serving) || is_refusable(serving))) {
         answer_confirmed(serving);
         ground_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
     }
