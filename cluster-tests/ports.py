@@ -18,22 +18,42 @@ _held = []
 
 
 def take_port():
+    return take_row(1)
+
+
+def take_row(count, step=1):
+    """The first of so many ports, each so far from the one before, all of them held."""
     directory = os.path.join(tempfile.gettempdir(), f"leafd-test-ports-{os.getuid()}")
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    start = random.randrange(FIRST_PORT, LAST_PORT + 1)
-    for offset in range(LAST_PORT - FIRST_PORT + 1):
-        port = FIRST_PORT + (start - FIRST_PORT + offset) % (LAST_PORT - FIRST_PORT + 1)
-        handle = os.open(os.path.join(directory, str(port)), os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    firsts = LAST_PORT - FIRST_PORT + 1 - (count - 1) * step
+    start = random.randrange(firsts)
+    for offset in range(firsts):
+        first = FIRST_PORT + (start + offset) % firsts
+        handles = []
+        for port in range(first, first + count * step, step):
+            handle = hold(os.path.join(directory, str(port)), port)
+            if handle is None:
+                break
+            handles.append(handle)
+        if len(handles) == count:
+            _held.extend(handles)
+            return first
+        for handle in handles:
             os.close(handle)
-            continue
+    raise RuntimeError(f"no {count} free ports, each {step} from the one before")
+
+
+def hold(path, port):
+    """The lock of a port that is free; None: it is not."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if can_bind(port):
-            _held.append(handle)
-            return port
-        os.close(handle)
-    raise RuntimeError("no free port")
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
 
 
 def can_bind(port):

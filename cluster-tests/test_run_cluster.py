@@ -14,20 +14,12 @@ import pytest
 
 from client import once
 from node import ROOT, leafd_path
-from ports import can_bind, take_port
+from ports import take_row
 from wait import wait_until
 
 SCRIPT = os.path.join(ROOT, "scripts", "run-cluster")
 START_TIMEOUT_S = 120  # it may have to build first, beside other tests
 STOP_TIMEOUT_S = 30
-
-
-def take_row(count):
-    """The first of so many ports in a row."""
-    while True:
-        first = take_port()
-        if all(can_bind(first + n) for n in range(1, count)):
-            return first
 
 
 def command_lines():
