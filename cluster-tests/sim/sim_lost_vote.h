@@ -4,7 +4,7 @@
  * The happy path: a node has granted its vote, for all anybody knows durably, and its candidate is
  * about to be alone: sim_lost_vote_wanted() says whether this is the one of the run whose disk
  * forgets it. When the node ends, sim_lost_vote_ended() puts the term and the vote of before back
- * on the disk. It must not give the vote to another candidate (vote_floor.h): there would be two
+ * on the disk. It must not give the vote to another candidate (rollback.h): there would be two
  * leaders in a term, which sim_check.c looks for. Whoever knows of the vote refuses the node, and
  * rightly so: it then is as good as dead (sim_lost_vote_refused()), and a majority lives without
  * it.

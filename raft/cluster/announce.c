@@ -21,7 +21,7 @@ static void on_registered(struct node_command *command, int status)
     ground_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
-static bool is_registered(const struct announce *announce)
+static bool announce_is_registered(const struct announce *announce)
 {
     const struct node_info *info = announce->info;
     struct node_info known;
@@ -40,7 +40,7 @@ static void register_node(struct announce *announce)
     struct buf payload = BUF_INIT;
 
     if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !way_is_known(announce->way) || is_registered(announce)) {
+        !way_is_known(announce->way) || announce_is_registered(announce)) {
         return;
     }
     cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);

@@ -82,7 +82,7 @@ struct wire_birth birth_watch_said(const struct birth_watch *watch)
                : (struct wire_birth){.list_digest = watch->list.digest};
 }
 
-static enum birth_wait compare(const struct wire_birth *own, const struct wire_birth *said)
+static enum birth_wait birth_compare(const struct wire_birth *own, const struct wire_birth *said)
 {
     bool own_born = !uid_is_none(&own->uid);
     bool said_born = !uid_is_none(&said->uid);
@@ -100,7 +100,7 @@ static enum birth_wait compare(const struct wire_birth *own, const struct wire_b
     return said->list_digest != 0 ? BIRTH_WAIT_NONE : BIRTH_WAIT_UNMET;
 }
 
-static const struct birth_seen *find(const struct birth_watch *watch, uint64_t id)
+static const struct birth_seen *birth_find(const struct birth_watch *watch, uint64_t id)
 {
     for (size_t i = 0; i < watch->seen_count; i++) {
         if (watch->seen[i].id == id) {
@@ -110,7 +110,7 @@ static const struct birth_seen *find(const struct birth_watch *watch, uint64_t i
     return NULL;
 }
 
-static bool is_member(const struct birth_watch *watch, uint64_t id)
+static bool birth_is_member(const struct birth_watch *watch, uint64_t id)
 {
     return configuration_find(&watch->list.members, id) != NULL ||
            driver_member(watch->on->driver, id) != NULL;
@@ -122,7 +122,7 @@ static void forget_strangers(struct birth_watch *watch)
     size_t kept = 0;
 
     for (size_t i = 0; i < watch->seen_count; i++) {
-        if (is_member(watch, watch->seen[i].id)) {
+        if (birth_is_member(watch, watch->seen[i].id)) {
             watch->seen[kept++] = watch->seen[i];
         }
     }
@@ -131,9 +131,9 @@ static void forget_strangers(struct birth_watch *watch)
 
 static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 {
-    const struct birth_seen *known = find(watch, peer);
+    const struct birth_seen *known = birth_find(watch, peer);
 
-    if (!is_member(watch, peer) || (known != NULL && known->wait == wait)) {
+    if (!birth_is_member(watch, peer) || (known != NULL && known->wait == wait)) {
         return;
     }
     watch->changes++;
@@ -150,7 +150,7 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wire_birth *said)
 {
     struct wire_birth own = birth_watch_said(watch);
-    enum birth_wait wait = compare(&own, said);
+    enum birth_wait wait = birth_compare(&own, said);
 
     note(watch, peer, wait);
     if (wait == BIRTH_WAIT_BORN && uid_is_none(&own.uid)) {
@@ -191,7 +191,7 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
 
     for (unsigned i = 0; i < members->count && is_unborn(watch); i++) {
         uint64_t id = members->members[i].id;
-        const struct birth_seen *known = find(watch, id);
+        const struct birth_seen *known = birth_find(watch, id);
         enum birth_wait wait = known != NULL ? known->wait : BIRTH_WAIT_UNMET;
 
         if (id != watch->on->node_id && wait != BIRTH_WAIT_NONE) {

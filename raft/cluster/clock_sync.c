@@ -28,7 +28,7 @@ static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
 }
 
 /* Only an answer to the last question tells how long it took. */
-static void note_answer(struct clock_sync *sync, uint64_t peer, uint64_t sent_ms)
+static void clock_sync_note_answer(struct clock_sync *sync, uint64_t peer, uint64_t sent_ms)
 {
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         struct clock_link *link = &sync->links[i];
@@ -71,7 +71,7 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
         (void)ground_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
-    note_answer(sync, from, message.sent_ms);
+    clock_sync_note_answer(sync, from, message.sent_ms);
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
     ground_wake(sync->on, WAKE_CLOCK_SYNC);
@@ -98,7 +98,7 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
 
 /* The time only once a majority of the clocks is known: the first one that the log ever gets is
  * taken as it is, and later ones cannot turn it back. */
-static void propose(struct clock_sync *sync)
+static void clock_sync_propose(struct clock_sync *sync)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
     struct buf payload = BUF_INIT;
@@ -121,7 +121,7 @@ void clock_sync_turn(struct clock_sync *sync)
 {
     if (sync->config.threshold_ms > 0 && !sync->command.in_flight && !timer_is_armed(&sync->tick) &&
         driver_leads(sync->on->driver)) {
-        propose(sync);
+        clock_sync_propose(sync);
     }
 }
 

@@ -15,7 +15,7 @@
 
 /* --- a view --- */
 
-static void on_read(struct store_op *op)
+static void compare_read_cb(struct store_op *op)
 {
     struct compare_view *rows = op->data;
 
@@ -28,17 +28,18 @@ static void on_read(struct store_op *op)
     }
 }
 
-static void start_read(struct compare_view *rows, bool close)
+static void compare_start_read(struct compare_view *rows, bool close)
 {
     struct disk *disk = rows->compare->disk;
 
     ASSERT(!rows->reading);
     rows->reading = true;
     rows->back = false;
-    rows->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = rows},
-                                    .snapshot = rows->view,
-                                    .max_bytes = close ? 0 : LIMIT_SNAPSHOT_CHUNK_BYTES,
-                                    .close = close};
+    rows->read =
+        (struct disk_read){.op = {.kind = STORE_READ, .done = compare_read_cb, .data = rows},
+                           .snapshot = rows->view,
+                           .max_bytes = close ? 0 : LIMIT_SNAPSHOT_CHUNK_BYTES,
+                           .close = close};
     disk->ops->submit(disk, &rows->read.op);
 }
 
@@ -48,7 +49,7 @@ static void open_view(struct compare_view *rows)
     rows->dropped = false;
     rows->status = 0;
     applier_write(&rows->compare->on->driver->applier, true);
-    start_read(rows, false);
+    compare_start_read(rows, false);
 }
 
 static void drop_view(struct compare_view *rows)
@@ -58,7 +59,7 @@ static void drop_view(struct compare_view *rows)
         rows->dropped = true;
     } else if (rows->view != NULL) {
         rows->dropped = true;
-        start_read(rows, true);
+        compare_start_read(rows, true);
     }
 }
 
@@ -87,7 +88,7 @@ static bool take_read(struct compare_view *rows)
     if (rows->dropped) {
         rows->dropped = rows->view != NULL;
         if (rows->view != NULL) {
-            start_read(rows, true);
+            compare_start_read(rows, true);
         }
         return false;
     }
@@ -102,14 +103,16 @@ static bool is_closed(const struct compare_view *rows)
 
 /* --- the lender --- */
 
-static void answer(struct compare *compare, uint64_t to, const struct wire_compared *compared)
+static void compare_answer(struct compare *compare, uint64_t to,
+                           const struct wire_compared *compared)
 {
     (void)ground_send_compared(compare->on, to, FRAME_COMPARED, compared);
 }
 
 static void refuse(struct compare *compare, uint64_t to, uint64_t number)
 {
-    answer(compare, to, &(struct wire_compared){.number = number, .kind = WIRE_COMPARED_NOT});
+    compare_answer(compare, to,
+                   &(struct wire_compared){.number = number, .kind = WIRE_COMPARED_NOT});
 }
 
 static void end_loan(struct compare *compare)
@@ -147,18 +150,18 @@ static void answer_part(struct compare *compare)
         part.len = row.key_len;
     }
     lender->fresh = false;
-    answer(compare, lender->peer, &part);
+    compare_answer(compare, lender->peer, &part);
 }
 
 static void answer_rows(struct compare *compare)
 {
     struct compare_lender *lender = &compare->lender;
 
-    answer(compare, lender->peer,
-           &(struct wire_compared){.number = lender->number,
-                                   .kind = WIRE_COMPARED_ROWS,
-                                   .data = lender->rows.chunk.data,
-                                   .len = lender->rows.chunk.len});
+    compare_answer(compare, lender->peer,
+                   &(struct wire_compared){.number = lender->number,
+                                           .kind = WIRE_COMPARED_ROWS,
+                                           .data = lender->rows.chunk.data,
+                                           .len = lender->rows.chunk.len});
 }
 
 /* What was read for a question. */
@@ -176,10 +179,10 @@ static void lender_turn(struct compare *compare)
     }
     lender->fresh = true;
     if (lender->asked == WIRE_COMPARE_OPEN) {
-        answer(compare, lender->peer,
-               &(struct wire_compared){.number = lender->number,
-                                       .kind = WIRE_COMPARED_OPEN,
-                                       .index = lender->rows.index});
+        compare_answer(compare, lender->peer,
+                       &(struct wire_compared){.number = lender->number,
+                                               .kind = WIRE_COMPARED_OPEN,
+                                               .index = lender->rows.index});
     } else {
         answer_part(compare);
     }
@@ -204,8 +207,8 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
 
     if (lender->peer != 0 || !is_closed(&lender->rows) || now_ms < lender->quiet_until_ms ||
         driver_member(compare->on->driver, to) == NULL ||
-        judge(compare, ask) != WIRE_COMPARED_OTHER || compare->on->driver->applier.installing ||
-        driver_disk_is_low(compare->on->driver)) {
+        judge(compare, ask) != WIRE_COMPARED_OTHER ||
+        compare->on->driver->applier.installing || driver_disk_is_low(compare->on->driver)) {
         refuse(compare, to, ask->number);
         return;
     }
@@ -276,7 +279,7 @@ static void ask_states(struct compare *compare)
     }
 }
 
-static void on_again(struct timer *timer, uint64_t now_ms)
+static void compare_again_cb(struct timer *timer, uint64_t now_ms)
 {
     struct compare *compare = CONTAINER(timer, struct compare, asker.again);
 
@@ -390,7 +393,8 @@ static void answer_state(struct compare *compare, uint64_t to, const struct wire
 {
     enum wire_compared_kind kind = judge(compare, ask);
 
-    answer(compare, to, &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
+    compare_answer(compare, to,
+                   &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
     if (kind == WIRE_COMPARED_OTHER) {
         hear_other(compare, to, ask->index);
     }
@@ -429,14 +433,14 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
         answer_part(compare);
     } else {
         lender->asked = WIRE_COMPARE_PART;
-        start_read(&lender->rows, false);
+        compare_start_read(&lender->rows, false);
     }
     return true;
 }
 
 /* --- the asker --- */
 
-static void ask(struct compare *compare, enum wire_compare_kind kind)
+static void compare_ask(struct compare *compare, enum wire_compare_kind kind)
 {
     (void)ground_send_compare(
         compare->on, compare->asker.peer, FRAME_COMPARE,
@@ -457,13 +461,13 @@ static void forget_asker(struct compare *compare)
 }
 
 /* text names the row that differs; or why none is named. */
-static void finish(struct compare *compare, bool differs, const char *text)
+static void compare_finish(struct compare *compare, bool differs, const char *text)
 {
     const struct compare_asker *asker = &compare->asker;
     char whole[COMPARE_WHY_BYTES + COMPARE_TEXT_BYTES];
 
     ASSERT(asker->state >= COMPARE_OPENING);
-    ask(compare, WIRE_COMPARE_CLOSE);
+    compare_ask(compare, WIRE_COMPARE_CLOSE);
     forget_asker(compare);
     log_line(LOG_LEVEL_ERROR, "raft",
              differs ? "the state differs from the cluster's" : "no row that differs was found",
@@ -472,19 +476,19 @@ static void finish(struct compare *compare, bool differs, const char *text)
     driver_end_diverged(compare->on->driver, whole);
 }
 
-static void give_up(struct compare *compare, const char *why)
+static void compare_give_up(struct compare *compare, const char *why)
 {
     char text[COMPARE_TEXT_BYTES];
 
     snprintf(text, sizeof text, "the first row that differs is not known: node %llu %s",
              ull(compare->asker.peer), why);
-    finish(compare, false, text);
+    compare_finish(compare, false, text);
 }
 
-static void on_due(struct timer *timer, uint64_t now_ms)
+static void compare_due_cb(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    give_up(CONTAINER(timer, struct compare, asker.due), "did not answer in time");
+    compare_give_up(CONTAINER(timer, struct compare, asker.due), "did not answer in time");
 }
 
 /* A value for people: its length, a hash, and how it begins. */
@@ -520,7 +524,7 @@ static void tell_row(struct compare *compare, const struct store_row *here,
         text, sizeof text,
         "the first row that differs, with both at index %llu, is %s; here: %s; on node %llu: %s",
         ull(compare->asker.rows.index), key, mine, ull(compare->asker.peer), others);
-    finish(compare, true, text);
+    compare_finish(compare, true, text);
 }
 
 static bool next_row(struct reader *records, struct store_row *ret_row)
@@ -529,7 +533,7 @@ static bool next_row(struct reader *records, struct store_row *ret_row)
     return reader_left(records) > 0 && store_rows_next(records, ret_row);
 }
 
-static bool same_key(const struct store_row *a, const struct store_row *b)
+static bool compare_same_key(const struct store_row *a, const struct store_row *b)
 {
     return a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
 }
@@ -556,10 +560,10 @@ static void find_row(struct compare *compare, const struct wire_compared *theirs
         bool has_other = next_row(&there, &other);
 
         if (!has_own && !has_other) {
-            give_up(compare, "says other sums than its rows have");
+            compare_give_up(compare, "says other sums than its rows have");
             return;
         }
-        if (has_own && has_other && same_key(&own, &other)) {
+        if (has_own && has_other && compare_same_key(&own, &other)) {
             if (!same_value(&own, &other)) {
                 tell_row(compare, &own, &other);
                 return;
@@ -583,18 +587,19 @@ static void range_is_whole(struct compare *compare)
     asker->has_part = false;
     if (asker->sum != asker->of.digest || asker->count != asker->of.count) {
         asker->state = COMPARE_ASKING;
-        ask(compare, WIRE_COMPARE_ROWS);
+        compare_ask(compare, WIRE_COMPARE_ROWS);
     } else if (asker->of.end) {
-        finish(compare, false,
-               "no row on the disks differs: the memory of this node does, or did (is it bad?)");
+        compare_finish(
+            compare, false,
+            "no row on the disks differs: the memory of this node does, or did (is it bad?)");
     } else {
         asker->state = COMPARE_ASKING;
-        ask(compare, WIRE_COMPARE_PART);
+        compare_ask(compare, WIRE_COMPARE_PART);
     }
 }
 
 /* Does the row lie behind the range? */
-static bool is_behind(const struct compare_asker *asker, const struct store_row *row)
+static bool compare_is_behind(const struct compare_asker *asker, const struct store_row *row)
 {
     return !asker->of.end &&
            store_key_less(asker->last.data, asker->last.len, row->key, row->key_len);
@@ -615,7 +620,7 @@ static void count_rows(struct compare *compare)
             break;
         }
         ASSERT(store_rows_next(&records, &row));
-        if (is_behind(asker, &row)) {
+        if (compare_is_behind(asker, &row)) {
             asker->at += before;
             range_is_whole(compare);
             return;
@@ -630,7 +635,7 @@ static void count_rows(struct compare *compare)
     if (asker->rows.end) {
         range_is_whole(compare);
     } else {
-        start_read(&asker->rows, false);
+        compare_start_read(&asker->rows, false);
     }
 }
 
@@ -642,7 +647,7 @@ static void take_open(struct compare *compare, const struct wire_compared *compa
     struct driver *driver = compare->on->driver;
 
     if (compared->index < driver->apply_until) {
-        give_up(compare, "lags behind");
+        compare_give_up(compare, "lags behind");
         return;
     }
     asker->rows.index = compared->index;
@@ -650,13 +655,13 @@ static void take_open(struct compare *compare, const struct wire_compared *compa
     driver_apply_until(driver, compared->index);
 }
 
-static void take_part(struct compare *compare, const struct wire_compared *compared)
+static void compare_take_part(struct compare *compare, const struct wire_compared *compared)
 {
     struct compare_asker *asker = &compare->asker;
 
     if (compared->len > 0 && asker->last.len > 0 &&
         !store_key_less(asker->last.data, asker->last.len, compared->data, compared->len)) {
-        give_up(compare, "has rows that are not in order");
+        compare_give_up(compare, "has rows that are not in order");
         return;
     }
     asker->of = *compared;
@@ -696,11 +701,11 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
         return true;
     }
     if (compared.kind == WIRE_COMPARED_NOT) {
-        give_up(compare, "lends no view of its rows");
+        compare_give_up(compare, "lends no view of its rows");
     } else if (compared.kind == WIRE_COMPARED_OPEN && asker->state == COMPARE_OPENING) {
         take_open(compare, &compared);
     } else if (compared.kind == WIRE_COMPARED_PART && asker->state == COMPARE_ASKING) {
-        take_part(compare, &compared);
+        compare_take_part(compare, &compared);
     } else if (compared.kind == WIRE_COMPARED_ROWS && asker->state == COMPARE_ASKING) {
         find_row(compare, &compared);
     }
@@ -723,7 +728,7 @@ static void asker_turn(struct compare *compare)
     }
     if (asker->rows.status != 0 ||
         asker->rows.index != driver_applied(compare->on->driver)->index) {
-        give_up(compare, "has a view, and this node none of its own");
+        compare_give_up(compare, "has a view, and this node none of its own");
         return;
     }
     asker->at = 0;
@@ -731,7 +736,7 @@ static void asker_turn(struct compare *compare)
         count_rows(compare);
     } else {
         asker->state = COMPARE_ASKING;
-        ask(compare, WIRE_COMPARE_PART);
+        compare_ask(compare, WIRE_COMPARE_PART);
     }
 }
 
@@ -783,7 +788,7 @@ void compare_turn(struct compare *compare)
 void compare_installed(struct compare *compare)
 {
     if (compare->asker.state >= COMPARE_OPENING) {
-        ask(compare, WIRE_COMPARE_CLOSE);
+        compare_ask(compare, WIRE_COMPARE_CLOSE);
     }
     forget_asker(compare);
 }
@@ -818,9 +823,9 @@ void compare_init(struct compare *compare, const struct ground *on, struct disk 
     compare->asker.rows.compare = compare;
     compare->lender.rows.compare = compare;
     compare->asker.number = first >> 16; /* an answer of before a restart is none */
-    timer_init(&compare->asker.again, on_again);
+    timer_init(&compare->asker.again, compare_again_cb);
     compare->asker.again.wakes = WAKE_COMPARE;
     compare->asker.hand_over.wakes = WAKE_COMPARE;
-    timer_init(&compare->asker.due, on_due);
+    timer_init(&compare->asker.due, compare_due_cb);
     timer_init(&compare->lender.due, on_loan_due);
 }

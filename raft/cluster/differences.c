@@ -36,7 +36,8 @@ static bool members_agree(const struct differences *differences, const struct co
     return true;
 }
 
-static unsigned compare(const struct differences *differences, const struct configuration *conf)
+static unsigned differences_compare(const struct differences *differences,
+                                    const struct configuration *conf)
 {
     const struct differences_settings *settings = &differences->settings;
     const struct conf_member *own = configuration_find(conf, differences->on->node_id);
@@ -90,8 +91,8 @@ static void tell_address(const struct differences *differences, const struct con
              ull(differences->on->node_id));
 }
 
-static void tell(const struct differences *differences, const struct configuration *conf,
-                 unsigned before)
+static void differences_tell(const struct differences *differences,
+                             const struct configuration *conf, unsigned before)
 {
     unsigned begun = differences->now & ~before;
 
@@ -124,6 +125,6 @@ void differences_turn(struct differences *differences)
     differences->looked = true;
     differences->index = index;
     differences->moves = moves;
-    differences->now = compare(differences, &conf);
-    tell(differences, &conf, before);
+    differences->now = differences_compare(differences, &conf);
+    differences_tell(differences, &conf, before);
 }

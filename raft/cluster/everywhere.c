@@ -10,7 +10,7 @@
 
 /* --- what is known of the members --- */
 
-static unsigned place_of(const struct everywhere *everywhere, uint64_t id)
+static unsigned everywhere_place_of(const struct everywhere *everywhere, uint64_t id)
 {
     unsigned at = 0;
 
@@ -23,7 +23,7 @@ static unsigned place_of(const struct everywhere *everywhere, uint64_t id)
 /* How far a member has applied the log, at least. */
 static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
 {
-    unsigned at = place_of(everywhere, id);
+    unsigned at = everywhere_place_of(everywhere, id);
 
     if (id == everywhere->on->node_id) {
         return driver_applied(everywhere->on->driver)->index;
@@ -33,7 +33,7 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
 
 /* Who is a member. A change that is not committed may never be: until then a member that is to go
  * is waited for, and hands out ids. */
-static struct configuration members_of(const struct everywhere *everywhere)
+static struct configuration everywhere_members_of(const struct everywhere *everywhere)
 {
     struct configuration applied;
 
@@ -44,7 +44,7 @@ static struct configuration members_of(const struct everywhere *everywhere)
 /* How far all have. */
 static uint64_t applied_by_all(const struct everywhere *everywhere)
 {
-    const struct configuration conf = members_of(everywhere);
+    const struct configuration conf = everywhere_members_of(everywhere);
     uint64_t least = driver_applied(everywhere->on->driver)->index;
 
     MEMBER_FOREACH (member, &conf) {
@@ -57,10 +57,10 @@ static uint64_t applied_by_all(const struct everywhere *everywhere)
 
 /* A place for a member's answer: its own, a free one, or one of a node that is no member any more.
  * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
-static unsigned place_for(const struct everywhere *everywhere, const struct configuration *conf,
-                          uint64_t id)
+static unsigned everywhere_place_for(const struct everywhere *everywhere,
+                                     const struct configuration *conf, uint64_t id)
 {
-    unsigned at = place_of(everywhere, id);
+    unsigned at = everywhere_place_of(everywhere, id);
 
     if (at < LIMIT_NODES) {
         return at;
@@ -75,7 +75,7 @@ static unsigned place_for(const struct everywhere *everywhere, const struct conf
 
 void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer)
 {
-    unsigned at = place_of(everywhere, peer);
+    unsigned at = everywhere_place_of(everywhere, peer);
 
     if (at < LIMIT_NODES) {
         everywhere->heard_of[at] = 0;
@@ -101,21 +101,21 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
         (void)ground_send_applied(everywhere->on, from, FRAME_APPLIED, &message);
         return true;
     }
-    conf = members_of(everywhere);
+    conf = everywhere_members_of(everywhere);
     if (configuration_find(&conf, from) == NULL) {
         return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
     }
     ground_wake(everywhere->on, WAKE_EVERYWHERE);
-    at = place_for(everywhere, &conf, from);
+    at = everywhere_place_for(everywhere, &conf, from);
     everywhere->heard_of[at] = from;
     everywhere->applied[at] = message.index;
     return true;
 }
 
 /* Those who are not known to have come as far as somebody waits for. */
-static void ask_others(struct everywhere *everywhere)
+static void everywhere_ask_others(struct everywhere *everywhere)
 {
-    const struct configuration conf = members_of(everywhere);
+    const struct configuration conf = everywhere_members_of(everywhere);
     const struct wire_applied question = {.answer = false};
     uint64_t highest = TAILQ_LAST(&everywhere->waits, cluster_request_list)->index;
 
@@ -131,7 +131,7 @@ static void ask_others(struct everywhere *everywhere)
 static void fill_missing(const struct everywhere *everywhere, uint64_t index,
                          struct missing_members *missing)
 {
-    const struct configuration conf = members_of(everywhere);
+    const struct configuration conf = everywhere_members_of(everywhere);
     uint64_t self = everywhere->on->node_id;
 
     missing->count = 0;
@@ -149,7 +149,8 @@ static void fill_missing(const struct everywhere *everywhere, uint64_t index,
 }
 
 /* The request is on no list. */
-static void finish(struct everywhere *everywhere, struct cluster_request *request, int status)
+static void everywhere_finish(struct everywhere *everywhere, struct cluster_request *request,
+                              int status)
 {
     if (status != 0) {
         fill_missing(everywhere, request->index, request->missing);
@@ -157,7 +158,8 @@ static void finish(struct everywhere *everywhere, struct cluster_request *reques
     answers_put(everywhere->on->answers, request, status);
 }
 
-static void leave(struct everywhere *everywhere, struct cluster_request *request, int status)
+static void everywhere_leave(struct everywhere *everywhere, struct cluster_request *request,
+                             int status)
 {
     ASSERT(everywhere->count > 0);
     TAILQ_REMOVE(&everywhere->waits, request, link);
@@ -166,10 +168,10 @@ static void leave(struct everywhere *everywhere, struct cluster_request *request
     if (everywhere->count == 0) {
         timer_cancel(everywhere->on->timers, &everywhere->ask_again);
     }
-    finish(everywhere, request, status);
+    everywhere_finish(everywhere, request, status);
 }
 
-static void on_deadline(struct timer *timer, uint64_t now_ms)
+static void everywhere_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
 
@@ -179,7 +181,8 @@ static void on_deadline(struct timer *timer, uint64_t now_ms)
     ASSERT(request->kind == CLUSTER_REQUEST_EVERYWHERE);
     /* Since the last turn the last of them may have answered, or have been removed: then nobody is
      * missing who could be named. */
-    leave(everywhere, request, request->index <= applied_by_all(everywhere) ? 0 : ERR_TIMEOUT);
+    everywhere_leave(everywhere, request,
+                     request->index <= applied_by_all(everywhere) ? 0 : ERR_TIMEOUT);
 }
 
 /* Into its place: they mostly come in order. */
@@ -197,7 +200,7 @@ static void insert(struct everywhere *everywhere, struct cluster_request *reques
     }
     everywhere->count++;
     request->holder = everywhere;
-    timer_init(&request->deadline, on_deadline);
+    timer_init(&request->deadline, everywhere_deadline_cb);
     timer_arm(everywhere->on->timers, &request->deadline, request->deadline_ms);
 }
 
@@ -205,7 +208,7 @@ void everywhere_submit(struct everywhere *everywhere, struct cluster_request *re
 {
     ASSERT(request->kind == CLUSTER_REQUEST_EVERYWHERE && request->missing != NULL);
     if (everywhere->count >= LIMIT_EVERYWHERE_WAITS) {
-        finish(everywhere, request, ERR_OVERLOADED);
+        everywhere_finish(everywhere, request, ERR_OVERLOADED);
     } else {
         insert(everywhere, request);
         ground_wake(everywhere->on, WAKE_EVERYWHERE);
@@ -222,10 +225,10 @@ void everywhere_turn(struct everywhere *everywhere)
     }
     all = applied_by_all(everywhere);
     while ((request = TAILQ_FIRST(&everywhere->waits)) != NULL && request->index <= all) {
-        leave(everywhere, request, 0);
+        everywhere_leave(everywhere, request, 0);
     }
     if (everywhere->count > 0 && !timer_is_armed(&everywhere->ask_again)) {
-        ask_others(everywhere);
+        everywhere_ask_others(everywhere);
         ground_arm_in(everywhere->on, &everywhere->ask_again, ASK_AGAIN_MS);
     }
 }
@@ -241,6 +244,6 @@ void everywhere_stop(struct everywhere *everywhere)
     struct cluster_request *request;
 
     while ((request = TAILQ_FIRST(&everywhere->waits)) != NULL) {
-        leave(everywhere, request, ERR_SHUTTING_DOWN);
+        everywhere_leave(everywhere, request, ERR_SHUTTING_DOWN);
     }
 }

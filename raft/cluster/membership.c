@@ -177,8 +177,8 @@ static bool was_given_up(const struct membership *membership, const struct membe
 }
 
 /* Propose it under the stamp of who asked, unless a command is on its way. */
-static struct member_answer begin(struct membership *membership, const struct member_ask *ask,
-                                  uint8_t kind)
+static struct member_answer membership_begin(struct membership *membership,
+                                             const struct member_ask *ask, uint8_t kind)
 {
     struct member_change change = {.kind = kind, .force = ask->force, .node_id = ask->node_id};
     struct buf payload = BUF_INIT;
@@ -252,7 +252,7 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     if (!ask->force && !keeps_quorum(membership, ask->node_id, 0, &count)) {
         return say_no_quorum(&count);
     }
-    return begin(membership, ask, MEMBER_ADD);
+    return membership_begin(membership, ask, MEMBER_ADD);
 }
 
 static bool is_last_voter(const struct membership *membership, uint64_t node_id)
@@ -293,7 +293,7 @@ static struct member_answer ask_remove(struct membership *membership, const stru
         !keeps_quorum(membership, 0, ask->node_id, &count)) {
         return say_no_quorum(&count);
     }
-    return begin(membership, ask, MEMBER_REMOVE);
+    return membership_begin(membership, ask, MEMBER_REMOVE);
 }
 
 static struct member_answer ask_lead(struct membership *membership, const struct member_ask *ask)
@@ -419,7 +419,8 @@ int membership_answer(struct membership *membership, const void *data, size_t le
 
 /* --- steps; what cannot be done now is tried again at the next look --- */
 
-static void step(struct driver *driver, uint64_t node_id, const char *address, enum conf_role role)
+static void membership_step(struct driver *driver, uint64_t node_id, const char *address,
+                            enum conf_role role)
 {
     int rv = driver_change(driver, node_id, address, role);
 
@@ -440,7 +441,7 @@ static void end_change(struct membership *membership, const struct member_change
 
 /* The node's data directory is known to the cluster: from then on another one with its id, which
  * might vote a second time, is refused. */
-static bool is_registered(const struct membership *membership, uint64_t node_id)
+static bool membership_is_registered(const struct membership *membership, uint64_t node_id)
 {
     struct node_info info;
 
@@ -474,7 +475,7 @@ static void drive_add(struct membership *membership, const struct member_change 
 
     ASSERT(change->kind == MEMBER_ADD && change->node_id != 0);
     if (member == NULL) {
-        step(driver, change->node_id, change->address, ROLE_STANDBY);
+        membership_step(driver, change->node_id, change->address, ROLE_STANDBY);
         return;
     }
     if (member->role == ROLE_VOTER) { /* it was one already when the change began */
@@ -484,10 +485,11 @@ static void drive_add(struct membership *membership, const struct member_change 
     if (membership->caught_up != change->node_id) {
         watch_catch_up(membership, change->node_id);
     }
-    if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
+    if (membership->caught_up == change->node_id &&
+        membership_is_registered(membership, change->node_id) &&
         ground_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
-        step(driver, change->node_id, NULL, ROLE_VOTER);
+        membership_step(driver, change->node_id, NULL, ROLE_VOTER);
     }
 }
 
@@ -504,7 +506,7 @@ static void demote(struct membership *membership, uint64_t node_id)
 
     ASSERT(driver_leads(on->driver));
     if (driver_all_committed(on->driver)) {
-        step(on->driver, node_id, NULL, ROLE_STANDBY);
+        membership_step(on->driver, node_id, NULL, ROLE_STANDBY);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
         return;
@@ -531,7 +533,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
         return;
     }
     if (member->role != ROLE_VOTER) {
-        step(driver, change->node_id, NULL, ROLE_GONE);
+        membership_step(driver, change->node_id, NULL, ROLE_GONE);
         return;
     }
     if (!change->force && !keeps_quorum(membership, 0, change->node_id, &count)) {

@@ -49,7 +49,7 @@ static void empty(struct cluster_request *asking)
 }
 
 /* The client hears of it; there may be a request to the leader yet. */
-static void tell(struct membership_request *request, int status)
+static void member_request_tell(struct membership_request *request, int status)
 {
     struct cluster_request *outer = request->outer;
 
@@ -65,12 +65,12 @@ static void tell(struct membership_request *request, int status)
     answers_put(request->all->on->answers, outer, status);
 }
 
-static void finish(struct membership_request *request, int status)
+static void member_request_finish(struct membership_request *request, int status)
 {
     struct membership_requests *all = request->all;
 
     ASSERT(all->count > 0 && !timer_is_armed(&request->again));
-    tell(request, status);
+    member_request_tell(request, status);
     TAILQ_REMOVE(request->list, request, link);
     all->count--;
     empty(&request->asking);
@@ -79,7 +79,7 @@ static void finish(struct membership_request *request, int status)
 
 static void on_number_used(struct cluster_request *asking)
 {
-    finish(CONTAINER(asking, struct membership_request, asking), asking->status);
+    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
 }
 
 /* It was refused, and the client is to hear so: then no copy of it that is still on its way may be
@@ -115,7 +115,7 @@ static void on_asked(struct cluster_request *asking)
     requests_release(all->requests, asking);
     if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->on->stopping ||
         request->outer == NULL || again_ms >= request->outer->deadline_ms) {
-        finish(request, status);
+        member_request_finish(request, status);
         return;
     }
     enter(request, &all->waiting);
@@ -156,14 +156,14 @@ static bool is_removed(struct membership_request *request)
     return true;
 }
 
-static void on_again(struct timer *timer, uint64_t now_ms)
+static void member_request_again_cb(struct timer *timer, uint64_t now_ms)
 {
     struct membership_request *request = CONTAINER(timer, struct membership_request, again);
 
     (void)now_ms;
     ASSERT(!request->all->on->stopping && request->all->count > 0);
     if (is_removed(request)) {
-        finish(request, 0);
+        member_request_finish(request, 0);
     } else {
         ask_leader(request);
     }
@@ -186,7 +186,7 @@ void membership_requests_submit(struct membership_requests *all, struct cluster_
     request->all = all;
     request->outer = outer;
     request->ask = ask;
-    timer_init(&request->again, on_again);
+    timer_init(&request->again, member_request_again_cb);
     all->count++;
     ask_leader(request);
 }
@@ -197,7 +197,7 @@ void membership_requests_stop(struct membership_requests *all)
 
     while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
         timer_cancel(all->on->timers, &request->again);
-        finish(request, ERR_SHUTTING_DOWN);
+        member_request_finish(request, ERR_SHUTTING_DOWN);
     }
 }
 
@@ -208,7 +208,7 @@ void membership_requests_removed(struct membership_requests *all)
     all->removed = true;
     TAILQ_FOREACH (request, &all->asked, link) {
         if (request->outer != NULL && is_removed(request)) {
-            tell(request, 0);
+            member_request_tell(request, 0);
         }
     }
 }

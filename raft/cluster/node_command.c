@@ -6,7 +6,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-static void on_done(struct cluster_request *request)
+static void node_command_done_cb(struct cluster_request *request)
 {
     struct node_command *command = CONTAINER(request, struct node_command, request);
 
@@ -28,7 +28,7 @@ void node_command_send(struct node_command *command, const struct ground *on, st
     command->request = (struct cluster_request){.kind = CLUSTER_REQUEST_COMMAND,
                                                 .stamped = stamped,
                                                 .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,
-                                                .done = on_done};
+                                                .done = node_command_done_cb};
     buf_move(&command->request.payload, payload);
     command->in_flight = true;
     on->submit(on, &command->request);

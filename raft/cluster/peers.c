@@ -34,7 +34,7 @@ static const struct net_peer *heard_find(const struct peers_heard *heard, uint64
 }
 
 /* What it says itself is the newest, then what a newer configuration than ours says. */
-static const char *address_of(struct peers *peers, const struct conf_member *member)
+static const char *peers_address_of(struct peers *peers, const struct conf_member *member)
 {
     const struct net_peer *heard = heard_find(&peers->heard, member->id);
     const struct conf_member *learned = configuration_find(&peers->learned.conf, member->id);
@@ -57,7 +57,7 @@ static void add(struct peers *peers, const struct conf_member *member)
     }
     memset(peer, 0, sizeof *peer);
     peer->id = id;
-    address = address_of(peers, member);
+    address = peers_address_of(peers, member);
     memcpy(peer->address, address, strlen(address));
     peers->count++;
 }
@@ -69,7 +69,7 @@ static void add_all(struct peers *peers, const struct configuration *conf)
     }
 }
 
-static void gather(struct peers *peers)
+static void peers_gather(struct peers *peers)
 {
     struct configuration applied;
 
@@ -152,7 +152,7 @@ bool peers_turn(struct peers *peers)
     forget_heard(peers);
     peers->seen_any = true;
     peers->seen = now;
-    gather(peers);
+    peers_gather(peers);
     ASSERT(!is_peer(peers, peers->on->node_id));
     net->ops->set_peers(net, peers->items, peers->count);
     return true;
@@ -204,7 +204,7 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
     struct wire_statement said;
     const struct wire_conf *conf = &said.conf;
 
-    gather(peers);
+    peers_gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
@@ -400,7 +400,7 @@ static void replace_begin(struct peers *peers, uint64_t peer, uint64_t lost, con
 }
 
 /* The applied configuration has the node, at this address: then it may begin. */
-static bool is_member(const struct peers *peers, uint64_t peer, const char *address)
+static bool peers_is_member(const struct peers *peers, uint64_t peer, const char *address)
 {
     struct configuration applied;
     const struct conf_member *member;
@@ -434,7 +434,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     struct peers_join *join = &peers->join;
     uint64_t lost = peers->on->replace_lost ? lost_at(peers, peer, address) : 0;
 
-    if (is_member(peers, peer, address)) {
+    if (peers_is_member(peers, peer, address)) {
         joined->answer.outcome = MEMBER_DONE;
         joined->conf = applied_conf(peers, bytes);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
@@ -469,4 +469,61 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
     }
     wire_joined_encode(&joined, answer);
     return true;
+}
+
+/* --- what this node tells its peers of itself --- */
+
+static void standing_tell(const struct standing *standing, uint64_t to,
+                          const struct peer_standing *now)
+{
+    (void)ground_send_standing(standing->on, to, FRAME_STANDING, &(struct wire_standing){*now});
+}
+
+static void tell_all(const struct standing *standing, const struct peer_standing *now)
+{
+    MEMBER_FOREACH (member, driver_configuration(standing->on->driver)) {
+        if (member->id != standing->on->node_id) {
+            standing_tell(standing, member->id, now);
+        }
+    }
+}
+
+static void on_timer(struct timer *timer, uint64_t now_ms)
+{
+    struct standing *standing = CONTAINER(timer, struct standing, timer);
+    struct peer_standing now;
+
+    timer_arm(standing->on->timers, timer, now_ms + STANDING_CHANGED_MS);
+    if (driver_standing(standing->on->driver, &now) &&
+        (memcmp(&now, &standing->told, sizeof now) != 0 ||
+         now_ms >= standing->told_ms + STANDING_MS)) {
+        tell_all(standing, &now);
+        standing->told = now;
+        standing->told_ms = now_ms;
+    }
+}
+
+void standing_init(struct standing *standing, const struct ground *on)
+{
+    *standing = (struct standing){.on = on};
+    timer_init(&standing->timer, on_timer);
+    timer_arm(on->timers, &standing->timer, ground_now_ms(on));
+}
+
+void standing_stop(struct standing *standing)
+{
+    struct peer_standing now;
+
+    if (driver_standing(standing->on->driver, &now)) {
+        tell_all(standing, &now);
+    }
+}
+
+void standing_link_up(struct standing *standing, uint64_t peer)
+{
+    struct peer_standing now;
+
+    if (driver_standing(standing->on->driver, &now)) {
+        standing_tell(standing, peer, &now);
+    }
 }

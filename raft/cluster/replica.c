@@ -23,7 +23,7 @@ static void on_applied(struct driver_observer *observer, uint64_t index, uint64_
     serving_applied(&replica->requests.serving, index, term, result, len);
 }
 
-static void on_role_changed(struct driver_observer *observer)
+static void replica_role_changed_cb(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
@@ -37,7 +37,7 @@ static void on_configured(struct driver_observer *observer)
     ground_wake(&CONTAINER(observer, struct replica, observer)->ground, WAKE_ALL);
 }
 
-static void on_installed(struct driver_observer *observer, uint64_t index)
+static void replica_installed_cb(struct driver_observer *observer, uint64_t index)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
@@ -55,7 +55,7 @@ static void on_diverged(struct driver_observer *observer, uint64_t node_id, cons
     compare_diverged(&CONTAINER(observer, struct replica, observer)->compare, node_id, text);
 }
 
-static void on_failed(struct driver_observer *observer, int err, const char *text)
+static void replica_failed_cb(struct driver_observer *observer, int err, const char *text)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
@@ -192,11 +192,11 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     ground_wake(&replica->ground, WAKE_ALL);
     answers_init(&replica->answers);
     replica->observer = (struct driver_observer){.applied = on_applied,
-                                                 .role_changed = on_role_changed,
+                                                 .role_changed = replica_role_changed_cb,
                                                  .configured = on_configured,
-                                                 .installed = on_installed,
+                                                 .installed = replica_installed_cb,
                                                  .diverged = on_diverged,
-                                                 .failed = on_failed};
+                                                 .failed = replica_failed_cb};
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     start_births(replica, loaded);
     start_requests(replica, parts->disk);
@@ -458,14 +458,14 @@ static void deliver(struct replica *replica)
 }
 
 /* What the turn does from now on, for who asks why it takes long. */
-static void step(struct replica *replica, const char *doing)
+static void replica_step(struct replica *replica, const char *doing)
 {
     clock_look(replica->ground.clock);
     stall_step(replica->ground.service->stall, ground_now_ms(&replica->ground), doing);
 }
 
 /* Does anything wait for a turn that comes at once? */
-static bool is_awaited(const struct replica *replica)
+static bool replica_is_awaited(const struct replica *replica)
 {
     const struct service *service = replica->ground.service;
 
@@ -500,14 +500,14 @@ bool replica_turn(struct replica *replica)
 {
     bool more;
 
-    step(replica, "events");
+    replica_step(replica, "events");
     driver_take_events(&replica->driver);
     if (takes(replica, WAKE_BIRTHS) || !replica->births.born) {
         turn_births(replica);
     }
-    step(replica, "applying entries");
+    replica_step(replica, "applying entries");
     more = driver_turn(&replica->driver);
-    step(replica, "timers and requests");
+    replica_step(replica, "timers and requests");
     timers_run(&replica->timers, ground_now_ms(&replica->ground));
     note_state(replica);
     if (replica->timers.woken & WAKE_REQUESTS) {
@@ -518,12 +518,12 @@ bool replica_turn(struct replica *replica)
         turn_woken(replica);
     }
     clock_look(replica->ground.clock);
-    return more || is_awaited(replica);
+    return more || replica_is_awaited(replica);
 }
 
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    return is_awaited(replica) ? 0 : timers_next_ms(&replica->timers);
+    return replica_is_awaited(replica) ? 0 : timers_next_ms(&replica->timers);
 }
 
 /* --- the way to the end --- */

@@ -34,7 +34,6 @@
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"
-#include "raft/cluster/standing.h"
 #include "raft/cluster/upgrade.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"

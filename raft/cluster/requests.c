@@ -135,7 +135,7 @@ static void on_given_back(struct serving_owner *owner, struct cluster_request *r
 }
 
 /* Wherever it is by then. */
-static void give_up(struct requests *requests, struct cluster_request *request, int status)
+static void requests_give_up(struct requests *requests, struct cluster_request *request, int status)
 {
     if (request->work != NULL) {
         serving_abandon(&requests->serving, request);
@@ -145,19 +145,19 @@ static void give_up(struct requests *requests, struct cluster_request *request, 
     complete(requests, request, status);
 }
 
-static void on_deadline(struct timer *timer, uint64_t now_ms)
+static void requests_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
     struct requests *requests = request->holder;
 
     ASSERT(request->deadline_ms <= now_ms);
-    give_up(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
+    requests_give_up(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
 }
 
 void requests_withdraw(struct requests *requests, struct cluster_request *request)
 {
     if (numbers_find(&requests->numbers, request->id) == request) {
-        give_up(requests, request, ERR_NOT_LEADER);
+        requests_give_up(requests, request, ERR_NOT_LEADER);
     }
 }
 
@@ -182,7 +182,7 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
     request->work = NULL;
     request->holder = requests;
     TAILQ_INSERT_TAIL(&requests->waiting, request, link);
-    timer_init(&request->deadline, on_deadline);
+    timer_init(&request->deadline, requests_deadline_cb);
     timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
     ground_wake(requests->on, WAKE_REQUESTS);
 }

@@ -6,7 +6,7 @@
  * The happy path: waiting -> (this node leads) served (serving.h), answered; or (another one does)
  * sent as FRAME_REQUEST, served there in the same way, answered by FRAME_REPLY. Where that one is
  * not reached, but a member that reaches it is, it goes through that (FRAME_RELAY: way.h on this
- * node, relay.h on that one).
+ * node, way.h on that one).
  *
  * All commands may be repeated, since each is stamped when it is sent first and carried out once
  * (session.h). So an unknown outcome (lost leadership, lost frame, no answer within an election
@@ -26,10 +26,8 @@
 #define LEAFD_RAFT_CLUSTER_REQUESTS_H
 
 #include "raft/cluster/node_command.h"
-#include "raft/cluster/numbers.h"
-#include "raft/cluster/relay.h"
-#include "raft/cluster/serving.h"
 #include "raft/cluster/way.h"
+#include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 
 struct requests {

@@ -31,7 +31,7 @@ static void follow_term(struct rounds *rounds)
 }
 
 /* The place of a member; that of one that is none any more may be taken. */
-static struct round_member *place_of(struct rounds *rounds, uint64_t id)
+static struct round_member *rounds_place_of(struct rounds *rounds, uint64_t id)
 {
     struct round_member *unused = NULL;
 
@@ -67,7 +67,7 @@ static struct round_member known_of(const struct rounds *rounds, uint64_t id)
 static bool ask_one(struct rounds *rounds, uint64_t id)
 {
     const struct wire_confirm confirm = {rounds->term, rounds->number};
-    struct round_member *member = place_of(rounds, id);
+    struct round_member *member = rounds_place_of(rounds, id);
 
     if (member == NULL || ground_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
         return false;
@@ -186,7 +186,7 @@ static void note_quick(struct rounds *rounds, uint64_t id)
     }
 }
 
-static void note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
+static void rounds_note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
 {
     struct round_member *member;
 
@@ -194,7 +194,7 @@ static void note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
     if (number > rounds->number || driver_member(rounds->on->driver, from) == NULL) {
         return; /* it was not asked that */
     }
-    member = place_of(rounds, from);
+    member = rounds_place_of(rounds, from);
     if (member != NULL && member->answered < number) {
         member->answered = number;
         ground_wake(rounds->on, WAKE_REQUESTS);
@@ -268,7 +268,7 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
     if (type == FRAME_CONFIRM) {
         (void)ground_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
     } else {
-        note_answer(rounds, from, confirm.round);
+        rounds_note_answer(rounds, from, confirm.round);
     }
     return true;
 }

@@ -98,7 +98,8 @@ static const struct buf *entry_of(const struct work *work)
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
  * answer says where the entry is, and what it made old (service_ops.marks). That of a query says
  * which entries it has seen. */
-static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
+static void serving_finish(struct work *work, int status, uint64_t index, const void *reply,
+                           size_t len)
 {
     struct serving *serving = work->serving;
     struct cluster_request *local = work->local;
@@ -130,7 +131,7 @@ static void give_back(struct work *work)
     struct cluster_request *local = work->local;
 
     if (local == NULL) {
-        finish(work, ERR_NOT_LEADER, 0, NULL, 0);
+        serving_finish(work, ERR_NOT_LEADER, 0, NULL, 0);
         return;
     }
     work_free(work);
@@ -150,7 +151,7 @@ static void abandon(struct work *work)
     }
 }
 
-static void on_deadline(struct timer *timer, uint64_t now_ms)
+static void serving_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
     abandon(CONTAINER(timer, struct work, deadline));
@@ -162,7 +163,7 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
 
     work->serving = serving;
     work->kind = kind;
-    timer_init(&work->deadline, on_deadline);
+    timer_init(&work->deadline, serving_deadline_cb);
     work->deadline.wakes = WAKE_REQUESTS;
     put(work, kind == WIRE_REQUEST_COMMAND ? &serving->todo : &serving->reads);
     serving->count++;
@@ -205,7 +206,7 @@ void serving_abandon(struct serving *serving, struct cluster_request *request)
  * change of the membership. It takes nobody else's word for them: one false digest would end every
  * node, at each of its starts. (One that just lost its lead may ask in good faith; the new leader
  * proposes its own.) */
-static bool is_for_leaders_alone(const struct wire_request *wire)
+static bool serving_is_for_leaders_alone(const struct wire_request *wire)
 {
     if (wire->kind != WIRE_REQUEST_COMMAND) {
         return false;
@@ -263,7 +264,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
-    if (is_for_leaders_alone(wire) ||
+    if (serving_is_for_leaders_alone(wire) ||
         !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from) ||
         !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
@@ -370,14 +371,14 @@ static void admit(struct serving *serving, struct work *work)
     work->admitted = true;
     if (on->service->ops->admit(on->service, command->data, command->len, &adds_bytes, &reply) ==
         SERVICE_ANSWERS) {
-        finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
+        serving_finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
         return;
     }
     if (on->memory_bytes == 0 || adds_bytes == 0) {
         return;
     }
     if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->memory_bytes) {
-        finish(work, ERR_STATE_FULL, 0, NULL, 0);
+        serving_finish(work, ERR_STATE_FULL, 0, NULL, 0);
     } else {
         work->adds_bytes = adds_bytes;
         serving->adds_bytes += adds_bytes;
@@ -405,7 +406,7 @@ static void refuse_for_disk(struct service *service, struct work_list *list)
         if (work->is_own) {
             service->ops->unproposed(service, &work->payload);
         }
-        finish(work, ERR_DISK_FULL, 0, NULL, 0);
+        serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
     }
 }
 
@@ -456,7 +457,7 @@ static void own_applied(struct work *work, const void *result, size_t len)
     if (driver_is_leader(driver) && driver_term(driver) == work->term) {
         service->ops->proposed(service, work->term, &work->payload, result, len);
     }
-    finish(work, 0, 0, NULL, 0);
+    serving_finish(work, 0, 0, NULL, 0);
 }
 
 /* R9: what the service has appended for the request is in force, or is not, as apply said. */
@@ -472,7 +473,8 @@ static void entry_applied(struct work *work, const void *result, size_t len)
     }
     buf_move(&reply, &work->kept);
     status = service->ops->led(service, payload_of(work), result, len, &reply);
-    finish(work, status, status == 0 ? work->index : 0, reply.data, status == 0 ? reply.len : 0);
+    serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
+                   status == 0 ? reply.len : 0);
 }
 
 /* The marks of so many tags take a while: whoever waits behind it for the log comes first. */
@@ -486,7 +488,7 @@ static void answer_large(struct serving *serving)
     struct work *work = TAILQ_FIRST(&serving->large_done);
 
     if (work != NULL && work->waited) {
-        finish(work, 0, work->index, work->kept.data, work->kept.len);
+        serving_finish(work, 0, work->index, work->kept.data, work->kept.len);
     } else if (work != NULL) {
         work->waited = true;
     }
@@ -502,7 +504,7 @@ static void applied_own(struct work *work, const void *result, size_t len)
         buf_put(&work->kept, result, len);
         move(work, &work->serving->large_done);
     } else {
-        finish(work, 0, work->index, result, len);
+        serving_finish(work, 0, work->index, result, len);
     }
 }
 
@@ -572,7 +574,7 @@ static void lead(struct work *work)
         break;
     case SERVICE_WAITS:
         if (serving->no_room) {
-            finish(work, ERR_DISK_FULL, 0, NULL, 0);
+            serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
         } else if (work->list != &serving->starved) {
             move(work, &serving->starved);
         }
@@ -583,8 +585,8 @@ static void lead(struct work *work)
         move(work, &serving->todo); /* R9 */
         break;
     case SERVICE_LED:
-        finish(work, ask.status, ask.status == 0 ? work->index : 0, reply.data,
-               ask.status == 0 ? reply.len : 0);
+        serving_finish(work, ask.status, ask.status == 0 ? work->index : 0, reply.data,
+                       ask.status == 0 ? reply.len : 0);
         break;
     default:
         UNREACHABLE("what the service says");
@@ -641,7 +643,7 @@ static void answer_query(struct work *work)
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : service->ops->query(service, query->data, query->len, &reply);
 
-    finish(work, rv, work->index, reply.data, reply.len);
+    serving_finish(work, rv, work->index, reply.data, reply.len);
 }
 
 /* They stand in the order of their rounds, and so of their indexes. */

@@ -3,7 +3,10 @@
  */
 #include "raft/cluster/way.h"
 
+#include <stdlib.h>
+
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define PATIENCE_HEARTBEATS 2 /* without an answer, before a way is doubted or given up */
 #define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
@@ -33,7 +36,7 @@ static int send_probe(struct way *way, uint64_t to, uint8_t kind, uint64_t origi
 }
 
 /* Is the leader there; or is the way through this member? */
-static void ask(struct way *way, uint64_t peer)
+static void way_ask(struct way *way, uint64_t peer)
 {
     (void)send_probe(way, peer, peer == way->leader ? WIRE_PROBE_ASK : WIRE_PROBE_ASK_ON, 0,
                      ++way->round);
@@ -110,7 +113,7 @@ static void turn_direct(struct way *way, const struct way_load *load, uint64_t n
     } else if (now_ms >= overdue_ms(way, load, way->leader)) {
         if (way->asked_ms == 0) {
             way->asked_ms = now_ms;
-            ask(way, way->leader);
+            way_ask(way, way->leader);
         } else if (now_ms - way->asked_ms >= heartbeats_ms(way, 1)) {
             seek(way);
         }
@@ -157,11 +160,11 @@ static void turn_relayed(struct way *way, const struct way_load *load, uint64_t 
     }
     if (way->asked_ms == 0 && now_ms >= relay_due_ms(way, load)) {
         way->asked_ms = now_ms;
-        ask(way, way->relay);
+        way_ask(way, way->relay);
     }
     if (now_ms >= direct_due_ms(way)) {
         way->direct_ms = now_ms;
-        ask(way, way->leader);
+        way_ask(way, way->leader);
     }
 }
 
@@ -202,7 +205,7 @@ void way_turn(struct way *way, const struct way_load *load)
     if (!needs_none(way) && way->state == WAY_SOUGHT && now_ms >= search_due_ms(way, load)) {
         way->searched_ms = now_ms;
         for (size_t i = 0; i < way->peer_count; i++) {
-            ask(way, way->peers[i]);
+            way_ask(way, way->peers[i]);
         }
     }
 }
@@ -303,4 +306,181 @@ bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t 
 void way_link_up(struct way *way)
 {
     way->searched_ms = 0;
+}
+
+/* --- numbers of requests on the wire --- */
+
+#define PLACES (2 * NUMBERS_MAX)
+
+static struct numbered *numbers_place_of(const struct numbers *numbers, uint64_t number)
+{
+    return &numbers->places[number % PLACES];
+}
+
+void numbers_init(struct numbers *numbers, uint64_t seed, uint64_t mark)
+{
+    ASSERT(mark == 0 || mark == NUMBERS_MARK);
+    *numbers = (struct numbers){.places = MUST_HAVE(calloc(PLACES, sizeof *numbers->places)),
+                                .last = mark | seed >> 16};
+}
+
+void numbers_free(struct numbers *numbers)
+{
+    ASSERT(numbers->count == 0);
+    free(numbers->places);
+    numbers->places = NULL;
+}
+
+uint64_t numbers_give(struct numbers *numbers, void *item)
+{
+    ASSERT(item != NULL && numbers->count < NUMBERS_MAX);
+    do {
+        numbers->last++;
+    } while (numbers_place_of(numbers, numbers->last)->item != NULL);
+    *numbers_place_of(numbers, numbers->last) = (struct numbered){numbers->last, item};
+    numbers->count++;
+    return numbers->last;
+}
+
+void *numbers_find(const struct numbers *numbers, uint64_t number)
+{
+    const struct numbered *place = numbers_place_of(numbers, number);
+
+    return place->number == number ? place->item : NULL;
+}
+
+void numbers_end(struct numbers *numbers, uint64_t number)
+{
+    ASSERT(numbers_find(numbers, number) != NULL && numbers->count > 0);
+    numbers_place_of(numbers, number)->item = NULL;
+    numbers->count--;
+}
+
+/* --- what is passed on for another node --- */
+
+_Static_assert(LIMIT_RELAYED <= NUMBERS_MAX, "each has a number");
+
+void relay_init(struct relay *relay, const struct ground *on, uint64_t seed)
+{
+    *relay = (struct relay){.on = on};
+    TAILQ_INIT(&relay->list);
+    numbers_init(&relay->numbers, seed, NUMBERS_MARK);
+}
+
+void relay_close(struct relay *relay)
+{
+    ASSERT(relay->count == 0 && relay->bytes == 0);
+    numbers_free(&relay->numbers);
+}
+
+static void forget(struct relayed *relayed)
+{
+    struct relay *relay = relayed->owner;
+
+    ASSERT(relay->count > 0 && relay->bytes >= relayed->bytes);
+    TAILQ_REMOVE(&relay->list, relayed, link);
+    relay->count--;
+    relay->bytes -= relayed->bytes;
+    numbers_end(&relay->numbers, relayed->id);
+    timer_cancel(relay->on->timers, &relayed->deadline);
+    free(relayed);
+}
+
+static void relay_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    forget(CONTAINER(timer, struct relayed, deadline));
+}
+
+static struct relayed *remember(struct relay *relay, uint64_t from, const struct wire_request *wire)
+{
+    uint64_t most_ms = 2 * (uint64_t)relay->on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
+    struct relayed *relayed = MUST_HAVE(malloc(sizeof *relayed));
+
+    ASSERT(!relay->on->stopping);
+    *relayed = (struct relayed){.owner = relay,
+                                .id = numbers_give(&relay->numbers, relayed),
+                                .leader = driver_leader(relay->on->driver),
+                                .origin = from,
+                                .origin_id = wire->id,
+                                .bytes = wire->payload_len};
+    timer_init(&relayed->deadline, relay_deadline_cb);
+    ground_arm_in(relay->on, &relayed->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&relay->list, relayed, link);
+    relay->count++;
+    relay->bytes += relayed->bytes;
+    return relayed;
+}
+
+/* 0, or why it does not go on. */
+static int pass_on(struct relay *relay, uint64_t from, const struct wire_request *wire)
+{
+    uint64_t leader = driver_leader(relay->on->driver);
+    struct wire_request on = *wire;
+    struct relayed *relayed;
+
+    if (relay->on->stopping || leader == 0 || leader == from) {
+        return ERR_NOT_LEADER;
+    }
+    if (relay->count >= LIMIT_RELAYED || relay->bytes + wire->payload_len > LIMIT_RELAYED_BYTES) {
+        return ERR_OVERLOADED;
+    }
+    relayed = remember(relay, from, wire);
+    on.id = relayed->id;
+    on.origin = from;
+    if (ground_send_request(relay->on, leader, FRAME_REQUEST, &on) != 0) {
+        forget(relayed);
+        return ERR_NOT_LEADER;
+    }
+    return 0;
+}
+
+void relay_receive(struct relay *relay, uint64_t from, const struct wire_request *wire)
+{
+    int rv = pass_on(relay, from, wire);
+
+    if (rv != 0) {
+        ground_refuse(relay->on, from, wire->id, rv);
+    }
+}
+
+void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply)
+{
+    struct relayed *relayed = numbers_find(&relay->numbers, reply->id);
+
+    if (relayed != NULL && relayed->leader == from) { /* nobody else was asked */
+        reply->id = relayed->origin_id;
+        (void)ground_send_reply(relay->on, relayed->origin, FRAME_REPLY, reply);
+        forget(relayed);
+    }
+}
+
+/* Forget what came from this origin, and give back what went to another leader than this one. */
+static void sweep(struct relay *relay, uint64_t origin, uint64_t leader)
+{
+    struct relayed *relayed;
+    struct relayed *next;
+
+    for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
+        next = TAILQ_NEXT(relayed, link);
+        if (relayed->origin == origin) {
+            forget(relayed);
+        } else if (relayed->leader != leader) {
+            ground_refuse(relay->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+            forget(relayed);
+        }
+    }
+}
+
+void relay_role_changed(struct relay *relay)
+{
+    sweep(relay, 0, relay->on->stopping ? 0 : driver_leader(relay->on->driver));
+}
+
+void relay_link_down(struct relay *relay, uint64_t peer)
+{
+    uint64_t leader = driver_leader(relay->on->driver);
+
+    sweep(relay, peer, leader == peer ? 0 : leader);
 }

@@ -28,6 +28,9 @@
 #ifndef LEAFD_RAFT_CLUSTER_WAY_H
 #define LEAFD_RAFT_CLUSTER_WAY_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "raft/cluster/ground.h"
 
 enum way_state { WAY_DIRECT, WAY_SOUGHT, WAY_RELAYED };
@@ -98,5 +101,105 @@ void way_link_up(struct way *way);
 
 /* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
 bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len);
+
+/*
+ * --- numbers of requests on the wire ---
+ *
+ * numbers for requests that are under way: from a number back to its request at once,
+ * however many there are.
+ *
+ * Numbers rise, and the place of an item in the table is its number's remainder. A number whose
+ * place is taken is left out: as at most half of the places are, that costs less than one step a
+ * number.
+ *
+ * Failure modes: none; the caller bounds how many there are. Thread: one owner.
+ */
+
+#define NUMBERS_MAX 16384 /* at once */
+#define NUMBERS_MARK (1ULL << 63)
+
+struct numbered {
+    uint64_t number;
+    void *item; /* NULL: the place is free */
+};
+
+struct numbers {
+    struct numbered *places;
+    uint64_t last; /* that was given */
+    size_t count;  /* of items */
+};
+
+/* seed: numbers of an earlier incarnation must not be given again. mark: NUMBERS_MARK or 0, in all
+ * numbers. */
+void numbers_init(struct numbers *numbers, uint64_t seed, uint64_t mark);
+
+/* All must be over. */
+void numbers_free(struct numbers *numbers);
+
+/* The number of an item from now on. At most NUMBERS_MAX are given at once. */
+uint64_t numbers_give(struct numbers *numbers, void *item);
+
+/* Whose number it is; NULL: nobody's (any more). Any number may be asked for. */
+void *numbers_find(const struct numbers *numbers, uint64_t number);
+
+/* The number, which was given, is over. */
+void numbers_end(struct numbers *numbers, uint64_t number);
+
+/*
+ * --- what is passed on for another node ---
+ *
+ * requests of other members that this node passes on to the leader, since they do not
+ * reach it themselves (way.h).
+ *
+ * The happy path: a FRAME_RELAY comes; it goes on to the leader as a FRAME_REQUEST that names its
+ * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
+ * the origin's number. A FRAME_REQUEST is never passed on, so there is one hop and no loop.
+ *
+ * Failure modes: no leader is known, or it changes, or its link breaks: the origin gets
+ * ERR_NOT_LEADER at once and looks for another way. Too many, or too many bytes: ERR_OVERLOADED.
+ * The origin's time, or two election timeouts, are over: forgotten; the origin sends it anew after
+ * one. No payload is kept.
+ *
+ * Thread: the raft loop.
+ */
+
+/* A request of another member on its way through this node. */
+struct relayed {
+    TAILQ_ENTRY(relayed) link;
+    struct relay *owner;
+    uint64_t id;     /* this node's number, under which the leader has it */
+    uint64_t leader; /* to whom it went */
+    uint64_t origin; /* whose it is, and that node's number */
+    uint64_t origin_id;
+    size_t bytes; /* of its payload */
+    struct timer deadline;
+};
+
+TAILQ_HEAD(relayed_list, relayed);
+
+struct relay {
+    const struct ground *on;
+    struct relayed_list list;
+    struct numbers numbers; /* with NUMBERS_MARK, so no reply is taken for one to this node */
+    size_t count;           /* <= LIMIT_RELAYED */
+    size_t bytes;           /* <= LIMIT_RELAYED_BYTES */
+};
+
+void relay_init(struct relay *relay, const struct ground *on, uint64_t seed);
+
+/* All must be given back. */
+void relay_close(struct relay *relay);
+
+/* Pass on what a member sent, or refuse it. This node does not lead. */
+void relay_receive(struct relay *relay, uint64_t from, const struct wire_request *wire);
+
+/* The answer to what was passed on (its number has the mark); reply->id is changed. */
+void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply);
+
+/* Role, term or leader changed, or this node stops: give back what went to another leader than
+ * the present one, or everything. */
+void relay_role_changed(struct relay *relay);
+
+void relay_link_down(struct relay *relay, uint64_t peer);
 
 #endif

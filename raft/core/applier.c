@@ -92,8 +92,8 @@ void applier_configured(const struct applier *applier, struct configuration *ret
     }
 }
 
-static size_t members_of(const struct configuration *configuration,
-                         struct member members[LIMIT_NODES])
+static size_t applier_members_of(const struct configuration *configuration,
+                                 struct member members[LIMIT_NODES])
 {
     for (unsigned i = 0; i < configuration->count; i++) {
         members[i].node_id = configuration->members[i].id;
@@ -121,8 +121,8 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     applier_configured(applier, &before);
     ASSERT((before.count > 0) == (applier->applied.conf_len > 0));
     applier_skip(applier, index, term);
-    state_configured(applier->state, index, old, members_of(&before, old), new,
-                     members_of(&after, new), &applier->rows);
+    state_configured(applier->state, index, old, applier_members_of(&before, old), new,
+                     applier_members_of(&after, new), &applier->rows);
     ASSERT(index > applier->applied.conf_index);
     replace(&applier->applied, &position);
     return 0;
@@ -130,7 +130,7 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-static bool same_key(const struct row_change *a, const struct row_change *b)
+static bool applier_same_key(const struct row_change *a, const struct row_change *b)
 {
     return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
 }
@@ -143,7 +143,7 @@ static uint32_t *index_find(uint32_t *index, size_t size, const struct row_chang
     const struct row_change *change = &changes->items[number];
     size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
 
-    while (index[at] != 0 && !same_key(&changes->items[index[at] - 1], change)) {
+    while (index[at] != 0 && !applier_same_key(&changes->items[index[at] - 1], change)) {
         at = (at + 1) & (size - 1);
     }
     return &index[at];

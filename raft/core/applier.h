@@ -110,7 +110,7 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
 /* --- snapshots --- */
 
-/* A snapshot that has come: its rows, and the state machine that they make (trial.h). */
+/* A snapshot that has come: its rows, and the state machine that they make (snapshot.h). */
 struct applier_snapshot {
     struct buf stream; /* rows from `at` on */
     size_t at;

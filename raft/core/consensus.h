@@ -51,7 +51,7 @@ bool consensus_begins_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
 /* Has a step that began in this term begun a campaign? And, right after such a one: it takes
- * another term, one later, and so do its requests for votes (vote_floor.h). */
+ * another term, one later, and so do its requests for votes (rollback.h). */
 bool consensus_campaigns(const struct consensus *consensus, uint64_t term);
 void consensus_campaign_later(struct consensus *consensus, struct raft_update *update);
 

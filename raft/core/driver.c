@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "raft/core/consensus.h"
-#include "raft/core/entry_check.h"
+#include "raft/core/trust.h"
 #include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
@@ -67,7 +67,7 @@ static struct raft_event event_of(enum raft_event_type type)
 }
 
 /* Copy the data of entries into one batch, which the core frees at once. */
-static void *gather(struct raft_entry *entries, unsigned n)
+static void *driver_gather(struct raft_entry *entries, unsigned n)
 {
     size_t total = 1;
     size_t at = 0;
@@ -308,7 +308,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     return rv;
 }
 
-static int step(struct driver *driver, struct raft_event *event)
+static int driver_step(struct driver *driver, struct raft_event *event)
 {
     return driver->failed ? RAFT_SHUTDOWN : step_as(driver, event, false);
 }
@@ -354,7 +354,7 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
             consensus_begin_alone(driver->consensus);
             write_vote(driver);
         }
-        (void)step(driver, &event);
+        (void)driver_step(driver, &event);
     }
     forget_silent(driver);
 }
@@ -545,7 +545,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     event.start.entries = copy_log(driver, loaded);
     event.start.n_entries = (unsigned)loaded->entry_count;
     driver->persisted = entry_log_last(&driver->log);
-    (void)step(driver, &event);
+    (void)driver_step(driver, &event);
     free(event.start.entries);
     return driver->failed ? ERR_CORRUPT : 0;
 }
@@ -617,12 +617,12 @@ static bool too_much_uncommitted(const struct driver *driver, const struct drive
 static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
     struct raft_event event = event_of(RAFT_SUBMIT);
-    void *batch = gather(entries, n);
+    void *batch = driver_gather(entries, n);
 
     ASSERT(driver_is_leader(driver));
     event.submit.entries = entries;
     event.submit.n = n;
-    if (step(driver, &event) != 0) {
+    if (driver_step(driver, &event) != 0) {
         raft_free(batch);
         return ERR_NOT_LEADER; /* a transfer is under way */
     }
@@ -706,10 +706,10 @@ static void step_message(struct driver *driver, struct raft_message *message)
         (begins_alone(driver) || driver->held || driver->halted)) {
         return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
-    (void)step(driver, &event);
+    (void)driver_step(driver, &event);
 }
 
-static const char *address_of(const struct driver *driver, uint64_t id)
+static const char *driver_address_of(const struct driver *driver, uint64_t id)
 {
     const struct conf_member *member = driver_member(driver, id);
 
@@ -729,7 +729,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
     ASSERT(from + n <= whole->append_entries.n_entries);
     /* The text is the configuration's, which a CHANGE in the part before has replaced. */
-    part.server_address = address_of(driver, part.server_id);
+    part.server_address = driver_address_of(driver, part.server_id);
     args->n_entries = n;
     if (from > 0) {
         args->entries += from;
@@ -743,7 +743,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
         memcpy(entries, args->entries + skip, args->n_entries * sizeof *entries);
-        (void)gather(entries, args->n_entries);
+        (void)driver_gather(entries, args->n_entries);
     }
     args->entries = args->n_entries > 0 ? entries : NULL;
     step_message(driver, &part);
@@ -936,7 +936,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         return false;
     }
     message.server_id = from;
-    message.server_address = address_of(driver, from);
+    message.server_address = driver_address_of(driver, from);
     if (!trust_message(&driver->trust, from, &message) ||
         (message.type == RAFT_APPEND_ENTRIES &&
          !believes_entries(driver, from, &message.append_entries))) {
@@ -977,7 +977,7 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
         return false;
     }
     message->server_id = from;
-    message->server_address = address_of(driver, from);
+    message->server_address = driver_address_of(driver, from);
     args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
     args->data.len = 1;
     ASSERT(args->data.base != NULL);
@@ -1170,7 +1170,7 @@ static void entries_written(struct driver *driver, const struct write *write)
     if (highest > driver->persisted) {
         driver->persisted = highest;
         event.persisted_entries.index = highest;
-        (void)step(driver, &event);
+        (void)driver_step(driver, &event);
     }
 }
 
@@ -1209,7 +1209,7 @@ static void maybe_compact(struct driver *driver)
         fail(driver, ERR_CORRUPT, "the applied configuration does not decode");
         return;
     }
-    if (step(driver, &event) != 0 || upto <= trailing) {
+    if (driver_step(driver, &event) != 0 || upto <= trailing) {
         return;
     }
     entry_log_drop_prefix(&driver->log, upto - trailing);
@@ -1235,7 +1235,7 @@ static void snapshot_written(struct driver *driver, const struct write *write)
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
     driver->halted = false; /* of a state that is no more */
     event.persisted_snapshot.last = true;
-    (void)step(driver, &event);
+    (void)driver_step(driver, &event);
     driver->counts.installs++;
     driver->observer->installed(driver->observer, index);
 }
@@ -1343,7 +1343,7 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
         return;
     }
     event.configuration.index = index;
-    (void)step(driver, &event);
+    (void)driver_step(driver, &event);
 }
 
 /* The leader's digest at an index, and this node's, are not the same. */
@@ -1734,7 +1734,7 @@ bool driver_catch_up(struct driver *driver, uint64_t id)
         return false;
     }
     event.catch_up.server_id = id;
-    return step(driver, &event) == 0;
+    return driver_step(driver, &event) == 0;
 }
 
 enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
@@ -1790,5 +1790,5 @@ bool driver_transfer(struct driver *driver, uint64_t target)
     }
     event.transfer.server_id = target;
     /* Refused by the core: the target cannot lead. */
-    return step(driver, &event) != 0;
+    return driver_step(driver, &event) != 0;
 }

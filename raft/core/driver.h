@@ -33,18 +33,13 @@
 #ifndef LEAFD_RAFT_CORE_DRIVER_H
 #define LEAFD_RAFT_CORE_DRIVER_H
 
-#include "raft/core/appends.h"
+#include "raft/core/outbox.h"
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
-#include "raft/core/incarnations.h"
+#include "raft/core/rollback.h"
 #include "raft/core/leader_watch.h"
-#include "raft/core/outbox.h"
-#include "raft/core/peer_memory.h"
 #include "raft/core/snapshot.h"
-#include "raft/core/trial.h"
 #include "raft/core/trust.h"
-#include "raft/core/vote_floor.h"
-#include "raft/core/witness.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
 #include "raft/wire/configuration.h"

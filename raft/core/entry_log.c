@@ -68,7 +68,7 @@ void entry_log_clear(struct entry_log *log, uint64_t first)
     log->first = first;
 }
 
-static void make_room(struct entry_log *log)
+static void entry_log_make_room(struct entry_log *log)
 {
     if (log->head + log->count < log->capacity) {
         return;
@@ -87,7 +87,7 @@ void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64
 {
     ASSERT(term > 0);
     ASSERT_IMPLIES(log->count > 0, term >= log->items[log->head + log->count - 1].term);
-    make_room(log);
+    entry_log_make_room(log);
     log->items[log->head + log->count] = (struct log_entry){term, write, type, block};
     log->count++;
     log->bytes += block->len;

@@ -70,7 +70,8 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
     return now >= leader_heard && now - leader_heard >= election_timeout;
 }
 
-static bool is_behind(raft_term term, raft_index index, raft_term than_term, raft_index than_index)
+static bool guard_is_behind(raft_term term, raft_index index, raft_term than_term,
+                            raft_index than_index)
 {
     return term < than_term || (term == than_term && index < than_index);
 }
@@ -81,8 +82,8 @@ bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index
     struct raft_request_vote *vote = &in->request_vote;
 
     if (in->type != RAFT_REQUEST_VOTE || before_term == 0 ||
-        is_behind(vote->last_log_term, vote->last_log_index, before_term, before_index) ||
-        !is_behind(vote->last_log_term, vote->last_log_index, last_term, last_index)) {
+        guard_is_behind(vote->last_log_term, vote->last_log_index, before_term, before_index) ||
+        !guard_is_behind(vote->last_log_term, vote->last_log_index, last_term, last_index)) {
         return false;
     }
     vote->last_log_index = last_index;

@@ -3,9 +3,11 @@
  */
 #include "raft/core/outbox.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 
 void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net, uint64_t term,
                  uint64_t vote)
@@ -82,4 +84,163 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
     frame->to = to;
     buf_move(&frame->payload, payload);
     STAILQ_INSERT_TAIL(&outbox->held, frame, link);
+}
+
+/* --- entries for followers --- */
+
+void appends_init(struct appends *appends, const struct entry_log *log, struct outbox *outbox)
+{
+    *appends = (struct appends){.log = log, .outbox = outbox};
+}
+
+static struct append_rest *rest_of(struct appends *appends, uint64_t to)
+{
+    for (unsigned i = 0; i < LIMIT_PEERS; i++) {
+        if (appends->rests[i].to == to) {
+            return &appends->rests[i];
+        }
+    }
+    return NULL;
+}
+
+static void end_rest(struct appends *appends, struct append_rest *rest)
+{
+    ASSERT(rest->to != 0 && appends->count > 0);
+    rest->to = 0;
+    appends->count--;
+}
+
+void appends_forget(struct appends *appends, uint64_t to)
+{
+    struct append_rest *rest = rest_of(appends, to);
+
+    ASSERT(to > 0);
+    if (rest != NULL) {
+        end_rest(appends, rest);
+    }
+}
+
+/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
+ * of them it is to carry at most. Returns how many it carries. */
+static unsigned fill_frame(const struct appends *appends, struct raft_append_entries *args,
+                           unsigned n, struct raft_entry *entries)
+{
+    size_t bytes = 0;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        const struct log_entry *entry = entry_log_get(appends->log, args->prev_log_index + 1 + i);
+
+        ASSERT(entry != NULL);
+        bytes += entry->block->len;
+        if (i > 0 && bytes > LIMIT_APPEND_BYTES) {
+            break;
+        }
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {entry->block->data, entry->block->len}};
+    }
+    args->entries = entries;
+    args->n_entries = i;
+    return i;
+}
+
+/* One frame, of n entries at most; args are those of the next one then. Returns how many went. */
+static unsigned send_frame(struct appends *appends, struct raft_message *message, unsigned n)
+{
+    struct raft_append_entries *args = &message->append_entries;
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    struct buf payload = BUF_INIT;
+
+    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
+    n = fill_frame(appends, args, n, entries);
+    message_encode(message, 0, &payload);
+    outbox_send(appends->outbox, message->server_id, &payload);
+    if (n > 0) {
+        args->prev_log_index += n;
+        args->prev_log_term = entries[n - 1].term;
+    }
+    args->entries = NULL;
+    args->n_entries = 0;
+    return n;
+}
+
+/* What the core sends begins where the rest ends: it goes with that. */
+static bool rest_joins(struct append_rest *rest, const struct raft_append_entries *args)
+{
+    if (rest == NULL || rest->next.term != args->term || rest->last != args->prev_log_index) {
+        return false;
+    }
+    rest->last += args->n_entries;
+    rest->next.leader_commit = args->leader_commit;
+    return true;
+}
+
+void appends_send(struct appends *appends, struct raft_message *message)
+{
+    struct raft_append_entries *args = &message->append_entries;
+    uint64_t last = args->prev_log_index + args->n_entries;
+    struct append_rest *rest = rest_of(appends, message->server_id);
+
+    ASSERT(message->type == RAFT_APPEND_ENTRIES && message->server_id > 0);
+    if (rest_joins(rest, args)) {
+        args->entries = NULL;
+        args->n_entries = 0;
+        return;
+    }
+    if (rest != NULL) {
+        end_rest(appends, rest);
+    }
+    (void)send_frame(appends, message, args->n_entries);
+    if (args->prev_log_index == last) {
+        return;
+    }
+    rest = rest_of(appends, 0);
+    ASSERT(rest != NULL); /* there are no more followers than links */
+    *rest = (struct append_rest){message->server_id, *args, last, true};
+    appends->count++;
+}
+
+/* May the rest go on: is this node the leader still, and are its entries there? */
+static bool rest_goes_on(const struct appends *appends, const struct append_rest *rest,
+                         uint64_t term)
+{
+    return rest->next.term == term &&
+           entry_log_get(appends->log, rest->next.prev_log_index + 1) != NULL;
+}
+
+/* The next frame of a rest. */
+static void rest_send(struct appends *appends, struct append_rest *rest)
+{
+    struct raft_message message = {.type = RAFT_APPEND_ENTRIES, .server_id = rest->to};
+    uint64_t left = rest->last - rest->next.prev_log_index;
+
+    message.append_entries = rest->next;
+    (void)send_frame(appends, &message,
+                     left < LIMIT_ENTRIES_PER_FRAME ? (unsigned)left : LIMIT_ENTRIES_PER_FRAME);
+    rest->next = message.append_entries;
+    if (rest->next.prev_log_index == rest->last) {
+        end_rest(appends, rest);
+    }
+}
+
+bool appends_turn(struct appends *appends, uint64_t term)
+{
+    unsigned begin = appends->turn;
+    bool sent = false;
+
+    for (unsigned i = 0; i < LIMIT_PEERS; i++) {
+        struct append_rest *rest = &appends->rests[(begin + i) % LIMIT_PEERS];
+
+        if (rest->to != 0 && !rest_goes_on(appends, rest, term)) {
+            end_rest(appends, rest);
+        }
+        if (rest->to != 0 && !rest->fresh && !sent) {
+            rest_send(appends, rest);
+            sent = true;
+            appends->turn = (begin + i + 1) % LIMIT_PEERS;
+        }
+        rest->fresh = false;
+    }
+    return appends->count > 0;
 }

@@ -15,8 +15,14 @@
 #ifndef LEAFD_RAFT_CORE_OUTBOX_H
 #define LEAFD_RAFT_CORE_OUTBOX_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "raft/core/entry_log.h"
+#include "raft/core/message.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
+#include "src/base/limits.h"
 
 /* A frame that waits. */
 struct held_frame {
@@ -49,5 +55,56 @@ void outbox_written(struct outbox *outbox, const struct write *write);
 
 /* Send a payload as FRAME_RAFT; its memory is taken over. */
 void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
+
+/*
+ * --- entries for followers ---
+ *
+ * entries on their way to followers: what would not fit one frame goes in several, and
+ * those of one follower a frame a turn.
+ *
+ * The core counts entries and not bytes: to a follower that comes back it sends all that it lacks,
+ * up to LIMIT_ENTRIES_PER_FRAME entries of up to LIMIT_ENTRY_BYTES each, at once. To make and seal
+ * tens of MiB in one turn would keep everything else waiting for a tenth of a second.
+ *
+ * The happy path: appends_send() for each AppendEntries of the core sends the first frame, and
+ * keeps in mind what is left: a range of the log, no bytes. Each appends_turn() sends one frame
+ * more. What the core sends to the same follower meanwhile joins the range, if it begins where that
+ * ends; a heartbeat is one of these: the frames of the range stand for it.
+ *
+ * Failure modes: the term ends, the log was cut in front, the core begins elsewhere (the follower
+ * refused, or a frame was lost), or a snapshot goes to the follower: what is left is forgotten, as
+ * if its frames were lost. The core finds out as it does then.
+ *
+ * Thread: the raft loop.
+ */
+
+/* What is left for one follower. */
+struct append_rest {
+    uint64_t to;                     /* 0: nothing is left here */
+    struct raft_append_entries next; /* that goes on, without entries */
+    uint64_t last;                   /* index of the last entry */
+    bool fresh;                      /* it had a frame in this turn */
+};
+
+struct appends {
+    const struct entry_log *log;
+    struct outbox *outbox;
+    struct append_rest rests[LIMIT_PEERS];
+    unsigned count; /* of followers for which something is left */
+    unsigned turn;  /* the rest that is looked at first, so that each has its turn */
+};
+
+/* log and outbox are borrowed. */
+void appends_init(struct appends *appends, const struct entry_log *log, struct outbox *outbox);
+
+/* Send the entries that an AppendEntries of the core names, from the log. The message has none of
+ * its own behind this. */
+void appends_send(struct appends *appends, struct raft_message *message);
+
+/* Nothing more of it is for this follower. */
+void appends_forget(struct appends *appends, uint64_t to);
+
+/* Once a turn. term: that this node leads, 0: it does not. True: more is left for the next. */
+bool appends_turn(struct appends *appends, uint64_t term);
 
 #endif

@@ -4,7 +4,6 @@
 #include "raft/core/prepare.h"
 
 #include "raft/core/guard.h"
-#include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"

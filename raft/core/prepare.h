@@ -3,7 +3,7 @@
  * the mark of a node that joins, and a term of its own for a sole voter.
  *
  * The happy path: one commit. It counts the node's incarnation up, and puts the random half of it
- * on the list of those that the node had (incarnations.h); a new store also gets term 1 and
+ * on the list of those that the node had (rollback.h); a new store also gets term 1 and
  * entry 1, which holds the configuration; a sole voter also gets the next term and its own vote
  * (G11). The store of a node that joins gets the mark of one instead, with the count, and loses it
  * once the log of the others has reached it.

@@ -4,10 +4,11 @@
  */
 #include "raft/core/rollback.h"
 
+#include <raft.h>
 #include <string.h>
 
-#include "raft/core/incarnations.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/fields.h"
 #include "src/base/log.h"
 
@@ -226,4 +227,203 @@ int rollback_load(struct rollback *memory, const void *record, size_t len)
         memory->peers[memory->count++] = seen;
     }
     return 0;
+}
+
+/* --- incarnations of this node ---
+ * The record: version u8, count u64 of the newest, and random
+ * halves u32, the newest first. */
+
+#define INCARNATIONS_VERSION 1
+#define INCARNATIONS_HEAD_BYTES 9
+
+_Static_assert(INCARNATIONS_HEAD_BYTES + sizeof(uint32_t) * LIMIT_INCARNATIONS <=
+                   LIMIT_LOCAL_RECORD_BYTES,
+               "all incarnations that are remembered fit their record");
+
+int incarnations_load(struct incarnations *incarnations, const void *record, size_t len)
+{
+    struct reader reader;
+
+    *incarnations = (struct incarnations){0};
+    if (len == 0) {
+        return 0;
+    }
+    reader_init(&reader, record, len);
+    if (reader_u8(&reader) != INCARNATIONS_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    incarnations->newest = reader_u64(&reader);
+    while (reader_left(&reader) > 0 && incarnations->known < LIMIT_INCARNATIONS) {
+        incarnations->random[incarnations->known++] = reader_u32(&reader);
+    }
+    if (!reader_done(&reader) || incarnations->known == 0 ||
+        incarnations->newest < incarnations->known ||
+        incarnations->newest >> (64 - PEER_INCARNATION_RANDOM_BITS) != 0) {
+        *incarnations = (struct incarnations){0};
+        return ERR_CORRUPT;
+    }
+    return 0;
+}
+
+void incarnations_save(const struct incarnations *incarnations, struct buf *record)
+{
+    ASSERT(incarnations->known > 0);
+    buf_put_u8(record, INCARNATIONS_VERSION);
+    buf_put_u64(record, incarnations->newest);
+    for (uint32_t i = 0; i < incarnations->known; i++) {
+        buf_put_u32(record, incarnations->random[i]);
+    }
+}
+
+void incarnations_add(struct incarnations *incarnations, uint64_t count, uint32_t random)
+{
+    uint32_t kept = incarnations->newest + 1 == count ? incarnations->known : 0;
+
+    ASSERT(count > incarnations->newest);
+    kept = kept < LIMIT_INCARNATIONS ? kept : LIMIT_INCARNATIONS - 1;
+    memmove(incarnations->random + 1, incarnations->random, kept * sizeof(uint32_t));
+    incarnations->random[0] = random;
+    incarnations->known = kept + 1;
+    incarnations->newest = count;
+}
+
+uint64_t incarnations_newest(const struct incarnations *incarnations)
+{
+    ASSERT(incarnations->known > 0);
+    return incarnations->newest << PEER_INCARNATION_RANDOM_BITS | incarnations->random[0];
+}
+
+void incarnations_earlier(const struct incarnations *incarnations, struct buf *earlier)
+{
+    for (uint32_t i = 1; i < incarnations->known; i++) {
+        buf_put_u32(earlier, incarnations->random[i]);
+    }
+}
+
+bool incarnations_include(const struct incarnations *incarnations, uint64_t incarnation)
+{
+    uint64_t count = incarnation >> PEER_INCARNATION_RANDOM_BITS;
+
+    return count <= incarnations->newest &&
+           (incarnations->newest - count >= incarnations->known ||
+            incarnations->random[incarnations->newest - count] == (uint32_t)incarnation);
+}
+
+bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation)
+{
+    uint64_t newest = statement->start.incarnation >> PEER_INCARNATION_RANDOM_BITS;
+    uint64_t count = incarnation >> PEER_INCARNATION_RANDOM_BITS;
+    struct reader reader;
+    uint64_t back;
+
+    if (count >= newest) {
+        return false; /* its own present one is no earlier one */
+    }
+    back = newest - count - 1;
+    if (back >= statement->earlier_len / sizeof(uint32_t)) {
+        return true;
+    }
+    reader_init(&reader, statement->earlier + back * sizeof(uint32_t), sizeof(uint32_t));
+    return reader_u32(&reader) == (uint32_t)incarnation;
+}
+
+/* --- terms without a vote --- */
+
+/* The first start on a directory has nothing to forget. */
+static uint64_t floor_of(const struct peer_standing *start)
+{
+    return start->incarnation >> PEER_INCARNATION_RANDOM_BITS > 1 ? start->term + 1 : 0;
+}
+
+void vote_floor_own(struct vote_floor *floor, const struct peer_standing *start)
+{
+    floor->own = floor_of(start);
+    vote_floor_met(floor, start);
+}
+
+void vote_floor_met(struct vote_floor *floor, const struct peer_standing *start)
+{
+    uint64_t theirs = floor_of(start);
+
+    floor->known = theirs > floor->known ? theirs : floor->known;
+}
+
+bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message)
+{
+    return message->type == RAFT_REQUEST_VOTE && !message->request_vote.pre_vote &&
+           message->request_vote.term <= floor->own;
+}
+
+bool vote_floor_covers(const struct vote_floor *floor, uint64_t term)
+{
+    return term <= floor->known;
+}
+
+/* --- on the way to the disk --- */
+
+static void memory_submit(struct peer_memory *memory, bool more, void (*done)(void *data),
+                          void *data)
+{
+    struct write *write = writes_new(memory->writes, STORE_LOCAL);
+
+    memory->seen.met = false;
+    memory->seen.changed = false;
+    timer_cancel(memory->timers, &memory->due);
+    memory->saved_ms = clock_now_ms(memory->clock);
+    rollback_save(&memory->seen, &write->bytes);
+    write->op.more = more;
+    write_submit_local(write, LOCAL_PEERS, done, data);
+}
+
+static void on_memory_due(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    memory_submit(CONTAINER(timer, struct peer_memory, due), false, NULL, NULL);
+}
+
+int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
+                     struct timers *timers, const struct buf *record)
+{
+    int rv;
+
+    *memory = (struct peer_memory){.writes = writes, .clock = clock, .timers = timers};
+    timer_init(&memory->due, on_memory_due);
+    rv = rollback_load(&memory->seen, record->data, record->len);
+    memory->at_start = memory->seen;
+    return rv;
+}
+
+void peer_memory_join(struct peer_memory *memory)
+{
+    if (memory->seen.changed &&
+        clock_now_ms(memory->clock) >= memory->saved_ms + PEER_MEMORY_JOIN_MS) {
+        memory_submit(memory, true, NULL, NULL);
+    }
+}
+
+void peer_memory_changed(struct peer_memory *memory)
+{
+    if (memory->seen.met) {
+        memory_submit(memory, false, NULL, NULL);
+    } else if (memory->seen.changed && !timer_is_armed(&memory->due)) {
+        timer_arm(memory->timers, &memory->due, clock_now_ms(memory->clock) + PEER_MEMORY_HOLD_MS);
+    }
+}
+
+void peer_memory_save(struct peer_memory *memory)
+{
+    if (memory->seen.met || memory->seen.changed) {
+        memory_submit(memory, false, NULL, NULL);
+    }
+}
+
+void peer_memory_write(struct peer_memory *memory, void (*done)(void *data), void *data)
+{
+    memory_submit(memory, false, done, data);
+}
+
+void peer_memory_restore(struct peer_memory *memory, void (*done)(void *data), void *data)
+{
+    memory->seen = memory->at_start;
+    memory_submit(memory, false, done, data);
 }

@@ -9,7 +9,7 @@
  * last entry. Each is durable before anybody hears of it, so of a node that forgot nothing
  *
  *  - a later incarnation has a higher count than every earlier one, and the node knows all that it
- *    had (incarnations.h);
+ *    had (below);
  *  - its term is at least that of any message of an earlier incarnation;
  *  - within one term its vote stays;
  *  - its log reaches at least to what it had on its disk and was committed, and within one term
@@ -23,7 +23,7 @@
  * A node that hears that it contradicts this marks its directory, and never starts on it again: its
  * term and its log may grow, until they tell nothing any more.
  *
- * All of it is on disk (LOCAL_PEERS; peer_memory.h says when), so that also a node that was
+ * All of it is on disk (LOCAL_PEERS; below is when), so that also a node that was
  * restarted knows. docs/failure-model.md says which copies are noticed, and which cannot be.
  *
  * The happy path: rollback_load() at the start, rollback_term(), _vote(), _tail() and _committed()
@@ -39,10 +39,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "raft/core/writes.h"
 #include "raft/wire/wire.h"
 #include "src/base/buf.h"
+#include "src/base/clock.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
+#include "src/base/timers.h"
 
 #define ROLLBACK_MAX (2 * LIMIT_PEERS) /* more peers are not remembered */
 
@@ -116,5 +119,148 @@ void rollback_forget(struct rollback *memory, uint64_t peer);
  * ERR_BAD_VERSION or ERR_CORRUPT. */
 void rollback_save(const struct rollback *memory, struct buf *record);
 int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_CHECK;
+
+/*
+ * --- incarnations of this node ---
+ *
+ * the incarnations that a node had itself: the count of each start, and the random
+ * half that was drawn for it.
+ *
+ * The count alone does not tell a copy of a data directory from the original: once it was started
+ * as often, it counts as high. The random halves do. They are on the disk (LOCAL_INCARNATIONS)
+ * before anybody hears of them, and with each dial a node says those that it had, so that whoever
+ * met another one under the same count knows it for a copy (rollback.h).
+ *
+ * The happy path: incarnations_load() and incarnations_add() at the start, incarnations_save() into
+ * the same commit as the count; incarnations_earlier() into each statement.
+ *
+ * Failure modes: a record that is damaged or of another version is refused. More than
+ * LIMIT_INCARNATIONS: the oldest are forgotten, and told by their count alone.
+ *
+ * Thread: pure functions, one owner.
+ */
+
+struct incarnations {
+    uint64_t newest;                     /* count of the first of these; 0: there is none */
+    uint32_t random[LIMIT_INCARNATIONS]; /* the newest first */
+    uint32_t known;                      /* how many of them */
+};
+
+/* Of an empty record: none. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
+int incarnations_load(struct incarnations *incarnations, const void *record, size_t len) MUST_CHECK;
+void incarnations_save(const struct incarnations *incarnations, struct buf *record);
+
+/* A new one, of this count, which is above all that are known. Should one between be missing, those
+ * before it are forgotten. */
+void incarnations_add(struct incarnations *incarnations, uint64_t count, uint32_t random);
+
+/* The newest as a whole: its count, and below it its random half. There must be one. */
+uint64_t incarnations_newest(const struct incarnations *incarnations);
+
+/* Append those before the newest, as a statement has them (wire.h). */
+void incarnations_earlier(const struct incarnations *incarnations, struct buf *earlier);
+
+/* Is it one of these, the newest too? Of one that is older than all that are kept, the count alone
+ * decides. */
+bool incarnations_include(const struct incarnations *incarnations, uint64_t incarnation);
+
+/* May a node that says this of itself have had that incarnation before this one? Of one that is
+ * older than all that it says, the count alone decides. */
+bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation);
+
+/*
+ * --- terms without a vote ---
+ *
+ * terms in which a node may have voted, and forgotten it.
+ *
+ * A node whose disk lost its last write (a copy that was put back, a disk that said "synced" and
+ * lied) may have given its vote in the term after the one that the disk has, and nobody but the
+ * candidate knows. So in each start but the first on a data directory it gives none in that term;
+ * pre-votes, which bind nobody, it gives. Whoever stands for election knows from the handshakes at
+ * which terms its peers started, and takes the term after, so that it costs no election.
+ *
+ * Votes in later terms than that are told to everybody within a second (peers.h), and missed by
+ * them (rollback.h). What neither covers is in docs/failure-model.md.
+ *
+ * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
+ * vote_floor_drops() for each request of a vote; vote_floor_covers() for the term of a campaign.
+ *
+ * Failure modes: none. A peer that lies about its start costs each campaign here one more term.
+ *
+ * Thread: pure functions, one owner.
+ */
+
+struct raft_message;
+
+struct vote_floor {
+    uint64_t own;   /* no vote of this node up to this term; 0: any */
+    uint64_t known; /* the highest of its own and its peers' */
+};
+
+/* What this node, or a peer that was let in, says of its start. */
+void vote_floor_own(struct vote_floor *floor, const struct peer_standing *start);
+void vote_floor_met(struct vote_floor *floor, const struct peer_standing *start);
+
+/* Is this a request for a vote that must not be given? */
+bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);
+
+/* Would somebody, for all that is known, give no vote in this term? */
+bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
+
+/*
+ * --- on the way to the disk ---
+ *
+ * what this node knows of its peers (rollback.h), on its way to the disk.
+ *
+ * A node that was restarted must know an older copy of a peer's data as well as one that ran on. So
+ * what it learns is written down as LOCAL_PEERS, within PEER_MEMORY_HOLD_MS, and costs nothing that
+ * anybody waits for: it goes with a commit that happens anyway (peer_memory_join()), at most every
+ * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
+ *
+ * The happy path: a message tells something, and is put into `seen`; peer_memory_join() right
+ * before another write is submitted; peer_memory_changed() after it; peer_memory_save() at the end.
+ * A new incarnation of a peer is written at once.
+ *
+ * Failure modes: a crash loses what was not written yet: then this node knows less, and accuses
+ * nobody wrongly for it.
+ *
+ * Thread: the raft loop.
+ */
+
+/* Together with how often peers tell (STANDING_CHANGED_MS of raft/cluster/peers.h), less than a
+ * second. */
+#define PEER_MEMORY_HOLD_MS 400
+#define PEER_MEMORY_JOIN_MS 50
+
+struct peer_memory {
+    struct rollback seen;
+    struct rollback at_start; /* as the disk had it */
+    struct writes *writes;
+    const struct clock *clock;
+    struct timers *timers;
+    struct timer due;  /* a change has waited as long as it may */
+    uint64_t saved_ms; /* when it was written last */
+};
+
+/* With what the disk has. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
+int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
+                     struct timers *timers, const struct buf *record) MUST_CHECK;
+
+/* Another write is about to be submitted, at once: what is to be written goes with it. */
+void peer_memory_join(struct peer_memory *memory);
+
+/* Something may have changed: it is written soon, and a start that was met for the first time at
+ * once. */
+void peer_memory_changed(struct peer_memory *memory);
+
+/* Write what is not on its way yet, if there is anything. */
+void peer_memory_save(struct peer_memory *memory);
+
+/* Write it in any case. done is called once it is durable. */
+void peer_memory_write(struct peer_memory *memory, void (*done)(void *data), void *data);
+
+/* Put back what was known at the start: a peer that was believed since then must not be, and what
+ * it said must not count against the data that it really had. done as above. */
+void peer_memory_restore(struct peer_memory *memory, void (*done)(void *data), void *data);
 
 #endif

@@ -53,7 +53,7 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers)
 
 /* --- out --- */
 
-static void on_read(struct store_op *op)
+static void snapshot_read_cb(struct store_op *op)
 {
     struct snapshot_out *out = op->data;
 
@@ -61,15 +61,16 @@ static void on_read(struct store_op *op)
     out->back = true;
 }
 
-static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
+static void snapshot_start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
     ASSERT(!out->reading);
     out->transfers->busy = true;
     out->reading = true;
-    out->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = out},
-                                   .snapshot = out->view,
-                                   .max_bytes = max_bytes,
-                                   .close = close};
+    out->read =
+        (struct disk_read){.op = {.kind = STORE_READ, .done = snapshot_read_cb, .data = out},
+                           .snapshot = out->view,
+                           .max_bytes = max_bytes,
+                           .close = close};
     out->transfers->disk->ops->submit(out->transfers->disk, &out->read.op);
 }
 
@@ -120,7 +121,7 @@ static void drop_out(struct snapshot_out *out)
     if (out->reading) {
         out->dropped = true;
     } else if (out->view != NULL) {
-        start_read(out, 0, true);
+        snapshot_start_read(out, 0, true);
         out->dropped = true;
     }
 }
@@ -193,11 +194,11 @@ static void pump(struct snapshot_out *out)
         return;
     }
     if (out->sent - out->acked < WINDOW_BYTES) {
-        start_read(out, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+        snapshot_start_read(out, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
     }
 }
 
-static void go_on(struct snapshot_out *out, uint64_t led_term)
+static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
 {
     struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
     bool first = out->view == NULL;
@@ -224,7 +225,7 @@ static void go_on(struct snapshot_out *out, uint64_t led_term)
 
 /* A free place: the peer's own, where it stands what the peer was given; else one where nothing of
  * the kind matters any more, if there is any. NULL: all are in use. */
-static struct snapshot_out *place_for(struct snapshot_transfers *transfers, uint64_t peer)
+static struct snapshot_out *snapshot_place_for(struct snapshot_transfers *transfers, uint64_t peer)
 {
     struct snapshot_out *found = NULL;
 
@@ -256,7 +257,7 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
             drop_out(out);
         }
     }
-    place = place_for(transfers, peer);
+    place = snapshot_place_for(transfers, peer);
     if (place == NULL) {
         return; /* the core asks again */
     }
@@ -270,7 +271,7 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
                               .from_index = durable,
                               .given_index = place->given_index,
                               .given_until_ms = place->peer == peer ? place->given_until_ms : 0};
-    start_read(place, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+    snapshot_start_read(place, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
 }
 
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
@@ -422,7 +423,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
             drop_out(out);
         }
         if (out->back) {
-            go_on(out, led_term);
+            snapshot_go_on(out, led_term);
         }
         busy = busy || out->active || out->reading;
     }
@@ -430,4 +431,98 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
         snapshot_drop_in(transfers);
     }
     transfers->busy = busy || transfers->in.active;
+}
+
+/* --- the rows of a snapshot --- */
+
+#define TRIAL_ROWS 64 /* rows, then it looks at the clock */
+
+void trial_drop(struct trial *trial)
+{
+    state_free(trial->state);
+    *trial = (struct trial){0};
+}
+
+void trial_begin(struct trial *trial, const struct machine_ops *ops, struct level_range speaks,
+                 uint64_t state_bytes)
+{
+    trial_drop(trial);
+    trial->state_bytes = state_bytes;
+    trial->state = state_new(ops);
+    state_speaks(trial->state, speaks);
+    state_load_begin(trial->state);
+}
+
+static bool is_too_large(const struct trial *trial)
+{
+    return trial->state_bytes > 0 && state_memory(trial->state) > trial->state_bytes;
+}
+
+static void try_row(struct trial *trial, const struct store_row *row)
+{
+    if (store_rows_checker_add(&trial->rows, row) != 0) {
+        trial->bad = true;
+    } else if (trial->err == 0) {
+        trial->err =
+            state_load_row(trial->state, row->key, row->key_len, row->value, row->value_len);
+        if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && is_too_large(trial)) {
+            trial->err = ERR_STATE_FULL;
+        }
+    }
+}
+
+bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
+                const struct clock *clock)
+{
+    uint64_t until_ms = clock_now_ms(clock) + TRIAL_MS;
+    struct reader reader;
+    struct store_row row;
+
+    ASSERT(trial->state != NULL && trial->at <= len);
+    reader_init(&reader, rows + trial->at, len - trial->at);
+    for (unsigned i = 1; !trial->bad; i++) {
+        size_t before = reader.at;
+
+        if (!store_rows_next(&reader, &row)) {
+            /* The rest of a row may yet come. */
+            trial->bad = len - trial->at - before > (whole ? 0 : LIMIT_ROW_BYTES);
+            reader.at = before;
+            break;
+        }
+        try_row(trial, &row);
+        if (i % TRIAL_ROWS == 0) {
+            clock_look(clock);
+            if (clock_now_ms(clock) >= until_ms) {
+                trial->at += reader.at;
+                return false;
+            }
+        }
+    }
+    trial->at += reader.at;
+    return true;
+}
+
+int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fits)
+{
+    *ret_fits = !trial->bad && trial->rows.sum == digest;
+    if (!*ret_fits) {
+        return ERR_CORRUPT;
+    }
+    if (trial->err == 0) {
+        trial->err = state_load_end(trial->state, index);
+    }
+    /* Rows that mean the same in other bytes are none that an apply has written. */
+    if (trial->err == 0 && state_digest(trial->state) != digest) {
+        trial->err = ERR_CORRUPT;
+    }
+    return trial->err;
+}
+
+struct state *trial_take(struct trial *trial)
+{
+    struct state *state = trial->state;
+
+    ASSERT(state != NULL);
+    trial->state = NULL;
+    return state;
 }

@@ -3,11 +3,15 @@
  */
 #include "raft/core/trust.h"
 
+#include <string.h>
+
+#include "raft/core/applier.h"
 #include "raft/core/consensus.h"
 #include "raft/core/message.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
+#include "src/state/state.h"
 
 #define ALARM_MS 1000 /* between two lines about it */
 
@@ -164,4 +168,176 @@ bool trust_message(struct trust *trust, uint64_t from, const struct raft_message
     return believes_vote(trust, from, message) && trust_term(trust, from, "term", term) &&
            believes_indexes(trust, from, message) && believes_first_entry(trust, from, message) &&
            (!message_is_of_leader(message) || believes_leader(trust, from, term));
+}
+
+/* --- a leader's log --- */
+
+uint64_t witness_term_at(const struct witness *witness, uint64_t index)
+{
+    const struct log_entry *entry = entry_log_get(witness->log, index);
+
+    if (entry != NULL) {
+        return entry->term;
+    }
+    return index == witness->applied->index ? witness->applied->term : 0;
+}
+
+/* What the term of a committed entry cannot be above where it is not known: terms of a log never
+ * fall. */
+static uint64_t highest_term(const struct witness *witness)
+{
+    const struct log_entry *first = witness->log->first <= *witness->commit
+                                        ? entry_log_get(witness->log, witness->log->first)
+                                        : NULL;
+
+    return first != NULL ? first->term : witness->applied->term;
+}
+
+/* May the leader's log have this term at an index that is committed here? */
+static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t term,
+                        struct contradiction *ret_contradiction)
+{
+    uint64_t known = witness_term_at(witness, index);
+    uint64_t most = known > 0 ? known : highest_term(witness);
+
+    if (known > 0 ? term == known : term <= most) {
+        return true;
+    }
+    *ret_contradiction = (struct contradiction){index, term, most};
+    return false;
+}
+
+static bool entry_agrees(const struct witness *witness, uint64_t index,
+                         const struct raft_entry *entry, struct contradiction *ret_contradiction)
+{
+    const struct log_entry *own = entry_log_get(witness->log, index);
+
+    if (!term_agrees(witness, index, entry->term, ret_contradiction)) {
+        return false;
+    }
+    if (own == NULL || (own->type == entry->type && own->block->len == entry->buf.len &&
+                        (own->block->len == 0 ||
+                         memcmp(own->block->data, entry->buf.base, own->block->len) == 0))) {
+        return true;
+    }
+    *ret_contradiction = (struct contradiction){index, entry->term, own->term};
+    return false;
+}
+
+static bool append_agrees(const struct witness *witness, const struct raft_append_entries *args,
+                          struct contradiction *ret_contradiction)
+{
+    uint64_t prev = args->prev_log_index;
+
+    if (prev > 0 && prev <= *witness->commit &&
+        !term_agrees(witness, prev, args->prev_log_term, ret_contradiction)) {
+        return false;
+    }
+    for (unsigned i = 0; i < args->n_entries && prev + 1 + i <= *witness->commit; i++) {
+        if (!entry_agrees(witness, prev + 1 + i, &args->entries[i], ret_contradiction)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A snapshot beyond what is committed here stands for that, too: its term, and the index of its
+ * configuration, cannot be lower. */
+static bool snapshot_agrees(const struct witness *witness, const struct raft_install_snapshot *args,
+                            struct contradiction *ret_contradiction)
+{
+    uint64_t commit_term = witness_term_at(witness, *witness->commit);
+
+    if (args->last_index <= *witness->commit) {
+        return term_agrees(witness, args->last_index, args->last_term, ret_contradiction);
+    }
+    if (args->last_term < commit_term || args->conf_index < witness->applied->conf_index) {
+        *ret_contradiction = (struct contradiction){*witness->commit, args->last_term, commit_term};
+        return false;
+    }
+    return true;
+}
+
+bool witness_agrees(const struct witness *witness, const struct raft_message *message,
+                    struct contradiction *ret_contradiction)
+{
+    ASSERT(message_is_of_leader(message));
+    return message->type == RAFT_APPEND_ENTRIES
+               ? append_agrees(witness, &message->append_entries, ret_contradiction)
+               : snapshot_agrees(witness, &message->install_snapshot, ret_contradiction);
+}
+
+/* --- entries of a leader --- */
+
+/* Once this node ran a leafd that speaks more, as the state says. */
+static bool spoke_more(const struct entry_checker *checker)
+{
+    const struct state *state = checker->applier->state;
+    struct node_info info;
+
+    return state_node(state, checker->node_id, &info) && info.levels.max > state_levels(state).max;
+}
+
+/* A command that this leafd does not know. */
+static enum entries_verdict judge_newer(const struct entry_checker *checker, uint64_t index,
+                                        struct entries_checked *checked)
+{
+    if (checker->applier->applied.index + 1 < index) {
+        return ENTRIES_CUT;
+    }
+    checked->field = "entry_of_a_later_level";
+    checked->value = index;
+    checked->bound = state_levels(checker->applier->state).max;
+    return spoke_more(checker) ? ENTRIES_NEWER : ENTRIES_LIE;
+}
+
+static enum entries_verdict judge_command(const struct entry_checker *checker, uint64_t index,
+                                          const struct raft_entry *entry,
+                                          struct entries_checked *checked)
+{
+    const struct state *state = checker->applier->state;
+    int err = state_check(state, entry->buf.base, entry->buf.len);
+
+    if (err == ERR_NEWER ||
+        (err == 0 && !state_can_apply(state, entry->buf.base, entry->buf.len))) {
+        return judge_newer(checker, index, checked);
+    }
+    if (err == 0) {
+        return ENTRIES_FINE;
+    }
+    checked->field = "entry_that_does_not_decode";
+    checked->value = index;
+    return ENTRIES_LIE;
+}
+
+enum entries_verdict entries_check(const struct entry_checker *checker,
+                                   const struct raft_append_entries *append,
+                                   struct entries_checked *ret_checked)
+{
+    enum entries_verdict verdict = ENTRIES_FINE;
+    const struct log_entry *last = entry_log_get(checker->log, append->prev_log_index);
+    unsigned i;
+
+    *ret_checked = (struct entries_checked){0};
+    if (last != NULL && last->term != append->prev_log_term) {
+        return ENTRIES_FINE; /* they follow another entry than is here: the core takes none */
+    }
+    for (i = 0; i < append->n_entries && verdict == ENTRIES_FINE; i++) {
+        const struct raft_entry *entry = &append->entries[i];
+        uint64_t index = append->prev_log_index + 1 + i;
+
+        if (index <= checker->commit) {
+            continue; /* the witness compares it; it is on the disk */
+        }
+        ret_checked->at = i;
+        if (entry->type == RAFT_COMMAND) {
+            verdict = judge_command(checker, index, entry, ret_checked);
+        } else if (entry->type == RAFT_BARRIER && entry->buf.len > BARRIER_BYTES_MAX) {
+            ret_checked->field = "barrier_bytes";
+            ret_checked->value = entry->buf.len;
+            ret_checked->bound = BARRIER_BYTES_MAX;
+            verdict = ENTRIES_LIE;
+        }
+    }
+    return verdict;
 }

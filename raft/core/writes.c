@@ -13,7 +13,7 @@ void writes_init(struct writes *writes, struct disk *disk)
     STAILQ_INIT(&writes->back);
 }
 
-static void on_done(struct store_op *op)
+static void writes_done_cb(struct store_op *op)
 {
     struct write *write = op->data;
 
@@ -25,7 +25,7 @@ struct write *writes_new(struct writes *writes, enum store_op_kind kind)
     struct write *write = MUST_HAVE(calloc(1, sizeof *write));
 
     write->op.kind = kind;
-    write->op.done = on_done;
+    write->op.done = writes_done_cb;
     write->op.data = write;
     write->writes = writes;
     write->number = ++writes->last_number;

@@ -112,7 +112,7 @@ static bool on_frame(struct net_receiver *receiver, uint64_t from, enum frame_ty
     return node->state >= NODE_WRITING || replica_receive(&node->replica, from, type, payload, len);
 }
 
-static void on_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
+static void node_link_changed_cb(struct net_receiver *receiver, uint64_t peer, bool up)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -135,7 +135,7 @@ static uint16_t on_level(struct net_receiver *receiver)
     return state_level(CONTAINER(receiver, struct node, receiver)->replica.state);
 }
 
-static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int node_admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -266,14 +266,14 @@ static void wake_cb(struct bell *bell)
 
 /* --- what the replica says --- */
 
-static void on_failed(struct replica_owner *owner, int err, const char *text)
+static void node_failed_cb(struct replica_owner *owner, int err, const char *text)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
 
     node->process->failed(node->process, err, text);
 }
 
-static void on_role_changed(struct replica_owner *owner)
+static void node_role_changed_cb(struct replica_owner *owner)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
     struct driver *driver = &node->replica.driver;
@@ -603,9 +603,9 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
 
     node->receiver = (struct net_receiver){
         .receive = on_frame,
-        .link_changed = on_link_changed,
+        .link_changed = node_link_changed_cb,
         .gone = on_gone,
-        .admit = on_admit,
+        .admit = node_admit_cb,
         .level = on_level,
         .refused = on_refused,
         .birth = on_birth,
@@ -662,8 +662,8 @@ static int start_replica(struct node *node, struct state *state, const struct st
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
     node->owner = (struct replica_owner){
-        .failed = on_failed,
-        .role_changed = on_role_changed,
+        .failed = node_failed_cb,
+        .role_changed = node_role_changed_cb,
         .removed = on_removed,
         .superseded = on_superseded,
         .way_changed = on_way_changed,

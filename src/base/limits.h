@@ -234,7 +234,7 @@
 #define LOCAL_INCARNATION LIMIT_LOCAL_LEASES      /* number 16: how often the node was started */
 #define LOCAL_LISTS_FIRST (LOCAL_INCARNATION + 1) /* numbers 17..79: lists of one node */
 #define LOCAL_PEERS 80          /* what it knows of its peers (raft/core/rollback.h) */
-#define LOCAL_INCARNATIONS 81   /* which incarnations it had itself (raft/core/incarnations.h) */
+#define LOCAL_INCARNATIONS 81   /* which incarnations it had itself (raft/core/rollback.h) */
 #define LIMIT_INCARNATIONS 1024 /* of a node's own that are remembered */
 #define LIMIT_LOCAL_LISTS (LOCAL_PEERS - LOCAL_LISTS_FIRST)
 _Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");

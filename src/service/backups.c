@@ -15,7 +15,7 @@
 
 /* --- answers --- */
 
-static void answer(struct backups *backups, int status)
+static void backups_answer(struct backups *backups, int status)
 {
     struct id_request *asked = backups->asked;
 
@@ -28,7 +28,7 @@ static void answer(struct backups *backups, int status)
 
 /* --- the disk --- */
 
-static void on_read(struct store_op *op)
+static void backups_read_cb(struct store_op *op)
 {
     struct backups *backups = op->data;
 
@@ -41,13 +41,14 @@ static void on_read(struct store_op *op)
     }
 }
 
-static void start_read(struct backups *backups, size_t max_bytes, bool close)
+static void backups_start_read(struct backups *backups, size_t max_bytes, bool close)
 {
     backups->state = close ? BACKUPS_CLOSING : BACKUPS_READING;
-    backups->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = backups},
-                                       .snapshot = backups->view,
-                                       .max_bytes = max_bytes,
-                                       .close = close};
+    backups->read =
+        (struct disk_read){.op = {.kind = STORE_READ, .done = backups_read_cb, .data = backups},
+                           .snapshot = backups->view,
+                           .max_bytes = max_bytes,
+                           .close = close};
     backups->disk->ops->submit(backups->disk, &backups->read.op);
 }
 
@@ -59,10 +60,10 @@ static void end(struct backups *backups, int status)
         backups->figures.failed++;
     }
     if (backups->view != NULL) {
-        start_read(backups, 0, true);
+        backups_start_read(backups, 0, true);
     } else {
         backups->state = BACKUPS_NONE;
-        answer(backups, status);
+        backups_answer(backups, status);
     }
 }
 
@@ -123,7 +124,7 @@ static void put_rows(struct backups *backups, const struct buf *chunk, struct bu
 }
 
 /* A part was read: it is the answer. */
-static void take_part(struct backups *backups)
+static void backups_take_part(struct backups *backups)
 {
     struct buf *out = &backups->asked->reply;
     struct id_backup *what = backups->asked->out;
@@ -148,7 +149,7 @@ static void take_part(struct backups *backups)
     }
 }
 
-static void go_on(struct backups *backups)
+static void backups_go_on(struct backups *backups)
 {
     int status = backups->read.status;
     bool closed = backups->state == BACKUPS_CLOSING;
@@ -168,7 +169,7 @@ static void go_on(struct backups *backups)
         end(backups, status);
         return;
     }
-    take_part(backups);
+    backups_take_part(backups);
     ended = backups->read.end;
     disk_read_forget(&backups->read);
     if (ended) {
@@ -176,7 +177,7 @@ static void go_on(struct backups *backups)
         return;
     }
     backups->state = BACKUPS_PAUSED;
-    answer(backups, 0);
+    backups_answer(backups, 0);
     ground_arm_in(backups->on, &backups->due, LIMIT_BACKUP_IDLE_MS);
     ground_arm_in(backups->on, &backups->look, LOOK_MS);
 }
@@ -198,7 +199,7 @@ static void catch_up(struct backups *backups, uint64_t deadline_ms)
     ground_wake(backups->on, WAKE_SERVICE);
 }
 
-static void on_queried(struct cluster_request *query)
+static void backups_queried_cb(struct cluster_request *query)
 {
     struct backups *backups = CONTAINER(query, struct backups, query);
     int status = query->status;
@@ -217,7 +218,7 @@ static void on_queried(struct cluster_request *query)
     catch_up(backups, backups->asked->deadline_ms);
 }
 
-static void begin(struct backups *backups, struct id_request *request)
+static void backups_begin(struct backups *backups, struct id_request *request)
 {
     const struct id_backup *what = request->out;
 
@@ -232,14 +233,15 @@ static void begin(struct backups *backups, struct id_request *request)
         return;
     }
     backups->state = BACKUPS_ASKING;
-    backups->query = (struct cluster_request){
-        .kind = CLUSTER_REQUEST_QUERY, .deadline_ms = request->deadline_ms, .done = on_queried};
+    backups->query = (struct cluster_request){.kind = CLUSTER_REQUEST_QUERY,
+                                              .deadline_ms = request->deadline_ms,
+                                              .done = backups_queried_cb};
     query_workers_encode(&backups->query.payload, 0, 1); /* whatever is quick to answer */
     backups->on->submit(backups->on, &backups->query);
 }
 
 /* Its time is over: of the request, or of the pause. */
-static void on_due(struct timer *timer, uint64_t now_ms)
+static void backups_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct backups *backups = CONTAINER(timer, struct backups, due);
 
@@ -264,7 +266,7 @@ static void read_on(struct backups *backups, struct id_request *request)
                  LIMIT_BACKUP_MS / 1000);
         end(backups, ERR_TIMEOUT);
     } else {
-        start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+        backups_start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
     }
 }
 
@@ -274,7 +276,7 @@ void backups_submit(struct backups *backups, struct id_request *request)
 
     ASSERT(request->kind == ID_REQUEST_BACKUP);
     if (what->number == 0 && backups->state == BACKUPS_NONE) {
-        begin(backups, request);
+        backups_begin(backups, request);
     } else if (what->number == 0) {
         id_answer(backups->context, request, ERR_OVERLOADED);
     } else if (what->number == backups->number && backups->state == BACKUPS_PAUSED) {
@@ -287,7 +289,7 @@ void backups_submit(struct backups *backups, struct id_request *request)
 void backups_turn(struct backups *backups)
 {
     if (backups->back) {
-        go_on(backups);
+        backups_go_on(backups);
     }
     if (backups->state == BACKUPS_PAUSED && atomic_load(&backups->view->ended)) {
         log_warn("backup", "a backup was given up",
@@ -300,7 +302,7 @@ void backups_turn(struct backups *backups)
     if (backups->state == BACKUPS_CATCHING_UP && is_caught_up(backups)) {
         timer_cancel(backups->on->timers, &backups->due);
         applier_write(&backups->on->driver->applier, true);
-        start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+        backups_start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
     }
 }
 
@@ -311,7 +313,7 @@ void backups_stop(struct backups *backups)
         backups->back = false;
         disk_read_forget(&backups->read);
     }
-    answer(backups, ERR_SHUTTING_DOWN);
+    backups_answer(backups, ERR_SHUTTING_DOWN);
 }
 
 void backups_init(struct backups *backups, struct id_context *context, struct growth *growth,
@@ -323,6 +325,6 @@ void backups_init(struct backups *backups, struct id_context *context, struct gr
                                 .growth = growth,
                                 .cluster_id = cluster_id != NULL ? cluster_id : "",
                                 .number = first >> 16};
-    timer_init(&backups->due, on_due);
+    timer_init(&backups->due, backups_due_cb);
     backups->look.wakes = WAKE_SERVICE;
 }

@@ -35,7 +35,7 @@ static bool is_answered(const struct id_buffers *out)
     return true;
 }
 
-static void leave(struct buffers *buffers, struct id_request *request, int status)
+static void buffers_leave(struct buffers *buffers, struct id_request *request, int status)
 {
     ASSERT(buffers->count > 0);
     TAILQ_REMOVE(&buffers->waits, request, link);
@@ -44,16 +44,16 @@ static void leave(struct buffers *buffers, struct id_request *request, int statu
     id_answer(buffers->context, request, status);
 }
 
-static void on_deadline(struct timer *timer, uint64_t now_ms)
+static void buffers_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     struct id_request *request = CONTAINER(timer, struct id_request, deadline);
 
     (void)now_ms;
     ASSERT(request->kind == ID_REQUEST_BUFFERS);
-    leave(request->holder, request, 0);
+    buffers_leave(request->holder, request, 0);
 }
 
-static struct id_node_buffers *place_of(struct id_buffers *out, uint64_t node_id)
+static struct id_node_buffers *buffers_place_of(struct id_buffers *out, uint64_t node_id)
 {
     for (size_t i = 0; i < out->count; i++) {
         if (out->nodes[i].node_id == node_id) {
@@ -63,7 +63,7 @@ static struct id_node_buffers *place_of(struct id_buffers *out, uint64_t node_id
     return NULL;
 }
 
-static void ask_others(struct buffers *buffers, const struct id_request *request)
+static void buffers_ask_others(struct buffers *buffers, const struct id_request *request)
 {
     const struct ground *on = buffers->on;
     const struct wire_buffers question = {
@@ -101,20 +101,21 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
         .node_id = on->node_id, .asked = true, .answered = true, .page = own};
     request->id = ++buffers->number;
     request->holder = buffers;
-    ask_others(buffers, request);
+    buffers_ask_others(buffers, request);
     if (is_answered(out)) {
         id_answer(buffers->context, request, 0);
         return;
     }
     TAILQ_INSERT_TAIL(&buffers->waits, request, link);
     buffers->count++;
-    timer_init(&request->deadline, on_deadline);
+    timer_init(&request->deadline, buffers_deadline_cb);
     timer_arm(on->timers, &request->deadline, request->deadline_ms);
 }
 
 /* --- frames --- */
 
-static bool answer(struct buffers *buffers, uint64_t to, const struct wire_buffers *question)
+static bool buffers_answer(struct buffers *buffers, uint64_t to,
+                           const struct wire_buffers *question)
 {
     struct wire_buffers message = {.number = question->number, .answer = true};
     struct id_segments_page page;
@@ -132,7 +133,7 @@ static bool answer(struct buffers *buffers, uint64_t to, const struct wire_buffe
     return true;
 }
 
-static struct id_request *find(const struct buffers *buffers, uint64_t number)
+static struct id_request *buffers_find(const struct buffers *buffers, uint64_t number)
 {
     struct id_request *request;
 
@@ -154,10 +155,10 @@ bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payl
         return false;
     }
     if (!message.answer) {
-        return answer(buffers, from, &message);
+        return buffers_answer(buffers, from, &message);
     }
-    request = find(buffers, message.number);
-    node = request != NULL ? place_of(request->out, from) : NULL;
+    request = buffers_find(buffers, message.number);
+    node = request != NULL ? buffers_place_of(request->out, from) : NULL;
     if (node == NULL || !node->asked || node->answered) {
         return true; /* late, or not asked by this process */
     }
@@ -166,7 +167,7 @@ bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payl
     }
     node->answered = true;
     if (is_answered(request->out)) {
-        leave(buffers, request, 0);
+        buffers_leave(buffers, request, 0);
     }
     return true;
 }
@@ -177,13 +178,13 @@ void buffers_link_changed(struct buffers *buffers, uint64_t peer)
     struct id_request *next;
 
     for (request = TAILQ_FIRST(&buffers->waits); request != NULL; request = next) {
-        struct id_node_buffers *node = place_of(request->out, peer);
+        struct id_node_buffers *node = buffers_place_of(request->out, peer);
 
         next = TAILQ_NEXT(request, link);
         if (node != NULL && !node->answered) {
             node->asked = false;
             if (is_answered(request->out)) {
-                leave(buffers, request, 0);
+                buffers_leave(buffers, request, 0);
             }
         }
     }
@@ -194,7 +195,7 @@ void buffers_stop(struct buffers *buffers)
     struct id_request *request;
 
     while ((request = TAILQ_FIRST(&buffers->waits)) != NULL) {
-        leave(buffers, request, ERR_SHUTTING_DOWN);
+        buffers_leave(buffers, request, ERR_SHUTTING_DOWN);
     }
 }
 

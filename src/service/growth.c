@@ -61,7 +61,7 @@ void growth_turn_over(struct growth *growth, uint64_t now_ms)
     }
 }
 
-static uint64_t hash_of(const struct growth *growth, const char *name, size_t len)
+static uint64_t growth_hash_of(const struct growth *growth, const char *name, size_t len)
 {
     uint64_t hash = hash_bytes(name, len, growth->seed);
 
@@ -80,7 +80,7 @@ static struct growth_slot *slot_of(const struct growth_period *period, uint64_t 
 }
 
 /* Room for one more, at most half full. */
-static void make_room(struct growth_period *period)
+static void growth_make_room(struct growth_period *period)
 {
     struct growth_period larger = *period;
 
@@ -100,7 +100,7 @@ static void make_room(struct growth_period *period)
 
 void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_ms)
 {
-    uint64_t hash = hash_of(growth, row->name, row->name_len);
+    uint64_t hash = growth_hash_of(growth, row->name, row->name_len);
     struct growth_period *period;
     struct growth_slot *slot;
 
@@ -113,7 +113,7 @@ void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_
         period->full = true;
         return;
     }
-    make_room(period);
+    growth_make_room(period);
     slot = slot_of(period, hash);
     *slot = (struct growth_slot){hash, row->max_id};
     period->count++;
@@ -136,7 +136,7 @@ bool growth_is_whole(const struct growth *growth)
 
 bool growth_tag(const struct growth *growth, const char *name, size_t len, uint64_t *ret_max_id)
 {
-    uint64_t hash = hash_of(growth, name, len);
+    uint64_t hash = growth_hash_of(growth, name, len);
 
     for (unsigned back = growth->count; back-- > 0;) {
         const struct growth_period *period = period_at(growth, back);

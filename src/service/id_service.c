@@ -88,7 +88,7 @@ static int open_row(struct id_service *service, const struct tag_row *row)
     return tag != NULL ? 0 : ERR_OVERLOADED;
 }
 
-static void on_queried(struct cluster_request *query)
+static void ids_queried_cb(struct cluster_request *query)
 {
     struct open_request *open = CONTAINER(query, struct open_request, query);
     struct tag_rows rows = {0};
@@ -137,7 +137,7 @@ static void open_tag(struct id_service *service, struct id_request *request)
     open->service = service;
     open->query.kind = CLUSTER_REQUEST_QUERY;
     open->query.deadline_ms = request->deadline_ms;
-    open->query.done = on_queried;
+    open->query.done = ids_queried_cb;
     query_get_encode(&open->query.payload, name, request->payload.len);
     replica_submit(service->replica, &open->query);
 }
@@ -573,7 +573,7 @@ static bool on_receive(struct service *base, uint64_t from, enum frame_type type
     return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
 }
 
-static void on_link_changed(struct service *base, uint64_t peer)
+static void ids_link_changed_cb(struct service *base, uint64_t peer)
 {
     buffers_link_changed(&service_of(base)->buffers, peer);
 }
@@ -583,7 +583,7 @@ static void on_reset(struct service *base)
     windows_forget(service_of(base)->windows); /* R7 */
 }
 
-static void on_installed(struct service *base, uint64_t index)
+static void ids_installed_cb(struct service *base, uint64_t index)
 {
     struct id_service *service = service_of(base);
 
@@ -606,8 +606,8 @@ static bool on_accepts(const struct service *base, enum cluster_request_kind kin
     return leading_accepts(kind, data, len);
 }
 
-static enum service_admission on_admit(struct service *base, const void *data, size_t len,
-                                       uint64_t *ret_adds_bytes, struct buf *reply)
+static enum service_admission ids_admit_cb(struct service *base, const void *data, size_t len,
+                                           uint64_t *ret_adds_bytes, struct buf *reply)
 {
     const struct id_context *context = &service_of(base)->context;
 
@@ -762,12 +762,12 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .turned = on_turned,
         .woken = on_woken,
         .receive = on_receive,
-        .link_changed = on_link_changed,
+        .link_changed = ids_link_changed_cb,
         .reset = on_reset,
-        .installed = on_installed,
+        .installed = ids_installed_cb,
         .query = on_query,
         .accepts = on_accepts,
-        .admit = on_admit,
+        .admit = ids_admit_cb,
         .lead = on_lead,
         .led = on_led,
         .propose = on_own_command,

@@ -7,7 +7,7 @@
 
 #define LAYOUT_AGAIN_MS 100 /* a layout that the log refuses is not proposed in every turn */
 
-static void propose(struct layout *layout)
+static void layout_propose(struct layout *layout)
 {
     const struct ground *on = layout->context->on;
     struct buf payload = BUF_INIT;
@@ -21,7 +21,7 @@ static void propose(struct layout *layout)
     node_command_send(&layout->command, on, &payload, false);
 }
 
-static void compare(struct layout *layout, const struct snowflake_layout *known)
+static void layout_compare(struct layout *layout, const struct snowflake_layout *known)
 {
     const struct snowflake_layout *setting = &layout->config->layout;
 
@@ -46,9 +46,9 @@ void layout_turn(struct layout *layout)
         return;
     }
     if (fsm_layout(layout->context->fsm, &known)) {
-        compare(layout, &known);
+        layout_compare(layout, &known);
     } else {
-        propose(layout);
+        layout_propose(layout);
     }
 }
 

@@ -11,7 +11,7 @@
 /* --- before a command is in the log --- */
 
 /* What a leader proposes by itself. */
-static bool is_for_leaders_alone(const void *data, size_t len)
+static bool leading_is_for_leaders_alone(const void *data, size_t len)
 {
     int type = command_number(data, len);
 
@@ -23,7 +23,7 @@ bool leading_accepts(enum cluster_request_kind kind, const void *data, size_t le
     struct command_list batch;
 
     return kind == CLUSTER_REQUEST_LEADER ? windows_read(data, len, &batch) == 0
-                                          : !is_for_leaders_alone(data, len);
+                                          : !leading_is_for_leaders_alone(data, len);
 }
 
 /* Would this put make a tag whose name has what nobody sees? One that is there stays of use. The

@@ -64,7 +64,7 @@ struct windows {
     struct window_counts counts;
 };
 
-static uint32_t hash_of(const struct hash_link *link)
+static uint32_t window_hash_of(const struct hash_link *link)
 {
     return CONTAINER(link, const struct window, link)->hash;
 }
@@ -74,7 +74,7 @@ struct windows *windows_new(const struct clock *clock)
     struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
 
     windows->clock = clock;
-    hash_table_init(&windows->table, hash_of);
+    hash_table_init(&windows->table, window_hash_of);
     TAILQ_INIT(&windows->uses);
     TAILQ_INIT(&windows->wanted);
     return windows;
@@ -133,7 +133,7 @@ void windows_free(struct windows *windows)
     }
 }
 
-static struct window *find(const struct windows *windows, const char *name, size_t len)
+static struct window *window_find(const struct windows *windows, const char *name, size_t len)
 {
     struct hash_link *link =
         hash_table_chain(&windows->table, (uint32_t)hash_bytes(name, len, windows->table.seed));
@@ -149,7 +149,7 @@ static struct window *find(const struct windows *windows, const char *name, size
 }
 
 /* Room for one more. False: all are busy. */
-static bool make_room(struct windows *windows)
+static bool window_make_room(struct windows *windows)
 {
     struct window *window;
 
@@ -168,9 +168,9 @@ static bool make_room(struct windows *windows)
 /* NULL: there is no room for it. */
 static struct window *find_or_make(struct windows *windows, const char *name, size_t len)
 {
-    struct window *window = find(windows, name, len);
+    struct window *window = window_find(windows, name, len);
 
-    if (window == NULL && make_room(windows)) {
+    if (window == NULL && window_make_room(windows)) {
         ASSERT(len <= LIMIT_TAG_NAME_BYTES);
         window = MUST_HAVE(calloc(1, sizeof *window + len));
         memcpy(window->name, name, len);
@@ -496,7 +496,7 @@ static void window_opened(struct windows *windows, struct window *window, uint64
 static void item_over(struct windows *windows, uint64_t term, const struct grant_item *item,
                       const struct grant_result *result)
 {
-    struct window *window = find(windows, item->name, item->name_len);
+    struct window *window = window_find(windows, item->name, item->name_len);
 
     if (window != NULL) {
         window->in_flight = false;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "raft/cluster/numbers.h"
+#include "raft/cluster/way.h"
 
 #define SEED 0x123456789abcdef0ULL
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "raft/core/driver.h"
-#include "raft/core/entry_check.h"
+#include "raft/core/trust.h"
 #include "raft/core/tests/core_noop.h"
 #include "raft/core/tests/raft_bench.h"
 

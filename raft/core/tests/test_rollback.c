@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 
 /* An incarnation by the count of its start and its random bits. */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "raft/core/trial.h"
+#include "raft/core/snapshot.h"
 #include "raft/tests/raft_fakes.h"
 #include "src/base/hash.h"
 #include "src/id/fsm/fsm.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/raft_bench.h"
-#include "raft/core/vote_floor.h"
+#include "raft/core/rollback.h"
 
 static const struct boot BOOT = {
     .id = 1, .term = 2, .last = 10, .last_term = 2, .servers = 3, .roles = THREE_VOTERS};

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "http/proto/text.h"
-#include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 #include "src/app/recovery/renew.h"
 #include "src/app/recovery/saved.h"
