@@ -207,8 +207,8 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
 
     if (lender->peer != 0 || !is_closed(&lender->rows) || now_ms < lender->quiet_until_ms ||
         driver_member(compare->on->driver, to) == NULL ||
-        judge(compare, ask) != WIRE_COMPARED_OTHER ||
-        compare->on->driver->applier.installing || driver_disk_is_low(compare->on->driver)) {
+        judge(compare, ask) != WIRE_COMPARED_OTHER || compare->on->driver->applier.installing ||
+        driver_disk_is_low(compare->on->driver)) {
         refuse(compare, to, ask->number);
         return;
     }
