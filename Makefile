@@ -5,7 +5,7 @@
 ## make run [NODES=3]      a cluster of 1, 3 or 5 nodes (DATA=, SETTINGS="a=b c=d")
 ## make debug NODE=1       one of them under gdb
 ## make watch T=segment    build and run a unit test at each save
-## make test               all of these but bench, fuzz: 18 minutes (STAGES=unit)
+## make test               all of these but bench, fuzz: 12 minutes (STAGES=unit)
 ## make check              layers, shape, style, format, hardening: a minute
 ## make unit               unit tests (unit-asan, unit-tsan: with sanitizers)
 ## make corpus             what the fuzzers know and ever found, once more
