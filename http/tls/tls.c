@@ -275,11 +275,6 @@ void tls_context_free(struct tls_context *context)
     }
 }
 
-int64_t tls_context_until_s(const struct tls_context *context)
-{
-    return context->until_s;
-}
-
 void tls_context_describe(const struct tls_context *context, struct buf *out)
 {
     time_t until = (time_t)context->until_s;

@@ -154,12 +154,10 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
 /* NULL-safe. */
 void tls_context_free(struct tls_context *context);
 
-/* When its certificate ends, in seconds of Unix time, and what it is, for the log: "CN=shop until
- * 2027-01-31". */
-int64_t tls_context_until_s(const struct tls_context *context);
+/* What its certificate is, for the log: "CN=shop until 2027-01-31". */
 void tls_context_describe(const struct tls_context *context, struct buf *out);
 
-/* The same of the one in force; 0: there is none. Any thread. */
+/* When the certificate in force ends, in seconds of Unix time; 0: there is none. Any thread. */
 int64_t tls_until_s(struct tls *tls);
 
 /* Put it in force, for all handshakes that begin from now on; takes it over. */
