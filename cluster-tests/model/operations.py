@@ -831,6 +831,31 @@ def restore(run, raise_=5000000, drop_keys=False, oldest=False, by_time=False):
     run.made = set(run.model.tags) & run.made
 
 
+# --- members ---
+
+def draw_replaced(rng, plan):
+    return {"node": rng.randrange(plan.size), "dead": plan.size > 1 and rng.random() < 0.4,
+            "how": rng.choice(["join", "http", "ctl"])}
+
+
+@operation(draw_replaced, weight=2, cost_s=3, at_most=2, covers=[
+    "POST /api/cluster/members", "DELETE /api/cluster/members/", "MEMBERS_ADD", "MEMBERS_REMOVE",
+    "MEMBERS_REPLACE"])
+def replace_member(run, node=0, dead=False, how="join"):
+    """A new node with an empty disk takes the place of one, which lives or is dead."""
+    run.world.replace(node, dead, how)
+    run.lost()
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size),
+                              "how": rng.choice(["itself", "http", "ctl"])},
+           weight=2, cost_s=1, at_most=2, covers=["PUT /api/cluster/members/", "MEMBERS_ADDRESS"])
+def move_member(run, node=0, how="itself"):
+    """A node starts at another address, which it says itself, or somebody said before."""
+    run.world.move(node, how if run.size > 1 else "itself")
+    run.lost()
+
+
 # --- room ---
 
 FILL = 2000  # tags of the operator's own, with descriptions: enough that a backup of them waits
@@ -1084,13 +1109,6 @@ def force_worker(run, name, node=0, give=False):
 
 
 NOT_DRAWN = {
-    "POST /api/cluster/members": "members come and go in test_membership.py and in make chaos",
-    "PUT /api/cluster/members/": "addresses are other ports here: test_membership.py",
-    "DELETE /api/cluster/members/": "as above",
-    "MEMBERS_ADD": "as above",
-    "MEMBERS_REMOVE": "as above",
-    "MEMBERS_REPLACE": "as above",
-    "MEMBERS_ADDRESS": "as above",
     "CHECK": "its exit code is an opinion on the set-up: test_leafctl.py",
     "RESTORE": "runs leafd restore, which is drawn",
     "RECOVER": "runs leafd recover, which is drawn",
