@@ -520,47 +520,21 @@ static int set_file(struct config *config, const char *path, const char *from,
     return 0;
 }
 
-/* The name is of no setting: is it of one that there was? A flag may have its value in it. */
-static int refuse_name(enum config_source source, const char *name, size_t len,
-                       struct config_error *ret_error)
+/* Set what a source names. The error says where, but for a file, which has lines. */
+static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
+                  size_t len, const char *value, struct config_error *ret_error)
 {
     static const char *const unknown[] = {[CONFIG_FROM_FILE] = "unknown setting",
                                           [CONFIG_FROM_ENVIRONMENT] =
                                               "environment: unknown variable",
                                           [CONFIG_FROM_FLAG] = "unknown argument"};
-    const char *value = memchr(name, '=', len);
-    const struct setting_gone *gone =
-        setting_find_gone(name, value != NULL ? (size_t)(value - name) : len, source);
-    struct setting_text old;
-    struct setting_text heir;
-    char quoted[QUOTED_BYTES];
-
-    if (gone == NULL) {
-        return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
-                           log_quote(name, len, quoted, sizeof quoted));
-    }
-    (void)setting_spell(gone->name, source, &old);
-    if (gone->heir == NULL) {
-        return config_fail(ret_error,
-                           "%s is no setting any more, since leafd " SETTINGS_GONE_SINCE
-                           ": leave it out; %s",
-                           old.text, gone->how);
-    }
-    return config_fail(ret_error,
-                       "%s is no setting any more, since leafd " SETTINGS_GONE_SINCE
-                       ": set %s instead; %s",
-                       old.text, setting_spell(gone->heir, source, &heir), gone->how);
-}
-
-/* Set what a source names. The error says where, but for a file, which has lines. */
-static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
-                  size_t len, const char *value, struct config_error *ret_error)
-{
     size_t row = setting_find(name, len, source);
     struct setting_text spelled;
+    char quoted[QUOTED_BYTES];
 
     if (row == setting_count) {
-        return refuse_name(source, name, len, ret_error);
+        return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
+                           log_quote(name, len, quoted, sizeof quoted));
     }
     if (source == CONFIG_FROM_FILE && config->origins[row].source == source) {
         return config_fail(ret_error, "%s is set twice, first on line %u", settings[row].name,

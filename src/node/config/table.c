@@ -827,64 +827,6 @@ _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the def
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
 _Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
 
-/* --- settings that went --- */
-
-#define GONE(name, how)                                                                            \
-    {                                                                                              \
-        name, NULL, how                                                                            \
-    }
-#define MOVED(name, heir, how)                                                                     \
-    {                                                                                              \
-        name, heir, how                                                                            \
-    }
-
-const struct setting_gone settings_gone[] = {
-    MOVED("raft.heartbeat-ms", "raft.election-ms", "heartbeats are a tenth of it"),
-    MOVED("raft.trailing-entries", "raft.snapshot-entries", "a quarter as many entries stay"),
-    MOVED("raft.catch-up-ms", "raft.election-ms",
-          "a change of the members has sixty times as long"),
-    MOVED("upgrade.auto", "upgrade.hold-ms", "`never` is what `false` was"),
-    MOVED("http.head-ms", "http.idle-ms", "a head has 5 s, or that if it is less"),
-    MOVED("http.body-ms", "http.idle-ms", "a body has 10 s, or that if it is less"),
-    MOVED("http.write-ms", "http.idle-ms", "a reply that stalls has 10 s, or that if it is less"),
-    GONE("http.connections", "the limit of open files bounds them (ulimit -n, LimitNOFILE=)"),
-    MOVED("http.bodies-bytes", "http.memory-bytes", "a third of it is for bodies"),
-    MOVED("http.client-bodies-bytes", "http.memory-bytes",
-          "a twelfth of it is for one client's large bodies"),
-    MOVED("http.input-bytes", "http.memory-bytes",
-          "a sixth of it is for requests that have not come whole"),
-    MOVED("http.output-bytes", "http.memory-bytes", "a third of it is for replies"),
-    GONE("http.min-rate-bytes", "a client takes at least 1024 bytes of a reply in a second"),
-    GONE("resp.tls", "resp.listen speaks TLS if http.listen does"),
-    GONE("resp.idle-ms", "a connection there is never closed for being idle"),
-    MOVED("quota.requests-per-s", "quota", "requests-per-s=NUMBER is one of its items"),
-    MOVED("quota.ids-per-s", "quota", "ids-per-s=NUMBER is one of its items"),
-    MOVED("quota.connections", "quota", "connections=NUMBER is one of its items"),
-    MOVED("quota.bodies", "quota", "bodies=NUMBER is one of its items"),
-    MOVED("quota.keys-percent", "quota", "keys=NUMBER% is one of its items"),
-    MOVED("quota.workers-percent", "quota", "workers=NUMBER% is one of its items"),
-    MOVED("cluster.bootstrap-single", "cluster.bootstrap", "`single` is what `true` was"),
-    MOVED("data.create", "cluster.bootstrap", "`never` is what `false` was"),
-    MOVED("insecure-open", "auth.anonymous", "`all` is what `true` was"),
-    MOVED("allow-root", "user", "`root` is what `true` was"),
-    MOVED("process.dumpable", "sandbox", "`debug` is what `true` was"),
-    GONE("shutdown.grace-ms", "it is 5 s"),
-    MOVED("peer.tls-cert", "peer.tls-dir", "the certificate is its tls.crt"),
-    MOVED("peer.tls-key", "peer.tls-dir", "the key is its tls.key"),
-    MOVED("peer.tls-ca", "peer.tls-dir", "the authority is its ca.crt"),
-    MOVED("http.tls-cert", "http.tls-dir", "the certificate is its tls.crt"),
-    MOVED("http.tls-key", "http.tls-dir", "the key is its tls.key"),
-    MOVED("http.tls-client-ca", "http.tls-dir", "the CAs of clients are its ca.crt"),
-    GONE("segment.refill-percent", "a refill begins when a tenth of a segment is used"),
-    GONE("prefetch.rate", "1000 tags are fetched in a second"),
-    MOVED("snowflake.renew-ms", "snowflake.window-ms",
-          "it is renewed every 3 s, or in a third of a shorter window"),
-    GONE("snowflake.mark-lead-ms", "the mark is kept 1 s ahead"),
-    MOVED("snowflake.epoch-ms", "snowflake.layout", "the epoch follows the bits: 41+10+12@EPOCH"),
-};
-
-const size_t settings_gone_count = sizeof settings_gone / sizeof settings_gone[0];
-
 /* --- names --- */
 
 const char *setting_spell(const char *name, enum config_source source, struct setting_text *out)
@@ -920,17 +862,6 @@ size_t setting_find(const char *text, size_t len, enum config_source source)
         row++;
     }
     return row;
-}
-
-const struct setting_gone *setting_find_gone(const char *text, size_t len,
-                                             enum config_source source)
-{
-    for (size_t i = 0; i < settings_gone_count; i++) {
-        if (is_spelled(settings_gone[i].name, source, text, len)) {
-            return &settings_gone[i];
-        }
-    }
-    return NULL;
 }
 
 size_t setting_row(const char *name)

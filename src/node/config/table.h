@@ -40,18 +40,6 @@ struct setting {
 extern const struct setting settings[];
 extern const size_t setting_count;
 
-/* A setting that there was before SETTINGS_GONE_SINCE. Its name is refused, with what to do. */
-struct setting_gone {
-    const char *name;
-    const char *heir; /* the setting to give instead; NULL: nothing needs to be given */
-    const char *how;  /* what the heir does for it; what leafd does by itself */
-};
-
-#define SETTINGS_GONE_SINCE "0.2.0"
-
-extern const struct setting_gone settings_gone[];
-extern const size_t settings_gone_count;
-
 /* The type and its field. */
 extern const struct setting_type setting_number;  /* uint32_t or uint64_t: decimal digits */
 extern const struct setting_type setting_bytes;   /* uint64_t: the same, with KiB, MiB, ... */
@@ -92,10 +80,6 @@ const char *setting_spell(const char *name, enum config_source source, struct se
 
 /* The row with this name, as the source spells it; the count of rows when there is none. */
 size_t setting_find(const char *text, size_t len, enum config_source source);
-
-/* The one that went and had this name, as the source spelled it, or NULL. */
-const struct setting_gone *setting_find_gone(const char *text, size_t len,
-                                             enum config_source source);
 
 /* The row of a name that is in the table (ASSERT). */
 size_t setting_row(const char *name);

@@ -7,7 +7,6 @@
 #include <uv.h>
 
 #define SETTINGS_WANTED 45 /* at most */
-#define SETTINGS_NEW 5     /* with names that there were not before 0.2.0 */
 
 static void test_defaults(void **state)
 {
@@ -356,67 +355,11 @@ static void test_hold(void **state)
     expect_flag_error(f, "--upgrade-hold-ms", "Never", "must be 0..604800000 ms, or never");
 }
 
-/* --- settings that went --- */
-
-/* Refused wherever it is given, with a text that has the old name as it was given and the way on as
- * the same source spells it; whatever its value was. */
-static void expect_gone(struct config_fixture *f, const struct setting_gone *gone,
-                        enum config_source source, char *args[], char *env[])
-{
-    struct setting_text text;
-    char expected[400];
-    size_t len;
-
-    len = (size_t)snprintf(
-        expected, sizeof expected,
-        "%s is no setting any more, since leafd 0.2.0: ", setting_spell(gone->name, source, &text));
-    if (gone->heir == NULL) {
-        (void)snprintf(expected + len, sizeof expected - len, "leave it out; %s", gone->how);
-    } else {
-        (void)snprintf(expected + len, sizeof expected - len, "set %s instead; %s",
-                       setting_spell(gone->heir, source, &text), gone->how);
-    }
-    expect_error(f, args, env, expected);
-}
-
-static void test_settings_that_went(void **state)
-{
-    struct config_fixture *f = *state;
-    char text[128];
-
-    for (const struct setting_gone *gone = settings_gone;
-         gone < settings_gone + settings_gone_count; gone++) {
-        struct setting_text name;
-
-        assert_int_equal(setting_find(gone->name, strlen(gone->name), CONFIG_FROM_FILE),
-                         setting_count);
-        assert_true(gone->heir == NULL ||
-                    setting_find(gone->heir, strlen(gone->heir), CONFIG_FROM_FILE) < setting_count);
-        (void)snprintf(text, sizeof text, "\n%s = 1\n", gone->name);
-        file_make(f, text);
-        (void)snprintf(text, sizeof text, "%s:2: %s is no setting", f->path, gone->name);
-        expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
-        expect_gone(f, gone, CONFIG_FROM_FILE, ARGS(NODE_1, "--config", f->path), NO_ENV);
-
-        (void)setting_spell(gone->name, CONFIG_FROM_FLAG, &name);
-        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text, "1"), NO_ENV);
-        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, name.text), NO_ENV);
-        (void)snprintf(text, sizeof text, "%s=%s", name.text, "secret");
-        expect_gone(f, gone, CONFIG_FROM_FLAG, ARGS(NODE_1, text), NO_ENV);
-        assert_null(strstr(f->error.text, "secret"));
-
-        (void)snprintf(text, sizeof text, "%s=1",
-                       setting_spell(gone->name, CONFIG_FROM_ENVIRONMENT, &name));
-        expect_gone(f, gone, CONFIG_FROM_ENVIRONMENT, ARGS(NODE_1), ENV(text));
-    }
-}
-
 /* Each setting is one that somebody has to understand before the first start. */
 static void test_number_of_settings(void **state)
 {
     (void)state;
     assert_in_range(setting_count, 1, SETTINGS_WANTED);
-    assert_int_equal(setting_count + settings_gone_count - SETTINGS_NEW, 78);
 }
 
 static void test_advertise(void **state)
@@ -476,7 +419,6 @@ int main(void)
         TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
         TEST(test_quota),
-        TEST(test_settings_that_went),
         TEST(test_number_of_settings),
     };
 
