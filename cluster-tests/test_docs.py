@@ -98,7 +98,7 @@ def test_what_the_failure_model_shows_exists():
     metrics = {m for word in words for m in re.findall(r"^leafd_\w+", word)}
     assert metrics and all(re.search(rf'"{metric}["{{]', code) for metric in metrics), metrics
     exits = set(re.findall(r"exit codes? (\d+)", text))
-    in_header = set(re.findall(r"= (\d+)", sources("src/app/report.h")))
+    in_header = set(re.findall(r"= (\d+)", sources("src/node/report.h")))
     assert exits and exits <= in_header, exits - in_header
     lines = {word for word in words if re.fullmatch(r'"[a-z][^":]+"', word)}
     assert lines
@@ -112,7 +112,7 @@ def test_what_the_failure_model_shows_exists():
 def test_every_exit_code_is_explained():
     page = read(os.path.join(ROOT, "docs", "configuration.md"))
     explained = re.findall(r"^\| (\d+) \|", page.split("## Exit codes")[1], re.M)
-    in_header = re.findall(r"= (\d+)", sources("src/app/report.h"))
+    in_header = re.findall(r"= (\d+)", sources("src/node/report.h"))
     assert explained == in_header
 
 

@@ -221,7 +221,7 @@
 #define LIMIT_STORE_LOW_BYTES (64 << 20)
 #define LIMIT_STORE_CHECK_S 600 /* check of the database at start; longer: corrupt */
 
-/* --- configuration (src/app) --- */
+/* --- configuration (src/node) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
 #define LIMIT_USER_BYTES 32                /* the name of a user of the system */
