@@ -115,7 +115,7 @@ static void proxy_count(struct conn *conn)
     conn->is_uncounted = false;
 }
 
-/* The header is there: all goes on as if its client had connected. */
+/* The header is there: all is as if its client had connected. */
 static void proxy_done(struct conn *conn)
 {
     struct conns *conns = conn->conns;

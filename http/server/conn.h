@@ -424,7 +424,7 @@ COLD void conn_is_proxied(struct conn *conn);
 /* conn_charge(), where there is a quota, of this or of connections. */
 bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
-/* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
+/* Charge the client's quota, conn->client->requests or ids. True: continue; else answered with 429. */
 static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     bool is_bound =
@@ -441,7 +441,7 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
 /* All are closed. */
 void conns_free(struct conns *conns);
 
-/* Go on with what was answered, and send all replies. */
+/* Continue after what was answered, and send all replies. */
 void conns_flush(struct conns *conns);
 
 /* The end of a turn: the same, and a bounded amount of what was put off. True if there is more to

@@ -152,7 +152,7 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);
 
-/* Charge so many requests or ids. 0: go on; else nothing was charged, and the client may come again
+/* Charge so many requests or ids. 0: continue; else nothing was charged, and the client may come again
  * after so many seconds. What is charged may be more than is left: the debt is paid before the next
  * one. So a quota of 1,000 ids a second lets 100,000 through, and then nothing for 99 s. A second's
  * worth may be used at once. */
