@@ -62,7 +62,6 @@
 #include "http/proto/head.h"
 #include "http/proto/parser.h"
 #include "http/proto/text.h"
-#include "http/server/latency.h"
 #include "http/server/meter.h"
 #include "http/server/proxy.h"
 #include "http/server/service.h"
@@ -124,7 +123,7 @@ struct request {
     uint32_t name_at;
     uint32_t name_len;
     uint8_t gate;
-    uint8_t traffic; /* class of latency.h */
+    uint8_t traffic; /* class of meter.h */
     bool wants_json; /* by its Accept, a bare number as well */
 };
 
@@ -226,7 +225,7 @@ struct conn {
     const struct identity *identity;
     /* the present request */
     struct http_wait *wait; /* NULL: it does not wait */
-    uint64_t began_us;      /* when it was complete, see latency.h */
+    uint64_t began_us;      /* when it was complete, see latency_begin() */
     void *note;             /* the service's: http_service.answered ends it */
     struct request request;
     struct parser parser; /* its head is the present request's */
@@ -349,7 +348,7 @@ COLD void conn_close(struct conn *conn, const char *reason);
 /* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
 COLD void conn_abort(struct conn *conn, const char *reason);
 
-/* --- for accept.c, which decides who gets a connection --- */
+/* --- for loop.c, which decides who gets a connection --- */
 
 /* A connection for the socket. client: with a reference, which it takes over; refused: it only gets
  * an error. NULL: it is closed, and the reference is still the caller's. */

@@ -3,11 +3,11 @@
  */
 #include "src/base/clock.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-#include <string.h>
 
 HOT static uint64_t read_ms(clockid_t id)
 {

@@ -11,10 +11,10 @@
 #define LEAFD_BASE_CLOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "src/base/container.h"
-#include <stddef.h>
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
