@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from test_listeners import Tokens, listeners_fixture  # noqa: F401, pylint: disable=unused-import
 from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -67,12 +67,12 @@ def asked(node, path, method, query):
     return node.http(method.upper(), f"{target(path)}?{query}", body=body)
 
 
-def test_both_doors_serve_it_to_all(doors):
-    for door in (doors.ids, doors.admin):
-        answer = door("GET", "/openapi.json")
+def test_both_listeners_serve_it_to_all(listeners):
+    for listener in (listeners.ids, listeners.admin):
+        answer = listener("GET", "/openapi.json")
         assert answer.status == 200 and answer.json() == DOCUMENT
         assert answer.headers["content-type"] == "application/json;charset=UTF-8"
-        assert door("POST", "/openapi.json").status == 405
+        assert listener("POST", "/openapi.json").status == 405
 
 
 # They ignore options that they do not know, as Leaf does (docs/leaf.md).
@@ -182,7 +182,7 @@ def test_errors_are_those_of_the_contract():
         assert set(DOCUMENT["paths"][path][method]["x-errors"]) <= listed
 
 
-def test_roles_and_doors_are_those_of_the_contract():
+def test_roles_and_listeners_are_those_of_the_contract():
     with open(DOCS, encoding="utf-8") as file:
         health = re.search(r"^\| `health` \| (.*) \|$", file.read(), re.MULTILINE).group(1)
     paths = {path for path, method in OPERATIONS

@@ -14,7 +14,7 @@ from client import once
 from cluster import FAST
 from test_attacks import JSON
 from test_backup import lose_everything
-from test_doors import Tokens
+from test_listeners import Tokens
 from leafctl import Leafctl
 from recovery import done, place
 from snowflakes import wait_served

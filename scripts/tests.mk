@@ -43,7 +43,7 @@ UNIT_WRAP  := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal \
 EXTRA_http := -lhttp_parser
 HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a $(OUT)/libhelp-storage.a
 HELP_service := $(OUT)/libhelp-raft.a $(HELP_raft)
-HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/array base/buf id/alloc/batch \
+HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/buf id/alloc/batch \
                      id/alloc/segment id/alloc/id_table id/alloc/allocator id/snowflake/snowflake)
 $(OUT)/modelled/src/id/alloc/id_table.o: OUR_CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: OUR_CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(OUR_CFLAGS)) -O1 \

@@ -10,7 +10,7 @@
 
 #include "cluster-tests/sim/sim_calm.h"
 #include "cluster-tests/sim/sim_check.h"
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/history.h"
 

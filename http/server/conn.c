@@ -1034,7 +1034,7 @@ static void conn_go_on(struct conn *conn)
     }
 }
 
-/* Those that wait for room go on, as many as one turn may serve. */
+/* Those that wait for room continue, as many as one turn may serve. */
 static void find_room(struct conn_meter *meter)
 {
     struct metered *metered;

@@ -5,7 +5,7 @@
  * A part is something that can take new settings, or the new content of files that settings name:
  * the certificates, the tokens, the keys between nodes. reload_run() reads everything as at the
  * start (file, environment, flags), has each part prepare, and only if all could has each commit,
- * which cannot fail. Else those that had prepared drop what they made, and the node goes on as it
+ * which cannot fail. Else those that had prepared drop what they made, and the node stays as it
  * was. A row of the table (src/node/config/table.c) says by LIVE that some part takes its value; a
  * change of any other is named in the log and takes a restart. The log level is changed here.
  *

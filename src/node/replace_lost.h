@@ -3,7 +3,7 @@
  * automatically.
  *
  * An id that the cluster knows with data never comes back without it: its votes would count twice.
- * With cluster.replace-lost a node that is refused for that goes on as a new one, whose id is the
+ * With cluster.replace-lost a node that is refused for that continues as a new one, whose id is the
  * configured one + LOST_ID_STEP, or twice that, and so on; the members, where the same setting
  * stands, let it in at the address of the member that is lost, and remove that one.
  *

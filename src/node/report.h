@@ -24,7 +24,7 @@ enum exit_code {
     EXIT_CODE_ADDRESS = 69,  /* an address is in use, or cannot be bound */
     EXIT_CODE_INTERNAL = 70, /* out of memory or descriptors, or a bug */
     EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
-    EXIT_CODE_AGAIN = 75,    /* started again it goes on, under another id (replace_lost.h) */
+    EXIT_CODE_AGAIN = 75,    /* started again it continues, under another id (replace_lost.h) */
     EXIT_CODE_REFUSED = 76,  /* the cluster does not want this node */
     EXIT_CODE_REMOVED = 77,  /* the cluster has removed this node */
     EXIT_CODE_WITNESS = 78,  /* a leader's log contradicts what this node knows as committed */

@@ -392,7 +392,7 @@ static void lost_cb(struct node_owner *owner)
     }
 }
 
-/* Going on would be unsafe. Any thread; the data is as safe as after a kill. */
+/* To continue would be unsafe. Any thread; the data is as safe as after a kill. */
 static void failed_cb(struct node_owner *owner, int err, const char *text)
 {
     enum exit_code code = exit_code_of(err);

@@ -33,7 +33,6 @@
 #define LEAFD_ID_SNOWFLAKE_LEASE_H
 
 #include "src/base/clock.h"
-#include "src/base/clock_check.h"
 #include "src/base/container.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"

@@ -593,7 +593,7 @@ static int parse_quoted(char *text, char **ret_value, struct config_error *ret_e
         trim_end(end + 1);
     }
     if (end[1] != '\0') {
-        return config_fail(ret_error, "there is more behind the closing quote");
+        return config_fail(ret_error, "there is more after the closing quote");
     }
     *ret_value = text + 1;
     return 0;

@@ -375,7 +375,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         number > (quotas[i].percent ? 100 : setting->max)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
                            log_quote(value, strlen(value), quoted, sizeof quoted),
-                           quotas[i].percent ? "100 with a % behind it, as 25%" : "1000000000");
+                           quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
     }
     *quotas[i].to = (uint32_t)number;
     return 0;

@@ -440,7 +440,7 @@ static void put_source(const struct options *options, const struct saved *saved,
     if (renewed->clamped > 0) {
         buf_printf(out,
                    "%zu tags could NOT be raised so far: they end there, and are exhausted. If you "
-                   "know the last\nid that was handed out of one, set max_id behind it, with "
+                   "know the last\nid that was handed out of one, set max_id above it, with "
                    "force=1.\n",
                    renewed->clamped);
     }
@@ -451,8 +451,8 @@ static void put_source(const struct options *options, const struct saved *saved,
     if (renewed->keys > 0) {
         buf_printf(out, "%zu idempotency keys: %s\n", renewed->keys,
                    options->renew.drop_keys
-                       ? "dropped; who asks again with one gets other ids than before."
-                       : "kept; who asks again with one gets the ids that were its own.");
+                       ? "dropped; a request that repeats one gets other ids."
+                       : "kept; a request that repeats one gets the same ids.");
     }
 }
 
@@ -503,15 +503,15 @@ static void put_raise_limits(const struct options *options, const struct saved *
                "  must give it a max_id above all that was handed out; one with a secret shape "
                "another text, too,\n  since its key is another one.\n"
                "- Texts of a tag with {key} whose key was changed more than once since.\n"
-               "- Old nodes that still run: they go on handing out what they hold. Stop them "
-               "first, all of them.\n"
+               "- Old nodes that still run: they continue to hand out what they hold. Stop "
+               "all of them first.\n"
                "- Generators of snowflake ids that hold a worker id of the old cluster: have them "
                "acquire anew.\n",
                since);
     if (options->command == OPTIONS_RECOVER) {
         buf_printf(out,
                    "\nWhat may be lost: everything that the lost nodes acknowledged and this one "
-                   "does not have:\nchanges of tags (made, deleted, max_id, mode) behind index "
+                   "does not have:\nchanges of tags (made, deleted, max_id, mode) after index "
                    "%" PRIu64 ".\n",
                    saved->index);
     } else {
@@ -660,7 +660,7 @@ static int readmit_show(const struct readmit_found *found)
            "  start=%" PRIu64 " term=%" PRIu64 " last=%" PRIu64 " last_term=%" PRIu64
            " vote=%" PRIu64 "\n\n"
            "Compare this with \"the data directory of a peer is an older copy\" in the log of the "
-           "node\nthat refused it. If it says true, do not go on: while those who know are away, "
+           "node\nthat refused it. If it says true, stop here: while the nodes that know are away, "
            "this\ndirectory would be believed, acknowledged changes could be lost, and ids come "
            "again.\n",
            found->reach.node_id, found->reach.cluster_id, uid_text(&found->reach.uid, uid),
@@ -761,7 +761,7 @@ static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
     return false;
 }
 
-/* Is it said of each member that it is here, or lost, and are too few here to go on without? */
+/* Is it said of each member that it is here, or lost, and are too few here to continue without? */
 static int check_members(const struct options *options, const struct reach *own,
                          const uint64_t here[], unsigned here_count, struct store_error *ret_error)
 {
@@ -848,7 +848,7 @@ static bool recovery_is_confirmed(const struct options *options, const struct sa
         return true;
     }
     printf("\nA new cluster begins with this, and what is lost is lost for good. Type the old\n"
-           "cluster's uid (%s) to go on: ",
+           "cluster's uid (%s) to continue: ",
            uid_text(&saved->uid, uid));
     return is_typed(uid);
 }

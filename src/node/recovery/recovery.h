@@ -6,7 +6,7 @@
  *
  * The happy path of restore and recover: take the command line; read all of the source and verify
  * it (saved.h); make what it becomes (renew.h); ask, where the survivor may not be the newest;
- * write it in one commit; say from where each tag goes on, what the raise cannot cover, and what is
+ * write it in one commit; say from where each tag continues, what the raise cannot cover, and what is
  * to be done next.
  *
  * The happy path of readmit: look; say; ask; one commit of the one local record, all else as it

@@ -96,12 +96,12 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_
     return known || raise->by_ids;
 }
 
-/* "order goes on from 2001 (was 1001, " */
+/* "order continues from 2001 (was 1001, " */
 static void put_tag_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
 {
     char shown[SHOWN_BYTES];
 
-    buf_printf(&renewing->to->tags, "  %s goes on from %" PRIu64 " (was %" PRIu64 ", ",
+    buf_printf(&renewing->to->tags, "  %s continues from %" PRIu64 " (was %" PRIu64 ", ",
                log_quote(tag->name, tag->name_len, shown, sizeof shown), tag->max_id, was);
 }
 
@@ -244,7 +244,7 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
 }
 
 /* A dated number is a period and a counter. All periods up to today's may have begun since: none
- * before it is gone on with, and in it the counter is raised. */
+ * before it is continued, and in it the counter is raised. */
 static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                        const struct shape *shape, struct tag_row *tag)
 {
@@ -283,7 +283,7 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                                          : "no number is left until the next period begins");
         buf_printf(&renewing->to->limits,
                    "- %s has no number of %" PRIu32 " left. If you know the last one that was "
-                   "given out, set\n  max_id behind it, with force=1.\n",
+                   "given out, set\n  max_id above it, with force=1.\n",
                    log_quote(tag->name, tag->name_len, shown, sizeof shown), now.period);
     }
     put_tag_end(renewing, row, tag);

@@ -3,9 +3,9 @@
  * handed out that the old one may have handed out since.
  *
  *   tags, deleted ones too   max_id is raised, the generation too; nobody holds a segment, so a tag
- *                            that was changing to strict is strict. With a date it goes on in
+ *                            that was changing to strict is strict. With a date it continues in
  *                            today's period, and the counter in that is raised. With {key} it
- *                            goes on by the key after the next, which may have been in force
+ *                            continues by the key after the next, which may have been in force
  *   worker ids               all of the layout, also those that the state does not know: released,
  *                            under a later epoch, and with nothing to be stamped at or before now
  *   idempotency keys         kept: a client that repeats one gets the ids that were its own (or
@@ -15,7 +15,7 @@
  *                            dropped: they are the old cluster's
  *
  * The happy path: renew() makes the rows of the new store, in order, and the text that says for
- * each tag from where it goes on; both state machines, of before and after, are loaded on the way,
+ * each tag from where it continues; both state machines, of before and after, are loaded on the way,
  * so that nothing is written that a node would refuse.
  *
  * Failure modes: ERR_CORRUPT, ERR_BAD_VERSION: the rows do not make a state. ERR_CLOCK_BACKWARDS:

@@ -15,7 +15,6 @@
 
 #include "raft/core/prepare.h"
 #include "raft/wire/configuration.h"
-#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 #include "src/base/prng.h"

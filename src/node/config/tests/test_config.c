@@ -296,7 +296,7 @@ static void test_quota(void **state)
         {"ids-per-s=1000000001", "must be 1..1000000000"},
         {"bodies=1%", "bodies=\"1%\" is not valid: must be 1..1000000000"},
         {"bodies=1,bodies=1", "bodies is given twice"},
-        {"keys=25", "keys=\"25\" is not valid: must be 1..100 with a % behind it, as 25%"},
+        {"keys=25", "keys=\"25\" is not valid: must be 1..100 with a % after it, as 25%"},
         {"keys=0%", "must be 1..100 with a %"},
         {"workers=101%", "must be 1..100 with a %"},
         {"workers=%", "must be 1..100 with a %"},

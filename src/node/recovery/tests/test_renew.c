@@ -81,8 +81,8 @@ static void test_every_tag_is_raised_deleted_ones_too(void **state)
     assert_int_equal(tag_of(fsm, "gone")->generation, 3);
     assert_true(tag_of(fsm, "gone")->deleted);
     assert_int_equal(of.tag_count, 1);
-    assert_true(has_text(&of, "\"a\" goes on from 1005 (was 5, raised by 1000)\n"));
-    assert_true(has_text(&of, "\"gone\" goes on from 1070 (was 70, raised by 1000), deleted\n"));
+    assert_true(has_text(&of, "\"a\" continues from 1005 (was 5, raised by 1000)\n"));
+    assert_true(has_text(&of, "\"gone\" continues from 1070 (was 70, raised by 1000), deleted\n"));
     state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
@@ -372,7 +372,7 @@ static struct saved_row *saved_tag(struct fixture *fixture, const char *name)
     return NULL;
 }
 
-/* One dated tag, and where it goes on. Growth is of the last two hours. */
+/* One dated tag, and where it continues. Growth is of the last two hours. */
 static const struct dated_case {
     const char *shape;
     uint64_t max_id;

@@ -1,4 +1,4 @@
-"""Who may ask: tokens and roles, two doors, web pages, and the audit, on real processes."""
+"""Who may ask: tokens and roles, two listeners, web pages, and the audit, on real processes."""
 
 import json
 import os
@@ -46,8 +46,8 @@ class Tokens:
         return {"Authorization": f"Bearer {self.tokens[name]}"}
 
 
-class Doors:
-    """A node with two doors and tokens."""
+class Listeners:
+    """A node with two listeners and tokens."""
 
     def __init__(self, cluster, tokens):
         self.cluster = cluster
@@ -83,8 +83,8 @@ class Doors:
         return self.node.wait_log(r'msg="reloaded"', start=start)
 
 
-@pytest.fixture(name="doors")
-def doors_fixture(tmp_path):
+@pytest.fixture(name="listeners")
+def listeners_fixture(tmp_path):
     tokens = Tokens(tmp_path / "tokens")
     tokens.add("root", "roles=all")
     tokens.add("shop", "roles=ids,read,tags prefix=shop/,caf%C3%A9/")
@@ -92,33 +92,34 @@ def doors_fixture(tmp_path):
     tokens.add("reader", "roles=read,metrics")
     tokens.write()
     cluster = Cluster(tmp_path / "cluster", 1, FAST)
-    doors = Doors(cluster, tokens)
-    doors.node.start().wait_ready()
-    yield doors
+    listeners = Listeners(cluster, tokens)
+    listeners.node.start().wait_ready()
+    yield listeners
     faults = cluster.faults()
     cluster.end()
     assert not faults, "\n".join(faults)
 
 
-def test_only_who_may_read_takes_texts_apart(doors):
+def test_only_who_may_read_takes_texts_apart(listeners):
     """The ids behind the texts of a secret shape are for the role read, and its own tags."""
     made = {"shape": "{secret:6}"}
-    wait_until(lambda: doors.admin("PUT", "/api/tags/shop%2Fc", "shop", made).status in (200, 201),
+    put = "/api/tags/shop%2Fc"
+    wait_until(lambda: listeners.admin("PUT", put, "shop", made).status in (200, 201),
                10, "it takes it")  # fmt: skip
-    text = doors.ids("GET", "/api/segment/get/shop%2Fc", "shop").text
+    text = listeners.ids("GET", "/api/segment/get/shop%2Fc", "shop").text
     asked = f"/api/segment/decode/shop%2Fc?text={text}"
-    assert doors.admin("GET", asked).status == 401
-    assert doors.admin("GET", asked, "one").code == "forbidden_tag"
-    assert doors.ids("GET", asked, "shop").code == "other_door"
+    assert listeners.admin("GET", asked).status == 401
+    assert listeners.admin("GET", asked, "one").code == "forbidden_tag"
+    assert listeners.ids("GET", asked, "shop").code == "other_door"
     for who in ("shop", "reader"):
-        assert doors.admin("GET", asked, who).json()["granted"] is True
+        assert listeners.admin("GET", asked, who).json()["granted"] is True
 
 
-def test_stranger(doors):
+def test_stranger(listeners):
     """Without a token there is health and nothing else, and the answer says what is missing."""
-    for door in (doors.ids, doors.admin):
-        assert door("GET", "/readyz").status == 200
-        assert door("GET", "/metrics").status == 401
+    for listener in (listeners.ids, listeners.admin):
+        assert listener("GET", "/readyz").status == 200
+        assert listener("GET", "/metrics").status == 401
     for method, target, body in [
         ("GET", "/api/tags", None), ("PUT", "/api/tags/x", {}), ("DELETE", "/api/tags/x", None),
         ("POST", "/api/tags", []), ("GET", "/api/backup", None), ("GET", "/api/audit", None),
@@ -126,11 +127,11 @@ def test_stranger(doors):
         ("POST", "/api/cluster/members", {"id": 9, "peer_address": "127.0.0.1:9"}),
         ("POST", "/api/cluster/level", {"level": 2}), ("DELETE", "/api/workers/1", None),
     ]:
-        answer = doors.admin(method, target, body=body)
+        answer = listeners.admin(method, target, body=body)
         assert (answer.status, answer.code) == (401, "unauthorized"), (target, answer)
         assert answer.headers["www-authenticate"] == 'Bearer realm="leafd"'
     for target in ("/api/segment/get/x", "/api/snowflake/get/x"):
-        assert doors.ids("GET", target).status == 401
+        assert listeners.ids("GET", target).status == 401
 
 
 @pytest.mark.parametrize("value", [
@@ -138,92 +139,92 @@ def test_stranger(doors):
     "Bearer " + "x" * 6000,
     "Bearer \u00e9",
 ])
-def test_wrong_token(doors, value):
-    answer = doors.admin("GET", "/api/tags", headers={"Authorization": value})
+def test_wrong_token(listeners, value):
+    answer = listeners.admin("GET", "/api/tags", headers={"Authorization": value})
     assert (answer.status, answer.code) == (401, "unauthorized"), answer
 
 
-def test_wrong_token_is_no_way_to_health(doors):
+def test_wrong_token_is_no_way_to_health(listeners):
     """Who shows a token that is none is told so, whatever is asked."""
-    assert doors.ids("GET", "/livez", headers={"Authorization": "Bearer x"}).status == 401
+    assert listeners.ids("GET", "/livez", headers={"Authorization": "Bearer x"}).status == 401
 
 
-def test_roles(doors):
-    assert doors.admin("PUT", "/api/tags/a", "root", {}).status == 201
-    assert doors.admin("GET", "/api/tags/a", "reader").status == 200
-    assert doors.admin("GET", "/metrics", "reader").status == 200
-    answer = doors.admin("PUT", "/api/tags/a", "reader", {})
+def test_roles(listeners):
+    assert listeners.admin("PUT", "/api/tags/a", "root", {}).status == 201
+    assert listeners.admin("GET", "/api/tags/a", "reader").status == 200
+    assert listeners.admin("GET", "/metrics", "reader").status == 200
+    answer = listeners.admin("PUT", "/api/tags/a", "reader", {})
     assert (answer.status, answer.code) == (403, "forbidden")
     assert "needs the role tags, and reader has read, metrics" in answer.json()["message"]
-    answer = doors.ids("GET", "/api/segment/get/a", "reader")
+    answer = listeners.ids("GET", "/api/segment/get/a", "reader")
     assert (answer.status, answer.code) == (403, "forbidden")
-    assert doors.admin("GET", "/api/backup", "shop").status == 403
-    assert doors.admin("GET", "/api/audit", "shop").status == 403
+    assert listeners.admin("GET", "/api/backup", "shop").status == 403
+    assert listeners.admin("GET", "/api/audit", "shop").status == 403
 
 
-def test_other_door(doors):
-    """Each door says which one has the route."""
-    answer = doors.ids("GET", "/api/tags", "root")
+def test_other_listener(listeners):
+    """Each listener says which one has the route."""
+    answer = listeners.ids("GET", "/api/tags", "root")
     assert (answer.status, answer.code) == (404, "other_door")
-    assert "admin.listen, %s:%d" % doors.admin_address in answer.json()["message"]
-    answer = doors.admin("GET", "/api/segment/get/a", "root")
+    assert "admin.listen, %s:%d" % listeners.admin_address in answer.json()["message"]
+    answer = listeners.admin("GET", "/api/segment/get/a", "root")
     assert (answer.status, answer.code) == (404, "other_door")
-    assert "http.listen, " + doors.node.http_address in answer.json()["message"]
+    assert "http.listen, " + listeners.node.http_address in answer.json()["message"]
 
 
-def test_prefixes(doors):
+def test_prefixes(listeners):
     """A tenant sees and changes its own tags, whatever way it asks."""
     for tag in ("shop%2Fa", "caf%C3%A9%2Fb", "one%2Fc", "bank%2Fd"):
-        assert doors.admin("PUT", "/api/tags/" + tag, "root", {}).status == 201
-    assert doors.ids("GET", "/api/segment/get/shop%2Fa", "shop").status == 200
-    assert doors.ids("GET", "/api/segment/get/caf%c3%a9%2fb", "shop").status == 200
-    assert doors.ids("GET", "/api/segment/get/%73hop%2Fa/", "shop").status == 200
+        assert listeners.admin("PUT", "/api/tags/" + tag, "root", {}).status == 201
+    assert listeners.ids("GET", "/api/segment/get/shop%2Fa", "shop").status == 200
+    assert listeners.ids("GET", "/api/segment/get/caf%c3%a9%2fb", "shop").status == 200
+    assert listeners.ids("GET", "/api/segment/get/%73hop%2Fa/", "shop").status == 200
     for tag in ("bank%2Fd", "shop", "Shop%2Fa", "bank%2Fnone"):
-        for answer in (doors.ids("GET", "/api/segment/get/" + tag, "shop"),
-                       doors.admin("GET", "/api/tags/" + tag, "shop"),
-                       doors.admin("PUT", "/api/tags/" + tag, "shop", {}),
-                       doors.admin("DELETE", "/api/tags/" + tag, "shop")):
+        for answer in (listeners.ids("GET", "/api/segment/get/" + tag, "shop"),
+                       listeners.admin("GET", "/api/tags/" + tag, "shop"),
+                       listeners.admin("PUT", "/api/tags/" + tag, "shop", {}),
+                       listeners.admin("DELETE", "/api/tags/" + tag, "shop")):
             assert (answer.status, answer.code) == (403, "forbidden_tag"), (tag, answer)
-    answer = doors.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}, {"tag": "bank/d"}])
+    answer = listeners.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}, {"tag": "bank/d"}])
     assert (answer.status, answer.code) == (403, "forbidden_tag")
-    assert doors.admin("GET", "/api/tags/shop%2Fx", "root").status == 404
-    assert doors.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}]).status == 200
+    assert listeners.admin("GET", "/api/tags/shop%2Fx", "root").status == 404
+    assert listeners.admin("POST", "/api/tags", "shop", [{"tag": "shop/x"}]).status == 200
     for listed in ("/api/tags", "/api/node/segments", "/api/cluster/segments"):
-        assert doors.admin("GET", listed, "shop").code == "forbidden_tag"
-        assert doors.admin("GET", listed + "?prefix=sho", "shop").code == "forbidden_tag"
-        assert doors.admin("GET", listed + "?prefix=shop/", "shop").status == 200
-    names = [tag["tag"] for tag in doors.admin("GET", "/api/tags", "one").json()["tags"]]
+        assert listeners.admin("GET", listed, "shop").code == "forbidden_tag"
+        assert listeners.admin("GET", listed + "?prefix=sho", "shop").code == "forbidden_tag"
+        assert listeners.admin("GET", listed + "?prefix=shop/", "shop").status == 200
+    names = [tag["tag"] for tag in listeners.admin("GET", "/api/tags", "one").json()["tags"]]
     assert names == ["one/c"]
-    assert doors.admin("GET", "/api/tags?prefix=", "one").code == "forbidden_tag"
+    assert listeners.admin("GET", "/api/tags?prefix=", "one").code == "forbidden_tag"
 
 
-def test_web_pages(doors):
+def test_web_pages(listeners):
     """What a page in somebody's browser can send: to a name of its own that means this address,
     from a foreign origin, and of the types that need no leave."""
     put = ("PUT", "/api/tags/w", "root", {})
     for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.", "",
                  "[::2]", "128.0.0.1"):
-        answer = doors.admin(*put, {"Host": host})
+        answer = listeners.admin(*put, {"Host": host})
         assert (answer.status, answer.code) == (421, "misdirected"), (host, answer)
-        assert doors.admin("GET", "/api/backup", "root", headers={"Host": host}).status == 421
+        assert listeners.admin("GET", "/api/backup", "root", headers={"Host": host}).status == 421
     for origin in ("http://evil.example", "null", "", "http://127.0.0.1:1",
                    "https://127.0.0.1.evil"):
-        answer = doors.admin(*put, {"Origin": origin})
+        answer = listeners.admin(*put, {"Origin": origin})
         assert (answer.status, answer.code) == (403, "foreign_origin"), (origin, answer)
-        reply = doors.ids("GET", "/api/segment/get/w", "root", headers={"Origin": origin})
+        reply = listeners.ids("GET", "/api/segment/get/w", "root", headers={"Origin": origin})
         assert reply.status == 403
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "",
                  "application/jsonp", "text/plain;application/json"):
-        answer = doors.admin(*put, {"Content-Type": kind})
+        answer = listeners.admin(*put, {"Content-Type": kind})
         assert (answer.status, answer.code) == (415, "bad_content_type"), (kind, answer)
-    assert doors.admin("GET", "/api/tags/w", "root").status == 404
+    assert listeners.admin("GET", "/api/tags/w", "root").status == 404
     for host in ("127.0.0.1:8080", "LOCALHOST", "[::1]:1", "127.9.9.9"):
-        assert doors.admin(*put, {"Host": host}).status in (200, 201), host
+        assert listeners.admin(*put, {"Host": host}).status in (200, 201), host
     same = {"Host": "localhost:99", "Origin": "http://localhost:99",
             "Content-Type": "application/json; charset=utf-8"}
-    assert doors.admin(*put, same).status == 200
+    assert listeners.admin(*put, same).status == 200
     # Whoever asks for ids may know the node by any name.
-    reply = doors.ids("GET", "/api/segment/get/w", "root", headers={"Host": "ids.example"})
+    reply = listeners.ids("GET", "/api/segment/get/w", "root", headers={"Host": "ids.example"})
     assert reply.status == 200
 
 
@@ -233,22 +234,22 @@ def test_leaf_clients_go_on(tmp_path):
     tokens.add("root", "roles=all")
     tokens.write()
     cluster = Cluster(tmp_path / "cluster", 1, {**FAST, "auth-anonymous": "ids,health"})
-    doors = Doors(cluster, tokens)
-    doors.node.start().wait_ready()
-    assert doors.admin("PUT", "/api/tags/t", "root", {}).status == 201
-    assert doors.ids("GET", "/api/segment/get/t").status == 200
-    assert doors.ids("GET", "/api/snowflake/get/t").status == 200
-    assert doors.admin("DELETE", "/api/tags/t").status == 401
+    listeners = Listeners(cluster, tokens)
+    listeners.node.start().wait_ready()
+    assert listeners.admin("PUT", "/api/tags/t", "root", {}).status == 201
+    assert listeners.ids("GET", "/api/segment/get/t").status == 200
+    assert listeners.ids("GET", "/api/snowflake/get/t").status == 200
+    assert listeners.admin("DELETE", "/api/tags/t").status == 401
     assert not cluster.faults()
     cluster.end()
 
 
-def test_reload(doors):
+def test_reload(listeners):
     """A token that is added works, one that is taken away does not, on open connections too; a file
     that is wrong changes nothing."""
-    assert doors.admin("PUT", "/api/tags/r", "root", {}).status == 201
-    tokens = doors.tokens
-    with doors.node.connect() as connection:
+    assert listeners.admin("PUT", "/api/tags/r", "root", {}).status == 201
+    tokens = listeners.tokens
+    with listeners.node.connect() as connection:
         request = ("GET", "/api/segment/get/r", None,
                    {"Host": "127.0.0.1", **tokens.bearer("root")})
         shop = ("GET", "/api/segment/get/shop%2Fr", None,
@@ -260,36 +261,37 @@ def test_reload(doors):
         tokens.write()
         tokens.lines["root"] += " ids-per-s=5000"
         tokens.write()
-        start = len(doors.node.log())
-        doors.reload()
-        doors.node.wait_log(r'changed="tokens: \d+, there were \d+: root ids-per-s=5000 \(was 0\); '
-                            r'new is new; shop is gone"', start=start)
+        start = len(listeners.node.log())
+        listeners.reload()
+        listeners.node.wait_log(r'changed="tokens: \d+, there were \d+: root ids-per-s=5000 '
+                                r'\(was 0\); new is new; shop is gone"', start=start)
         assert connection.request(*shop).status == 401
         assert connection.request(*request).status == 200
-        assert doors.ids("GET", "/api/segment/get/r", "new").status == 200
+        assert listeners.ids("GET", "/api/segment/get/r", "new").status == 200
         # A line that breaks a rule: the whole file is refused, and the old tokens hold.
         tokens.lines["bad"] = "bad sha256:12 roles=ids"
         tokens.lines["shop"] = gone
         tokens.write()
-        start = len(doors.node.log())
-        doors.node.expect_log("the reload was refused")
-        doors.node.process.send_signal(signal.SIGHUP)
-        doors.node.wait_log(r"line \d+: the hash .*12.* must be 64 hex digits", start=start)
+        start = len(listeners.node.log())
+        listeners.node.expect_log("the reload was refused")
+        listeners.node.process.send_signal(signal.SIGHUP)
+        listeners.node.wait_log(r"line \d+: the hash .*12.* must be 64 hex digits", start=start)
         assert connection.request(*shop).status == 401
         assert connection.request(*request).status == 200
-        assert doors.ids("GET", "/api/segment/get/r", "new").status == 200
+        assert listeners.ids("GET", "/api/segment/get/r", "new").status == 200
 
 
-def test_audit(doors):
+def test_audit(listeners):
     """Each change, with who, from where, what was before and after; and the refusals."""
-    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"step": 7}).status == 201
-    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 500}).status == 200
-    assert doors.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 5}).status == 409
-    assert doors.admin("PUT", "/api/tags/shop%2Fa?f%6frce=1", "root", {"max_id": 5}).status == 200
-    assert doors.admin("DELETE", "/api/tags/shop%2Fa", "shop").status == 204
-    assert doors.admin("DELETE", "/api/tags/bank", "shop").status == 403
-    assert doors.admin("GET", "/api/backup", "root").status == 200
-    entries = doors.audit()
+    assert listeners.admin("PUT", "/api/tags/shop%2Fa", "shop", {"step": 7}).status == 201
+    assert listeners.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 500}).status == 200
+    assert listeners.admin("PUT", "/api/tags/shop%2Fa", "shop", {"max_id": 5}).status == 409
+    forced = "/api/tags/shop%2Fa?f%6frce=1"
+    assert listeners.admin("PUT", forced, "root", {"max_id": 5}).status == 200
+    assert listeners.admin("DELETE", "/api/tags/shop%2Fa", "shop").status == 204
+    assert listeners.admin("DELETE", "/api/tags/bank", "shop").status == 403
+    assert listeners.admin("GET", "/api/backup", "root").status == 200
+    entries = listeners.audit()
     assert [(e["who"], e["outcome"], e["status"], e["force"]) for e in entries] == [
         ("shop", "done", 201, False), ("shop", "done", 200, False), ("root", "done", 200, True),
         ("shop", "done", 204, False), ("shop", "refused", 403, False), ("root", "done", 200, False),
@@ -302,24 +304,24 @@ def test_audit(doors):
     assert json.loads(entries[3]["before"])["max_id"] == "5"
     assert all(e["address"].startswith("127.0.0.1:") for e in entries)
     assert [e["number"] for e in entries] == list(range(1, 7))
-    page = doors.admin("GET", "/api/audit?after=2&limit=2", "root").json()
+    page = listeners.admin("GET", "/api/audit?after=2&limit=2", "root").json()
     assert [e["number"] for e in page["entries"]] == [3, 4] and page["next"] == 4
-    log = doors.node.log()
+    log = listeners.node.log()
     for entry in entries:
         line = f'at=audit msg="{"refused" if entry["outcome"] == "refused" else "change"}"'
         shown = f"number={entry['number']} outcome={entry['outcome']} who={entry['who']} "
         assert f"{line} {shown}" in log
     # A value that a client chose cannot forge a line.
     evil = 'x" number=1 who=root\nlevel=info at=audit'
-    reply = doors.admin("PUT", "/api/tags/e", "root", {"description": evil.replace("\n", " ")})
+    reply = listeners.admin("PUT", "/api/tags/e", "root", {"description": evil.replace("\n", " ")})
     assert reply.status == 201
-    assert len(doors.audit()) == 7
+    assert len(listeners.audit()) == 7
 
 
-def test_audit_of_worker_ids(doors):
+def test_audit_of_worker_ids(listeners):
     """Who acquired, and who released, and what was there before; renewals are none, but refused."""
     def acquire(name, **more):
-        answer = doors.admin("POST", "/api/workers", "root", {"name": name, **more})
+        answer = listeners.admin("POST", "/api/workers", "root", {"name": name, **more})
         assert answer.status == 201, answer
         return answer.json()
 
@@ -328,13 +330,13 @@ def test_audit_of_worker_ids(doors):
     first = acquire("one", worker_id=9, window_ms=1000)
     path, epoch = "/api/workers/9", {"epoch": first["epoch"]}
     for _ in range(5):
-        assert doors.admin("PUT", path, "root", {**epoch, "window_ms": 1000}).status == 200
-    assert doors.admin("PUT", path, "shop", epoch).status == 403
-    assert doors.admin("PUT", path, "root", {"epoch": 99}).status == 409
-    assert doors.admin("DELETE", f"{path}?epoch={first['epoch']}", "root").status == 204
+        assert listeners.admin("PUT", path, "root", {**epoch, "window_ms": 1000}).status == 200
+    assert listeners.admin("PUT", path, "shop", epoch).status == 403
+    assert listeners.admin("PUT", path, "root", {"epoch": 99}).status == 409
+    assert listeners.admin("DELETE", f"{path}?epoch={first['epoch']}", "root").status == 204
     second = wait_until(lambda: acquire("two", worker_id=9), 30, "its window is over")
     assert second["epoch"] > first["epoch"]
-    entries = [entry for entry in doors.audit() if entry["status"] not in (409, 503)]
+    entries = [entry for entry in listeners.audit() if entry["status"] not in (409, 503)]
     assert [(e["what"].split("?")[0], e["status"]) for e in entries] == [
         ("POST /api/workers", 201), ("POST /api/workers", 201), (f"PUT {path}", 403),
         (f"DELETE {path}", 204), ("POST /api/workers", 201)], entries
@@ -345,29 +347,29 @@ def test_audit_of_worker_ids(doors):
     assert (released["state"], released["name"]) == ("released", "one")
 
 
-def test_a_trace_is_in_what_its_request_causes(doors):
+def test_a_trace_is_in_what_its_request_causes(listeners):
     trace = "0af7651916cd43dd8448eb211c80319c"
     parent = f"00-{trace}-b7ad6b7169203331-01"
     sent = [{"traceparent": parent}, {"TraceParent": parent}, {}, {"traceparent": parent[:-1]},
             {"traceparent": f'00-{trace[:-2]}"}}-b7ad6b7169203331-01'},
             {"traceparent": f"00-{'0' * 32}-b7ad6b7169203331-01"}]
     for number, headers in enumerate(sent):
-        answer = doors.admin("PUT", f"/api/tags/t{number}", "root", {"step": 1}, headers)
+        answer = listeners.admin("PUT", f"/api/tags/t{number}", "root", {"step": 1}, headers)
         assert answer.status == 201
-    assert doors.admin("DELETE", "/api/tags/bank", "shop", headers=sent[0]).status == 403
-    found = [entry.get("trace") for entry in doors.audit()]
+    assert listeners.admin("DELETE", "/api/tags/bank", "shop", headers=sent[0]).status == 403
+    found = [entry.get("trace") for entry in listeners.audit()]
     assert found == [trace, trace, None, None, None, None, trace]
-    log = doors.node.log()
+    log = listeners.node.log()
     assert log.count(f" trace={trace} ") == 3 and log.count(" trace=none ") == 4
     assert "trace=0af7651916cd43dd8448eb211c8031 " not in log and trace[:-2] + '"' not in log
 
 
-def test_refusals_do_not_drown_changes(doors):
+def test_refusals_do_not_drown_changes(listeners):
     """A stranger who is refused again and again pushes nobody's change out."""
-    assert doors.admin("PUT", "/api/tags/kept", "root", {}).status == 201
+    assert listeners.admin("PUT", "/api/tags/kept", "root", {}).status == 201
     for _ in range(200):
-        assert doors.admin("DELETE", "/api/tags/kept").status == 401
-    answer = doors.admin("GET", "/api/audit?limit=1000", "root").json()
+        assert listeners.admin("DELETE", "/api/tags/kept").status == 401
+    answer = listeners.admin("GET", "/api/audit?limit=1000", "root").json()
     assert answer["entries"][0]["who"] == "root"
     assert len(answer["entries"]) < 150
     assert len(answer["entries"]) + answer["refusals_not_kept"] <= 201
@@ -391,7 +393,7 @@ def test_refuses_to_listen_openly(tmp_path, setting):
     cluster.end()
 
 
-def test_joined_doors_say_so(tmp_path):
+def test_joined_listeners_say_so(tmp_path):
     cluster = Cluster(tmp_path / "cluster", 1, FAST)
     cluster.start()
     log = cluster.nodes[0].log()
@@ -399,7 +401,7 @@ def test_joined_doors_say_so(tmp_path):
     cluster.end()
 
 
-def test_admin_door_is_on_loopback_by_default(tmp_path):
+def test_admin_listener_is_on_loopback_by_default(tmp_path):
     cluster = Cluster(tmp_path / "cluster", 1, {**FAST, "admin-listen": None})
     node = cluster.nodes[0]
     node.http_port = take_row(2, step=1000)
@@ -419,28 +421,28 @@ def test_tokens_file_of_others(tmp_path, mode):
     tokens.write()
     os.chmod(tokens.path, mode)
     cluster = Cluster(tmp_path / "cluster", 1, FAST)
-    doors = Doors(cluster, tokens)
-    doors.node.start()
-    assert doors.node.wait_exit() == 64
-    assert f"has mode {mode:04o}" in doors.node.log()
+    listeners = Listeners(cluster, tokens)
+    listeners.node.start()
+    assert listeners.node.wait_exit() == 64
+    assert f"has mode {mode:04o}" in listeners.node.log()
     cluster.end()
 
 
-def test_doors_have_limits_of_their_own(doors):
-    """The admin door full of connections, the ids are served."""
-    assert doors.admin("PUT", "/api/tags/l", "root", {}).status == 201
+def test_listeners_have_limits_of_their_own(listeners):
+    """The admin listener full of connections, the ids are served."""
+    assert listeners.admin("PUT", "/api/tags/l", "root", {}).status == 201
     held = []
     try:
         with pytest.raises((ConnectionLost, OSError, AssertionError)):
             for _ in range(400):
-                held.append(doors.node.connect().__class__(doors.admin_address, 5))
+                held.append(listeners.node.connect().__class__(listeners.admin_address, 5))
                 assert held[-1].request("GET", "/livez").status == 200
         assert 200 <= len(held) <= 260
-        assert doors.ids("GET", "/api/segment/get/l", "root").status == 200
+        assert listeners.ids("GET", "/api/segment/get/l", "root").status == 200
     finally:
         for connection in held:
             connection.close()
-    wait_until(lambda: doors.admin("GET", "/livez").status == 200, 10, "the admin door is free")
+    wait_until(lambda: listeners.admin("GET", "/livez").status == 200, 10, "the listener is free")
 
 
 # --- behind a proxy ---
