@@ -725,6 +725,24 @@ def test_tinyid_rows_that_are_wrong(row, why):
     assert len(errors) == 1 and why in errors[0], errors
 
 
+def test_tinyid_with_its_increment(fake, tmp_path):
+    """The tag has the numbers of one database alone; another increment in the cluster is a change.
+    """
+    rows = TINYID % "(1,'a',1,101,100,3,2,0),(2,'b',1,7,200,1,0,0)"
+    cluster = fake()
+    code, text = run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    assert code == 0, text
+    a = {"tag": "a", "max_id": "102", "step": 100, "increment": 3, "offset": 2}
+    assert cluster.posts == [[a, {"tag": "b", "max_id": "8", "step": 200}]]
+    assert "2 were there" in run_import(cluster, tmp_path, rows, "--increment", source="tinyid")[1]
+    del cluster.tags["a"]["increment"]
+    run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    assert cluster.posts[1:] == [[a]]
+    code, text = run_import(cluster, tmp_path, TINYID % "(1,'a',1,101,100,3,3,0)", "--increment",
+                            source="tinyid")
+    assert code == 65 and 'remainder is "3", not a number from 0 to 2' in text
+
+
 def test_tinyid_of_several_databases():
     """Every number, above the largest max_id of them all."""
     rows = TINYID % "(1,'a',1,100001,100,2,1,0),(2,'a',1,300000,200,2,0,0)"

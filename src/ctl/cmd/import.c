@@ -291,7 +291,8 @@ static void tag_set_state(struct import_tag *tag, const json_t *there)
     bool same_text =
         !tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
                                   memcmp(text, tag->description, tag->description_len) == 0);
-    bool same_step = tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step;
+    bool same_step = (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
+                     (uint64_t)field_number(there, "increment", 0) == tag->increment;
 
     tag->before = (uint64_t)field_number(there, "max_id", 0);
     tag->state = tag->before > tag->max_id                              ? IMPORT_AHEAD
@@ -371,6 +372,11 @@ static json_t *tag_json(const struct import_tag *tag)
     json = MUST_HAVE(json_pack("{s:s%, s:s}", "tag", tag->name, tag->name_len, "max_id", max_id));
     if (tag->step != 0) {
         ASSERT(json_object_set_new(json, "step", json_integer((json_int_t)tag->step)) == 0);
+    }
+    if (tag->increment != 0) {
+        ASSERT(json_object_set_new(json, "increment", json_integer((json_int_t)tag->increment)) ==
+                   0 &&
+               json_object_set_new(json, "offset", json_integer((json_int_t)tag->offset)) == 0);
     }
     if (tag->has_description) {
         ASSERT(json_object_set_new(json, "description",
@@ -766,6 +772,7 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
 
     importing->rules.is_ahead = ahead != NULL || finish;
     importing->rules.every_number |= import_option(ctl, "every-number") != NULL;
+    importing->rules.increment = import_option(ctl, "increment") != NULL;
     if (code == CTL_DONE && ahead != NULL && strcmp(ahead, "auto") != 0) {
         code = ctl_number("ahead (or auto)", ahead, 1, INT64_MAX, &importing->rules.ahead_ids);
     }

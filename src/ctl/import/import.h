@@ -247,11 +247,13 @@ struct import_tag {
     char *cut;            /* the description where it had to be changed; NULL: it had not */
     const char *object;   /* COLUMN_OBJECT */
     size_t object_len;
-    uint64_t at;     /* the next id of the old system */
-    uint64_t max_id; /* the first id of leafd: that one, or so many ahead */
-    uint64_t mark;   /* of the guard: below max_id; 0: there is none */
-    int64_t age_s;   /* since the row's last change; -1: nobody knows */
-    uint64_t step;   /* 0: none is said */
+    uint64_t at;        /* the next id of the old system */
+    uint64_t max_id;    /* the first id of leafd: that one, or so many ahead */
+    uint64_t mark;      /* of the guard: below max_id; 0: there is none */
+    int64_t age_s;      /* since the row's last change; -1: nobody knows */
+    uint64_t step;      /* 0: none is said */
+    uint64_t increment; /* of its ids; 0: every number */
+    uint64_t offset;    /* below it: what they leave when divided by it */
     const struct row *row;
     enum import_state state;
     uint64_t before; /* max_id in the cluster; 0: not there */
@@ -267,6 +269,7 @@ struct import_tags {
 
 struct import_rules {
     bool every_number;
+    bool increment;     /* a tag hands out the numbers of its delta alone, from level 3 on */
     bool is_ahead;      /* leafd begins above what the old system hands out meanwhile */
     uint64_t ahead_ids; /* so many; 0: a hundred steps, at least ten million */
 };
@@ -277,8 +280,9 @@ struct import_rules {
  * Leaf: max_id is the next id that nobody was given. TinyID: max_id was handed out, or may have
  * been, so the next one is max_id + 1. With a delta other than 1 TinyID hands out only the numbers
  * that leave `remainder` when they are divided by it, mostly because another database hands out the
- * others; leafd hands out every number. Such a row is an error, unless every_number says that all
- * databases are in the file: then the largest max_id of a name counts.
+ * others; leafd hands out every number. Such a row is an error, unless `increment` lets the tag have
+ * the same numbers, or every_number says that all databases are in the file: then the largest
+ * max_id of a name counts.
  *
  * With is_ahead a tag that has a mark begins right above it: the same as in the run that made the
  * mark. */

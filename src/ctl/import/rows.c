@@ -305,7 +305,7 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
 
 /* Which of TinyID's numbers are its ids. */
 static void row_check_delta(const struct tag_checking *checking, const struct row *row,
-                            struct buf *why)
+                            struct import_tag *tag, struct buf *why)
 {
     uint64_t delta = row_check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
     uint64_t remainder = 0;
@@ -313,12 +313,18 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
     if (delta <= 1 || checking->rules->every_number) {
         return;
     }
-    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
+    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, delta - 1, why);
+    if (checking->rules->increment) {
+        tag->increment = delta;
+        tag->offset = remainder;
+        return;
+    }
     ADD_WHY(why,
             "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
             "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
-            "Where other databases hand out the rest, ids would repeat; with the rows of all "
-            "of them in one file, --every-number continues above the largest max_id",
+            "Where other databases hand out the rest, ids would repeat: --increment lets the tag "
+            "have these numbers alone; with the rows of all databases in one file, --every-number "
+            "continues above the largest max_id",
             delta, remainder, remainder, delta);
 }
 
@@ -437,7 +443,7 @@ static void row_check(struct tag_checking *checking, const struct row *row)
         tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
     }
     if (source->needed[COLUMN_DELTA] || !row->values[COLUMN_DELTA].is_null) {
-        row_check_delta(checking, row, &why);
+        row_check_delta(checking, row, tag, &why);
     }
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
     row_take_first(checking, row, tag, &why);
