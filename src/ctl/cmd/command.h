@@ -24,7 +24,7 @@
 #include "src/ctl/net/cluster.h"
 #include "src/ctl/out/out.h"
 
-#define COMMAND_OPTIONS_MAX 16
+#define COMMAND_OPTIONS_MAX 24
 #define COMMAND_OPERANDS_MAX 4
 
 struct ctl;

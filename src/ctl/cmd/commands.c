@@ -150,21 +150,61 @@ static const struct option_about BACKUP_OPTIONS[] = {
     END,
 };
 
+/* What all commands of `import` take, and what those take that can ask a database. */
+#define IMPORT_ANY                                                                                 \
+    {"dry-run", 0, NULL, "check everything and print the plan, send nothing"},                     \
+        {"print", 0, NULL,                                                                         \
+         "print the tags as lines of JSON, as POST /api/tags takes them; ask nobody"},             \
+        {"skip-ahead", 0, NULL,                                                                    \
+         "leave tags alone that are further in the cluster than in the rows"},                     \
+    {                                                                                              \
+        "force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"    \
+    }
+#define IMPORT_FILES                                                                               \
+    {"stopped", 0, NULL, "of a file: the old servers are stopped, which a file cannot show"},      \
+        {"format", 0, "FORM",                                                                      \
+         "sql, tsv, outfile, csv, csv-doubled, csv-backslash or json (default: found out)"},       \
+    {                                                                                              \
+        "columns", 0, "NAMES", "the order of columns that the file does not name, between commas"  \
+    }
+#define IMPORT_LIVE                                                                                \
+    {"mysql", 0, "ADDRESS", "ask MariaDB or MySQL: [USER@]HOST[:PORT]/DATABASE"},                  \
+        {"settle", 0, "SECONDS", "between two looks at a database (default 10)"},                  \
+        {"ahead", 0, "N",                                                                          \
+         "the old system runs on: begin N ids above it; auto: a hundred steps, at least "          \
+         "10000000"},                                                                              \
+        {"guard", 0, NULL, "with --ahead: install the guard that keeps the old system below"},     \
+        {"finish", 0, NULL, "after --ahead: is the old system quiet, and all of it here?"},        \
+    {                                                                                              \
+        "remove-guard", 0, NULL, "with --finish: if it is, take the guard away"                    \
+    }
+
 static const struct option_about IMPORT_OPTIONS[] = {
-    {"dry-run", 0, NULL, "check everything, send nothing"},
-    {"print", 0, NULL, "print the tags as lines of JSON, as POST /api/tags takes them; ask nobody"},
-    {"skip-ahead", 0, NULL, "leave tags alone that are further in the cluster than in the rows"},
-    {"force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"},
-    {"format", 0, "FORM",
-     "sql, tsv, outfile, csv, csv-doubled, csv-backslash or json (default: found out)"},
-    {"columns", 0, "NAMES", "the order of columns that the file does not name, between commas"},
+    IMPORT_ANY,
+    IMPORT_FILES,
+    IMPORT_LIVE,
     {"table", 0, "NAME", "the table's name"},
     {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
-    {"mysql", 0, "HOST:PORT", "read the table from MariaDB or MySQL, instead of a file"},
-    {"mysql-socket", 0, "PATH", "the same over a local socket"},
-    {"mysql-database", 0, "NAME", "the database"},
-    {"mysql-user", 0, "NAME", "as whom (default: as the library decides)"},
-    {"mysql-password-file", 0, "FILE", "file with the password (or LEAFCTL_MYSQL_PASSWORD)"},
+    {"increment", 0, NULL, "rows with a delta: the tag has the same numbers (from level 3 on)"},
+    END,
+};
+
+static const struct option_about IMPORT_SQL_OPTIONS[] = {
+    IMPORT_ANY,
+    IMPORT_LIVE,
+    {"postgres", 0, "ADDRESS", "ask PostgreSQL: the same"},
+    {"redis", 0, "ADDRESS", "ask Redis: [USER@]HOST[:PORT][/NUMBER]"},
+    {"table", 0, "NAME", "only this table or sequence (default: all that count)"},
+    {"query", 0, "SELECT", "rows with the columns tag, max_id (the next id) and maybe step"},
+    {"pattern", 0, "PATTERN", "of Redis's keys, as KEYS takes it"},
+    {"every-number", 0, NULL, "sequences with an increment above 1: nobody hands out the rest"},
+    {"increment", 0, NULL, "the same: the tag has the same numbers (from level 3 on)"},
+    END,
+};
+
+static const struct option_about IMPORT_CSV_OPTIONS[] = {
+    IMPORT_ANY,
+    IMPORT_FILES,
     END,
 };
 
@@ -257,15 +297,30 @@ const struct command COMMANDS[] = {
      true},
     {"import", "leaf", "[FILE]",
      "take over Leaf's table leaf_alloc: each tag continues at its row's max_id",
-     "Stop all Leaf servers before the rows are read. FILE is a dump of mysqldump, columns "
-     "between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. All is checked before anything is "
-     "sent, and a run that was broken off is run again.",
+     "Stop all Leaf servers before the rows are read, or let them run on with --mysql and --ahead. "
+     "FILE is a dump of mysqldump, columns between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. "
+     "All is checked before anything is sent, and a run that was broken off is run again.",
      IMPORT_OPTIONS, run_import, false, false},
     {"import", "tinyid", "[FILE]",
      "take over TinyID's table tiny_id_info: each tag continues above its row's max_id",
-     "Stop all TinyID servers, and clients that hold segments, before the rows are read. A row "
-     "with a delta other than 1 is refused: leafd hands out every number.",
+     "Stop all TinyID servers, and clients that hold segments, before the rows are read, or let "
+     "them run on with --mysql and --ahead. A row with a delta other than 1 is refused: leafd "
+     "hands "
+     "out every number.",
      IMPORT_OPTIONS, run_import, false, false},
+    {"import", "cosid", "[FILE]",
+     "take over CosId's table cosid: each tag continues above its row's last_max_id",
+     "Stop all programs with CosId before the rows are read, or let them run on with --mysql and "
+     "--ahead.",
+     IMPORT_OPTIONS, run_import, false, false},
+    {"import", "sql", NULL,
+     "take over AUTO_INCREMENT of MySQL, sequences of PostgreSQL, counters of Redis, or a query",
+     "It asks by the database's own tool (mysql, psql, redis-cli), whose own configuration has the "
+     "password. A tag has the name of its table, sequence or key.",
+     IMPORT_SQL_OPTIONS, run_import, false, false},
+    {"import", "csv", "FILE", "take over any counters: a file with the columns tag and max_id",
+     "max_id is the next id. The columns step and description may be there, too.",
+     IMPORT_CSV_OPTIONS, run_import, false, false},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
      TOKEN_NEW_OPTIONS, run_token_new, false, true},

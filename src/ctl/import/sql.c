@@ -538,7 +538,9 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
             return false;
         }
         count++;
-        if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
+        if (meaning == COLUMN_TIME && value.wrong != NULL) {
+            value.bytes.is_null = true; /* now() */
+        } else if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
             messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
                          in->file->source->columns[meaning], value.wrong,
                          value.shown[0] != '\0' ? " " : "", value.shown);
