@@ -57,15 +57,17 @@ SLACK_S = float(os.environ.get("LEAFD_SLACK_S", "0.7"))
 # What the driver of each library cannot do without, once it is built.
 TOOLS = {
     "c": ["cc", "curl-config"],
+    "cpp": ["c++", "curl-config"],
     "go": ["go"],
     "java": ["java"],
     "node": ["node"],
     "python": ["/usr/bin/python3"],
 }
 LANGUAGES = sorted(TOOLS)
-FORKING = {"c", "python"}
+OVER_LIBLEAFD = {"c", "cpp"}  # which names itself to servers
+FORKING = {"c", "cpp", "python"}
 # Languages that read the clock by the C library, in front of which libfaketime stands.
-CLOCK_CAN_BE_FAKED = {"c", "python", "node", "java"}
+CLOCK_CAN_BE_FAKED = {"c", "cpp", "python", "node", "java"}
 
 
 def chosen():
