@@ -277,7 +277,8 @@ def test_notice_names_what_is_linked():
 PACKAGES = {"go/go.mod": r"module leafd\.io/leafd$",
             "java/client/pom.xml": r"  <artifactId>leafd-client</artifactId>$",
             "node/package.json": r'  "name": "@leafd/client",$',
-            "python/pyproject.toml": r'name = "leafd-client"$'}
+            "python/pyproject.toml": r'name = "leafd-client"$',
+            "rust/Cargo.toml": r'name = "leafd-client"$'}
 FROM_A_REGISTRY = (r"\b(?:npm (?:install|i)|pip3? install|go (?:get|install)|cargo (?:add|install)"
                    r"|composer require|gem install)((?: [^\s`]+)+)")
 

@@ -62,12 +62,13 @@ TOOLS = {
     "java": ["java"],
     "node": ["node"],
     "python": ["/usr/bin/python3"],
+    "rust": ["cargo", "curl-config"],
 }
 LANGUAGES = sorted(TOOLS)
-OVER_LIBLEAFD = {"c", "cpp"}  # which names itself to servers
+OVER_LIBLEAFD = {"c", "cpp", "rust"}  # which names itself to servers
 FORKING = {"c", "cpp", "python"}
 # Languages that read the clock by the C library, in front of which libfaketime stands.
-CLOCK_CAN_BE_FAKED = {"c", "cpp", "python", "node", "java"}
+CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "python", "rust"}
 
 
 def chosen():
