@@ -277,6 +277,7 @@ def test_notice_names_what_is_linked():
 PACKAGES = {"go/go.mod": r"module leafd\.io/leafd$",
             "java/client/pom.xml": r"  <artifactId>leafd-client</artifactId>$",
             "node/package.json": r'  "name": "@leafd/client",$',
+            "php/composer.json": r'    "name": "leafd/client",$',
             "python/pyproject.toml": r'name = "leafd-client"$',
             "rust/Cargo.toml": r'name = "leafd-client"$'}
 FROM_A_REGISTRY = (r"\b(?:npm (?:install|i)|pip3? install|go (?:get|install)|cargo (?:add|install)"
@@ -289,7 +290,7 @@ def test_libraries_have_a_name_of_their_own_and_this_version(manifest):
     text = read(os.path.join(ROOT, "clients", manifest))
     assert re.search("^" + PACKAGES[manifest], text, re.M), manifest
     version = read(os.path.join(ROOT, "VERSION")).strip()
-    found = re.findall(r'^(?:  "version": "|version = "|    <version>)([^"<]+)', text, re.M)
+    found = re.findall(r'^(?: +"version": "|version = "|    <version>)([^"<]+)', text, re.M)
     assert set(found) <= {version} and (found or manifest == "go/go.mod"), found
 
 
