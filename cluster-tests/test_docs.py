@@ -273,6 +273,36 @@ def test_notice_names_what_is_linked():
     assert "Apache License" in read(os.path.join(ROOT, "LICENSE"))
 
 
+# The manifest of each client library, and the name that a registry would have it by.
+PACKAGES = {"go/go.mod": r"module leafd\.io/leafd$",
+            "java/client/pom.xml": r"  <artifactId>leafd-client</artifactId>$",
+            "node/package.json": r'  "name": "@leafd/client",$',
+            "php/composer.json": r'    "name": "leafd/client",$',
+            "python/pyproject.toml": r'name = "leafd-client"$',
+            "rust/Cargo.toml": r'name = "leafd-client"$'}
+FROM_A_REGISTRY = (r"\b(?:npm (?:install|i)|pip3? install|go (?:get|install)|cargo (?:add|install)"
+                   r"|composer require|gem install)((?: [^\s`]+)+)")
+
+
+@pytest.mark.parametrize("manifest", PACKAGES)
+def test_libraries_have_a_name_of_their_own_and_this_version(manifest):
+    """A plain "leafd" is free in the registries for whoever comes first."""
+    text = read(os.path.join(ROOT, "clients", manifest))
+    assert re.search("^" + PACKAGES[manifest], text, re.M), manifest
+    version = read(os.path.join(ROOT, "VERSION")).strip()
+    found = re.findall(r'^(?: +"version": "|version = "|    <version>)([^"<]+)', text, re.M)
+    assert set(found) <= {version} and (found or manifest == "go/go.mod"), found
+
+
+def test_no_page_installs_from_a_registry():
+    """Until the names are ours there: files alone, by their path."""
+    pages = PAGES + glob.glob(os.path.join(ROOT, "clients", "**", "README.md"), recursive=True)
+    lines = [line for page in pages for line in re.findall(FROM_A_REGISTRY, read(page))]
+    assert lines
+    names = [word for line in lines for word in line.split() if not word.startswith(("-", "./"))]
+    assert not names, names
+
+
 def test_known_survivors_still_stand_in_their_files():
     """Of faults that no test notices scripts/mutants-known says why, each with an existing line."""
     page = read(os.path.join(ROOT, "scripts", "mutants-known"))
