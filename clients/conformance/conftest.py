@@ -7,6 +7,7 @@
   faulty     the same, for tests that kill or pause nodes: at the end all are up again
   locked     a node with tokens and TLS
   client     a driver that was opened on the shared cluster
+  steady     the same on one node of it, so that no other one is asked when that one takes long
   gates      a Gate in front of each node of the shared cluster
   fake       makes servers that answer as the test likes
 
@@ -97,6 +98,11 @@ def faulty(shared):
 @pytest.fixture
 def client(start, shared):
     return start().open(endpoints=urls(shared))
+
+
+@pytest.fixture
+def steady(start, shared):
+    return start().open(endpoints=urls(shared, shared.nodes[0]))
 
 
 @pytest.fixture

@@ -271,7 +271,7 @@ class Driver:
         return {name: int(value) for name, _, value in pairs}
 
     def gauges(self, name):
-        """The values of a gauge of stats_text() by their label: leafd_client_{name}{{...="label"}}."""
+        """The values of leafd_client_{name} in stats_text(), by the tag or the name."""
         answer = self.ask("statstext")
         assert answer.startswith("statstext "), answer
         lines = answer[len("statstext ") :].split("|")
