@@ -401,6 +401,9 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
             }
             return -1;
         }
+        if (segment->dry_since_ns == 0) {
+            set_dry(segment, true);
+        }
         uint64_t look_ns = want_second(segment);
         (void)condition_wait(&segment->changed, &segment->lock,
                              look_ns < until_ns ? look_ns : until_ns);
@@ -424,9 +427,7 @@ static int find_range(struct leafd_segment *segment, uint64_t until_ns, struct l
     int result = 0;
     if (hot_left(segment->hot) == 0 && !publish_next(segment)) {
         COUNT(client, waits);
-        if (segment->waiting++ == 0) {
-            set_dry(segment, true);
-        }
+        segment->waiting++;
         result = wait_for_range(segment, until_ns, error);
         if (--segment->waiting == 0) {
             set_dry(segment, false);
