@@ -139,8 +139,8 @@ def gates(shared, gate_loop):
 def fake():
     made = []
 
-    def make(handler, tls=None):
-        made.append(Fake(handler, tls))
+    def make(handler, *how, **named):
+        made.append(Fake(handler, *how, **named))
         return made[-1]
 
     yield make

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -30,26 +28,14 @@ const (
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
 )
 
-// door is the addresses that serve something, and the one that is asked first.
-type door struct {
-	urls  []string
-	first atomic.Uint32
-}
-
-func newDoor(urls []string, r *random) *door {
-	d := &door{urls: urls}
-	d.first.Store(uint32(r.below(uint64(len(urls)))))
-	return d
-}
-
 // leave has all calls begin at another node. Of many calls that saw the one fail only one moves on.
-func (c *Client) leave(d *door, from, to int) {
+func (c *Client) leave(d *door, nodes []node, from, to int) {
 	if from == to {
 		return
 	}
 	c.stats.failovers.Add(1)
 	if d.first.CompareAndSwap(uint32(from), uint32(to)) {
-		c.event(Event{Kind: "failover", From: d.urls[from], To: d.urls[to]})
+		c.event(Event{Kind: "failover", From: nodes[from].String(), To: nodes[to].String()})
 	}
 }
 
@@ -127,13 +113,13 @@ func (t *trail) list(d *door) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []string
-	for _, base := range d.urls {
-		if err := t.failures[base]; err != nil {
+	for _, n := range *d.list.Load() {
+		if err := t.failures[n.String()]; err != nil {
 			code := ""
 			if err.Status != 0 {
 				code = err.Code + ": "
 			}
-			parts = append(parts, base+": "+code+err.Message)
+			parts = append(parts, n.String()+": "+code+err.Message)
 		}
 	}
 	if len(parts) == 0 {
@@ -147,15 +133,17 @@ func (t *trail) list(d *door) string {
 // nil.
 func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn func(int) bool,
 	read func(*answer, string) *outcome) (*answer, *Error) {
-	at, first := int(d.first.Load()), 0
+	nodes := c.nodes(ctx, d, false)
+	at, first := int(d.first.Load())%len(nodes), 0
 	if rq.isSecond {
-		at, first = (rq.notAt+1)%len(d.urls), 1
+		at, first = (rq.notAt+1)%len(nodes), 1
 	}
 	attempts := 0
 	for round := 0; ; round++ {
 		var wait time.Duration
 		untrusted := 0
-		for i := first; i < len(d.urls); i++ {
+		i := first
+		for ; i < len(nodes); i++ {
 			if ctx.Err() != nil {
 				return nil, t.end(ctx, d)
 			}
@@ -169,7 +157,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 				rq.progress.at.Store(int32(at))
 				rq.progress.since.Store(int64(time.Since(c.made)))
 			}
-			got, out, from := c.attempts(ctx, d, at, rq, c.limits(ctx, round, len(d.urls)-i))
+			got, out, from := c.attempts(ctx, d, nodes, at, rq, c.limits(ctx, round, len(nodes)-i))
 			if rq.progress != nil {
 				rq.progress.since.Store(0)
 			}
@@ -178,7 +166,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 				c.learn(time.Since(got.asked))
 			}
 			if out == nil && read != nil {
-				out = read(got, d.urls[at])
+				out = read(got, nodes[at].String())
 			}
 			if out == nil {
 				return got, nil
@@ -186,7 +174,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if !out.elsewhere && !out.again {
 				return nil, out.err
 			}
-			t.add(ctx, d.urls[at], out.err)
+			t.add(ctx, nodes[at].String(), out.err)
 			if out.again {
 				wait = out.wait
 				break
@@ -197,19 +185,23 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if out.untrusted {
 				untrusted++
 			}
-			next := (at + 1) % len(d.urls)
-			c.leave(d, at, next)
+			next := (at + 1) % len(nodes)
+			c.leave(d, nodes, at, next)
 			at = next
 		}
 		if rq.isSecond {
 			return nil, nil
 		}
-		if untrusted == len(d.urls) { // which no other round would change
+		if untrusted == len(nodes) { // which no other round would change
 			return nil, failure(CodeUntrusted, false,
 				"no node has a certificate that is trusted here (ca_file): %s", t.list(d))
 		}
 		if !c.pause(ctx, round, wait) {
 			return nil, t.end(ctx, d)
+		}
+		if d.named && i == len(nodes) {
+			nodes = c.nodes(ctx, d, true)
+			at = int(d.first.Load()) % len(nodes)
 		}
 	}
 }
@@ -262,33 +254,16 @@ func (c *Client) limits(ctx context.Context, round, left int) limits {
 	return l
 }
 
-// connectKey is where the context of an attempt has what its connection may take.
-type connectKey struct{}
-
-// dial connects within the time of the attempt that asks for it.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{KeepAlive: 15 * time.Second}
-	within, has := ctx.Value(connectKey{}).(time.Duration)
-	if !has {
-		return dialer.DialContext(ctx, network, address)
-	}
-	of, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	conn, err := dialer.DialContext(of, network, address)
-	if err != nil && of.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no connection within %d ms", within.Milliseconds())
-	}
-	return conn, err
-}
-
 // attempt sends the request to one node, once.
-func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits) (*answer, *outcome) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, connectKey{}, l.connect), l.within)
+func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*answer, *outcome) {
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
-	h, err := http.NewRequestWithContext(ctx, rq.method, base+rq.path, bytes.NewReader(rq.body))
+	h, err := http.NewRequestWithContext(ctx, rq.method, n.base+rq.path, bytes.NewReader(rq.body))
 	if err != nil {
 		return nil, &outcome{err: badSetting("%s", shown(err.Error(), messageMost))}
 	}
+	h = h.WithContext(context.WithValue(ctx, targetKey{}, target{l.connect, n.ip, h.URL.Hostname()}))
+	h.Host, h.URL.Host = h.URL.Host, n.asHost(h.URL)
 	if rq.body != nil {
 		h.Header.Set("Content-Type", "application/json")
 	}

@@ -110,7 +110,7 @@ func newTransport(settings *Settings) (http.RoundTripper, error) {
 	}
 	return &http.Transport{
 		DialContext:            dial,
-		TLSClientConfig:        config,
+		DialTLSContext:         dialTLS(config),
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
 		MaxIdleConns:           idleMost * endpointsMost,

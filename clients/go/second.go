@@ -45,10 +45,10 @@ func (c *Client) learn(took time.Duration) {
 
 // attempts asks the node at, and, where that takes long and the request has a key, the next one, too. It gives
 // the first good answer and which node that is from; else how the first node failed.
-func (c *Client) attempts(ctx context.Context, d *door, at int, rq *request, l limits) (*answer, *outcome, int) {
-	urls := d.urls
-	if rq.key == "" || len(urls) == 1 {
-		got, out := c.attempt(ctx, urls[at], rq, l)
+func (c *Client) attempts(ctx context.Context, d *door, nodes []node, at int, rq *request, l limits) (*answer,
+	*outcome, int) {
+	if rq.key == "" || len(nodes) == 1 {
+		got, out := c.attempt(ctx, nodes[at], rq, l)
 		return got, out, at
 	}
 	type result struct {
@@ -60,7 +60,7 @@ func (c *Client) attempts(ctx context.Context, d *door, at int, rq *request, l l
 	defer cancel()
 	results := make(chan result, 2)
 	ask := func(at int) {
-		got, out := c.attempt(ctx, urls[at], rq, l)
+		got, out := c.attempt(ctx, nodes[at], rq, l)
 		results <- result{got, out, at}
 	}
 	go ask(at)
@@ -73,12 +73,12 @@ func (c *Client) attempts(ctx context.Context, d *door, at int, rq *request, l l
 			if first == nil {
 				pending++
 				c.stats.hedges.Add(1)
-				go ask((at + 1) % len(urls))
+				go ask((at + 1) % len(nodes))
 			}
 		case r := <-results:
 			pending--
 			if r.out == nil {
-				c.leave(d, at, r.at)
+				c.leave(d, nodes, at, r.at)
 				return r.got, nil, r.at
 			}
 			if r.at == at {

@@ -263,7 +263,7 @@ func (s *Segment) await(ctx context.Context) bool {
 // the lock.
 func (s *Segment) hedge() (wait time.Duration, wanted bool) {
 	c := s.client
-	if s.hedging || !s.asking || len(c.ids.urls) == 1 {
+	if s.hedging || !s.asking || len(*c.ids.list.Load()) == 1 {
 		return 0, false
 	}
 	wait = c.patience()
@@ -592,7 +592,10 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
 	if moved {
-		c.leave(c.ids, f.notAt, int(s.second.at.Load()))
+		nodes, to := *c.ids.list.Load(), int(s.second.at.Load())
+		if f.notAt < len(nodes) && to < len(nodes) { // else the name has other addresses now
+			c.leave(c.ids, nodes, f.notAt, to)
+		}
 	}
 	if err != nil {
 		s.tell(err.Code)
