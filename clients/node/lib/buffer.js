@@ -84,13 +84,16 @@ export class IdBuffer {
     #spare = undefined;
     #pastHalf = true;
     #loaded = 0; // ids of all pieces so far, the present one included
+    #highest = -1n; // first id of the last range that was added
 
-    /** An answer came. How many ids there was no room for: all or none. */
-    add(answer) {
-        if (this.#spare !== undefined) {
+    /** An answer came. How many ids are not taken, all or none: there is no room; or it is late, and
+     * below those of the answer that was taken in its place. */
+    add(answer, late = false) {
+        if (this.#spare !== undefined || (late && answer.ranges[0].first < this.#highest)) {
             return sizeOf(answer.ranges);
         }
         this.#spare = answer;
+        this.#highest = answer.ranges.at(-1).first;
         return 0;
     }
 

@@ -579,7 +579,7 @@ export class Segment extends Endless {
             core.counters.burnt += size;
             return;
         }
-        core.counters.burnt += this.#buffer.add(answer);
+        core.counters.burnt += this.#buffer.add(answer, !journey.wanted);
         this.#rate.go(now());
         this.#dropAged();
         if (this.#failing) {

@@ -140,12 +140,15 @@ class Buffer:
         self._spare: Optional[Answer] = None
         self._done = 0  # ids of pieces that were used up
         self._past_half = True
+        self._highest = -1  # of what was added
 
-    def add(self, answer: Answer) -> int:
-        """An answer came. How many ids there was no room for: all or none."""
-        if self._spare is not None:
+    def add(self, answer: Answer, late: bool = False) -> int:
+        """An answer came. How many ids are not taken, all or none: there is no room; or it is late,
+        and below those of the answer that was taken in its place."""
+        if self._spare is not None or (late and answer.ranges[0][0] < self._highest):
             return answer.size
         self._spare = answer
+        self._highest = answer.ranges[-1][-1]
         return 0
 
     def advance(self) -> bool:

@@ -622,7 +622,7 @@ class Segment:
                     client._stats.add("burnt", answer.size)
                     answer = None
                 else:
-                    client._stats.add("burnt", self._buffer.add(answer))
+                    client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
                     self._rate.go(time.monotonic())
             if answer is not None and journey.wanted:
                 self._rate.size = size

@@ -658,7 +658,7 @@ class Segment:
             if self._closed or 0 <= answer.generation < self._known.newest:
                 client._stats.add("burnt", answer.size)
                 return
-            client._stats.add("burnt", self._buffer.add(answer))
+            client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
             self._rate.go(time.monotonic())
             self._drop_aged()
             if self._failing:

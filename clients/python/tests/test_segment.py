@@ -645,23 +645,22 @@ def test_ids_a_step_apart(cluster, open_client):
 
 
 def test_a_second_node_is_asked_while_a_caller_waits_for_the_first(three, open_client):
-    client = open_client(three, connect_ms=50)
+    client = open_client(three)
     source = client.segment("order")
     slow = client._ids.current
     three.nodes[slow].always = fake.hangs
     watch = fake.Stopwatch()
     assert source.next() == 101
-    watch.check_below(1)
+    watch.check_below(5)
+    wait_for(lambda: client.stats()["failovers"] == 1)
     stats = client.stats()
-    assert stats["hedges"] == 1 and stats["requests"] == 2 and stats["failovers"] == 1
+    assert stats["hedges"] == 1 and stats["requests"] == 2
     assert three.nodes.index(three.log[1][0]) == (slow + 1) % 3
     assert take(source, 99) == list(range(102, 201))
     three.nodes[slow].drop_connections()
-    wait_for(lambda: not source._journeys)
-    assert client.stats()["hedges"] == 1
 
 
-def test_the_ids_of_the_slower_answer_are_spare_or_burnt(three, open_client):
+def test_the_ids_of_the_slower_answer_never_come_after_higher_ones(three, open_client):
     client = open_client(three, connect_ms=50)
     source = client.segment("order")
     go = threading.Event()
@@ -675,40 +674,40 @@ def test_the_ids_of_the_slower_answer_are_spare_or_burnt(three, open_client):
     assert source.next() == 101
     go.set()
     wait_for(lambda: not source._journeys)
-    assert sorted(take(source, 199)) == list(range(1, 101)) + list(range(102, 201))
-    assert client.stats()["burnt"] == 0
+    assert client.stats()["burnt"] == 100  # they are below those that were taken
+    assert take(source, 99) == list(range(102, 201))
 
 
 @pytest.mark.parametrize("kind", ["strict", "texts"])
 def test_a_second_node_is_asked_for_ids_by_a_key(three, open_client, kind):
-    client = open_client(three, connect_ms=50)
+    client = open_client(three)
     source = getattr(client, kind)("invoice")
-    for _ in range(3):
-        source.next()
+    source.next()
     slow = client._ids.current
     three.nodes[slow].faults = [fake.hangs]
     watch = fake.Stopwatch()
     got = source.request(2)
-    watch.check_below(1)
+    watch.check_below(5)
     assert got.replayed
-    assert getattr(got, "first", None) == 4 or got.texts == ["4", "5"]
+    assert getattr(got, "first", None) == 2 or got.texts == ["2", "3"]
     keys = [request.headers["idempotency-key"] for _, request in three.log]
-    assert len(keys) == 5 and keys[3] == keys[4]
+    assert len(keys) == 3 and keys[1] == keys[2]
+    wait_for(lambda: client.stats()["failovers"] == 1)
     stats = client.stats()
-    assert (stats["hedges"], stats["failovers"], stats["ids_strict"]) == (1, 1, 5)
+    assert (stats["hedges"], stats["ids_strict"]) == (1, 3)
     three.nodes[slow].drop_connections()
-    for _ in range(3):
-        source.next()
-    assert client.stats()["hedges"] == 1 and client.stats()["ids_strict"] == 8
+    source.next()
+    assert client.stats()["ids_strict"] == 4
 
 
 def test_texts_without_a_key_have_no_second_request(three, open_client):
     client = open_client(three, connect_ms=50)
     texts = client.texts("order")
-    texts.next()
+    texts.next()  # by a key, which is refused
+    before = client.stats()["hedges"]
     three.fault_all(lambda node, request, answer: time.sleep(0.3) or answer())
     assert texts.next() == "2"
-    assert client.stats()["hedges"] == 0
+    assert client.stats()["hedges"] == before
 
 
 def test_one_node_alone_has_no_second_request(cluster, open_client):
