@@ -11,8 +11,9 @@ with 0.
 
   open KEY=VALUE ...          ok: the settings of docs/clients.md (endpoints=URL,URL); comes first
   segment TAG N               ids F-L F-L ...: N times next(), joined where consecutive
-  range TAG N                 ids F-L of next_range(N)
-  strict TAG N [KEY]          ids F-L ... of one next(N), then " replayed" if so
+  range TAG N                 ids F-L of next_range(N), then " step I" if its increment is not 1
+  strict TAG N [KEY]          ids F-L ... of one next(N), then " replayed" if so; each id alone
+                              if the increment is not 1
   texts TAG N [KEY]           texts new T T ... or texts replayed T T ..., one call
   textid TAG TEXT             textid NUMBER of decode(TEXT)
   strict1 TAG N               ids ... of N calls
@@ -28,7 +29,12 @@ with 0.
   bench TAG N                 bench NS for one next(), after a warm-up
   benchthreads T TAG N        bench NS: wall time an id, T threads with a source each
   decode ID                   decode TIME_MS WORKER SEQUENCE
-  stats                       stats KEY=VALUE ...
+  stats                       stats KEY=VALUE ...: the counters
+  statstext                   statstext TEXT: stats_text(), with | for each end of a line
+  events                      events KIND COUNT ...: what the hook was given since the last such
+                              command
+  close_source KIND NAME      ok: that source is closed; later commands for it use it nevertheless.
+                              KIND is segment, strict, texts, or snowflake, whose NAME is -
   close                       ok
 
 Errors are "error CODE STATUS MESSAGE". deadline_ms= may be the last word of segment, strict,
@@ -102,6 +108,7 @@ class Ids(list):
     """[(first, last), ...] in the order they came."""
 
     replayed = False
+    step = 1  # from one id of a range to the next
 
     def count(self):
         return sum(last - first + 1 for first, last in self)
@@ -239,10 +246,11 @@ class Driver:
 
     def parse(self, answer):
         assert answer == "ids" or answer.startswith("ids "), answer[:200]
-        text = answer[4:]
-        replayed = text.endswith(" replayed")
-        found = parse_ids(text[: -len(" replayed")] if replayed else text)
-        found.replayed = replayed
+        text, _, replayed = answer[4:].partition(" replayed")
+        text, _, step = text.partition(" step ")
+        found = parse_ids(text)
+        found.replayed = " replayed" in answer and not replayed
+        found.step = int(step or 1)
         return found
 
     def texts(self, line, timeout=ANSWER_TIMEOUT_S):
@@ -261,6 +269,20 @@ class Driver:
         assert answer.startswith("stats "), answer
         pairs = (word.partition("=") for word in answer.split(" ")[1:])
         return {name: int(value) for name, _, value in pairs}
+
+    def gauges(self, name):
+        """The values of a gauge of stats_text() by their label: leafd_client_{name}{{...="label"}}."""
+        answer = self.ask("statstext")
+        assert answer.startswith("statstext "), answer
+        lines = answer[len("statstext ") :].split("|")
+        found = re.compile(rf'leafd_client_{name}{{\w+="(.*)"}} (\d+(?:\.\d+)?)$')
+        return {hit[1]: float(hit[2]) for hit in map(found.match, lines) if hit}
+
+    def events(self):
+        """How many events of each kind there were since the last time."""
+        words = self.ask("events").split(" ")
+        assert words[0] == "events" and len(words) % 2 == 1, words
+        return {kind: int(count) for kind, count in zip(words[1::2], words[2::2])}
 
     # --- life and death ---
 

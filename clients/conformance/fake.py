@@ -5,6 +5,7 @@ may pause between them by its own means; None: the connection is closed without 
 each connection. requests has all that was asked, sent_bytes what the clients took.
 """
 
+import collections
 import json
 import socket
 import ssl
@@ -99,6 +100,77 @@ class Fake:
     def close(self):
         self.ended.set()
         self.listener.close()
+
+
+class Granter:
+    """What nodes of one cluster answer to range requests: ids that no other answer has.
+
+    The happy path: servers = [fake(granter.node()) for _ in range(2)], then granter.freeze(0),
+    granter.thaw(). grants has (first, last, at_ns) of each answer. The same Idempotency-Key gets
+    the same ids. With an increment above 1 a request without stepped=1 is refused.
+    """
+
+    def __init__(self, increment=1):
+        self.next = 1
+        self.increment = increment
+        self.grants = []
+        self.by_key = {}
+        self.down = False  # connections are closed without an answer
+        self.frozen = collections.defaultdict(list)  # requests that wait, by the number of the node
+        self.gates = {}
+        self.lock = threading.Lock()
+
+    def node(self, headers=None):
+        """The handler of one more node, whose answers have these headers: the test may change
+        them."""
+        number = len(self.gates)
+        self.gates[number] = threading.Event()
+        self.gates[number].set()
+        return lambda request: self.answer(number, request, headers or {})
+
+    def freeze(self, *numbers):
+        """Answer nothing until thaw(), as a process that got SIGSTOP."""
+        for number in numbers:
+            self.gates[number].clear()
+
+    def thaw(self):
+        for gate in self.gates.values():
+            gate.set()
+
+    def answer(self, number, request, headers):
+        if self.down:
+            return None
+        with self.lock:
+            made = self.grant(request, headers)
+            if not self.gates[number].is_set():
+                self.frozen[number].append(request)
+        self.gates[number].wait(60)
+        return made
+
+    def grant(self, request, headers):
+        if self.increment > 1 and request.options.get("stepped") != "1":
+            return error(400, "stepped", "its ids are not consecutive: ask with stepped=1")
+        key = request.headers.get("idempotency-key")
+        if key in self.by_key:
+            return http(200, self.by_key[key], Idempotency_Replayed="true", **headers)
+        first = self.next
+        last = first + (request.count - 1) * self.increment
+        self.next = last + self.increment
+        self.grants.append((first, last, request.at_ns))
+        body = f"{first} {last}\n" if self.increment == 1 else f"{first} {last} {self.increment}\n"
+        if "format" not in request.options:
+            body = "".join(f"{one}\n" for one in range(first, self.next, self.increment))
+        if key is not None:
+            self.by_key[key] = body
+        return http(200, body, **headers)
+
+    def granted(self):
+        """How many ids there are in all answers."""
+        return sum((last - first) // self.increment + 1 for first, last, _ in self.grants)
+
+    def asked_ns(self, number):
+        """When the request came that got this id."""
+        return next(at_ns for first, last, at_ns in self.grants if first <= number <= last)
 
 
 REASONS = {200: "OK", 201: "Created", 302: "Found", 400: "Bad Request", 503: "Service Unavailable"}
