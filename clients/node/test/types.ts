@@ -14,6 +14,8 @@ const texts: TextIds = await client.texts("invoice").request(2, { key: "k" });
 const back: bigint = await client.texts("invoice").decode(texts.texts[0] ?? "");
 const parts: Decoded = client.decode(await client.snowflake().next());
 const stats: Stats = client.stats();
+const held: Map<string, number> = client.gauges().idsLeft;
+client.on("event", (event) => console.log(event.kind === "aged" ? event.ids : held.size));
 for await (const one of segment) {
     const same: bigint = one;
     console.log(same);
