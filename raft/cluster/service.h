@@ -48,8 +48,8 @@ struct service_lead_ask {
 struct service_ops {
     /* --- its life --- */
 
-    /* The replica has its state, timers, answers and clock; its other parts begin after this. 0, or
-     * what prevents it. */
+    /* The replica has its state, timers, answers and clock; its other parts begin after this. What
+     * it wants to hear of it asks for by replica_listen(). 0, or what prevents it. */
     int (*start)(struct service *service, struct replica *replica,
                  const struct store_loaded *loaded);
     /* The replica runs. */
@@ -78,11 +78,9 @@ struct service_ops {
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
-    void (*link_changed)(struct service *service, uint64_t peer);
     /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: what this
      * node did as the leader is void. */
     void (*reset)(struct service *service);
-    void (*installed)(struct service *service, uint64_t index);
 
     /* --- requests, on the leader --- */
 

@@ -463,6 +463,7 @@ static int on_start(struct service *base, struct replica *replica,
     }
     start_views(service, loaded);
     fsm_listen(service->context.fsm, &service->listener);
+    replica_listen(replica, &service->hears);
     service->seen_refusal = lease->workers > 0 ? 0 : ERR_DISABLED;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
@@ -573,9 +574,10 @@ static bool on_receive(struct service *base, uint64_t from, enum frame_type type
     return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
 }
 
-static void ids_link_changed_cb(struct service *base, uint64_t peer)
+static void ids_link_changed_cb(struct replica_listener *hears, uint64_t peer, bool up)
 {
-    buffers_link_changed(&service_of(base)->buffers, peer);
+    (void)up;
+    buffers_link_changed(&CONTAINER(hears, struct id_service, hears)->buffers, peer);
 }
 
 static void on_reset(struct service *base)
@@ -583,9 +585,9 @@ static void on_reset(struct service *base)
     windows_forget(service_of(base)->windows); /* R7 */
 }
 
-static void ids_installed_cb(struct service *base, uint64_t index)
+static void ids_installed_cb(struct replica_listener *hears, uint64_t index)
 {
-    struct id_service *service = service_of(base);
+    struct id_service *service = CONTAINER(hears, struct id_service, hears);
 
     growth_reset(&service->growth, id_tags_ms(&service->context));
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
@@ -762,9 +764,7 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .turned = on_turned,
         .woken = on_woken,
         .receive = on_receive,
-        .link_changed = ids_link_changed_cb,
         .reset = on_reset,
-        .installed = ids_installed_cb,
         .query = on_query,
         .accepts = on_accepts,
         .admit = ids_admit_cb,
@@ -797,6 +797,8 @@ void id_service_init(struct id_service *service, const struct id_service_config 
     service->context.proposer.propose = on_propose;
     TAILQ_INIT(&service->context.over);
     service->lease_disk.write = on_lease_write;
+    service->hears = (struct replica_listener){.installed = ids_installed_cb,
+                                               .link_changed = ids_link_changed_cb};
     service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
