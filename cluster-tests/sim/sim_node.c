@@ -193,6 +193,7 @@ void sim_node_late(struct sim_node *node)
 
     if (late != NULL) {
         STAILQ_REMOVE_HEAD(&node->late, link);
+        ground_wake(&node->replica.ground, WAKE_SEEN); /* as of each answer */
         late_tell(late);
     }
 }

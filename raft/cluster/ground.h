@@ -21,18 +21,21 @@
 #include "src/base/timers.h"
 
 enum {
-    WAKE_SERVICE = TIMERS_WAKE_OTHERS,
-    WAKE_BIRTHS = 1u << 1,
-    WAKE_EVERYWHERE = 1u << 2,
-    WAKE_COMPARE = 1u << 3,
-    WAKE_MEMBERS = 1u << 4, /* peers, and membership */
-    WAKE_FATE = 1u << 5,    /* what the log says of this node */
-    WAKE_ANNOUNCE = 1u << 6,
-    WAKE_DIFFERENCES = 1u << 7,
-    WAKE_UPGRADE = 1u << 8,
-    WAKE_CLOCK_SYNC = 1u << 9,
-    WAKE_REQUESTS = 1u << 10, /* way, relay, serving, rounds */
-    WAKE_ALL = (1u << 11) - 1
+    WAKE_BIRTHS = 1u << 0,
+    WAKE_EVERYWHERE = 1u << 1,
+    WAKE_COMPARE = 1u << 2,
+    WAKE_MEMBERS = 1u << 3, /* peers, and membership */
+    WAKE_FATE = 1u << 4,    /* what the log says of this node */
+    WAKE_ANNOUNCE = 1u << 5,
+    WAKE_DIFFERENCES = 1u << 6,
+    WAKE_UPGRADE = 1u << 7,
+    WAKE_CLOCK_SYNC = 1u << 8,
+    WAKE_REQUESTS = 1u << 9, /* way, relay, serving, rounds */
+    WAKE_SEEN = 1u << 10,    /* of the service: what others see of this node */
+    WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
+    WAKE_LAST = 16,
+    WAKE_ALL = (1u << (WAKE_LAST + 1)) - 1,
+    WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
 
 /* What happens to this node, for whoever is to hear of it; NULL: does not matter to it. On the

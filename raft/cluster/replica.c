@@ -87,8 +87,8 @@ static void on_submit(const struct ground *on, struct cluster_request *request)
 
 /* --- what the links have --- */
 
-static bool receive(struct replica *replica, uint64_t from, enum frame_type type,
-                    const uint8_t *payload, size_t len)
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len)
 {
     switch (type) {
     case FRAME_RAFT:
@@ -119,17 +119,6 @@ static bool receive(struct replica *replica, uint64_t from, enum frame_type type
         return replica->ground.service->ops->receive(replica->ground.service, from, type, payload,
                                                      len);
     }
-}
-
-bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
-                     const uint8_t *payload, size_t len)
-{
-    bool believed = receive(replica, from, type, payload, len);
-
-    if (!believed) { /* there may be an alarm */
-        ground_wake(&replica->ground, WAKE_SERVICE);
-    }
-    return believed;
 }
 
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
@@ -636,62 +625,67 @@ static void turn_way(struct replica *replica)
     TELL(&replica->ground, way_changed, through);
 }
 
-/* Is this part to look? It is woken no more then. */
-static bool takes(struct replica *replica, uint32_t part)
+/* Those of these parts that are to look. They are woken no more then. */
+static uint32_t take_woken(struct replica *replica, uint32_t parts)
 {
-    bool woken = (replica->timers.woken & part) != 0;
+    uint32_t woken = replica->timers.woken & parts;
 
-    replica->timers.woken &= ~part;
+    replica->timers.woken &= ~parts;
     return woken;
 }
 
-/* The parts that were woken. What may lead to requests of this node comes before requests are sent;
- * a part that a later one wakes is looked at in the next turn, which comes at once. */
-static void turn_parts(struct replica *replica)
+/* Each part of its own only if it was woken. What may lead to requests of this node comes before
+ * requests are sent; a part that a later one wakes is looked at in the next turn, which comes at
+ * once. */
+static void turn_parts(struct replica *replica, uint32_t woken)
 {
-    if (takes(replica, WAKE_EVERYWHERE)) {
+    if (woken & WAKE_BIRTHS) {
+        turn_births(replica);
+    }
+    if (woken & WAKE_EVERYWHERE) {
         everywhere_turn(&replica->everywhere);
     }
-    if (takes(replica, WAKE_COMPARE)) {
+    if (woken & WAKE_COMPARE) {
         compare_turn(&replica->compare);
     }
-    if (takes(replica, WAKE_MEMBERS)) {
+    if (woken & WAKE_MEMBERS) {
         turn_members(replica);
     }
-    if (takes(replica, WAKE_FATE)) {
+    if (woken & WAKE_FATE) {
         turn_fate(replica);
     }
-    if (takes(replica, WAKE_ANNOUNCE)) {
+    if (woken & WAKE_ANNOUNCE) {
         announce_turn(&replica->announce);
     }
-    if (takes(replica, WAKE_DIFFERENCES)) {
+    if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if (takes(replica, WAKE_UPGRADE)) {
+    if (woken & WAKE_UPGRADE) {
         turn_upgrade(replica);
     }
-    if (takes(replica, WAKE_CLOCK_SYNC)) {
+    if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);
-    }
-    if (takes(replica, WAKE_SERVICE)) {
-        replica->ground.service->ops->turn(replica->ground.service);
     }
 }
 
 /* All that was woken: no more than that, and nothing else, is looked at. */
 static void turn_woken(struct replica *replica)
 {
+    struct service *service = replica->ground.service;
+    uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
+
     if (!replica->ground.stopping) {
-        turn_parts(replica);
+        turn_parts(replica, woken);
+    } else {
+        woken &= WAKE_SEEN;
     }
-    if (takes(replica, WAKE_REQUESTS)) {
+    if (woken & WAKE_SERVICE) {
+        service->ops->turn(service, woken);
+    }
+    if (take_woken(replica, WAKE_REQUESTS)) {
         requests_turn(&replica->requests);
+        turn_way(replica);
     }
-    if (replica->ground.stopping) {
-        (void)takes(replica, ~(uint32_t)WAKE_REQUESTS);
-    }
-    turn_way(replica);
-    replica->ground.service->ops->turned(replica->ground.service);
 }
 
 /* Of the replica and of the service, in turn: each may lead to others. */
@@ -700,7 +694,7 @@ static void deliver(struct replica *replica)
     struct service *service = replica->ground.service;
 
     while (!answers_are_none(&replica->answers) || service->ops->is_over(service)) {
-        ground_wake(&replica->ground, WAKE_SERVICE); /* most are its own */
+        ground_wake(&replica->ground, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
     }
@@ -722,10 +716,13 @@ static bool replica_is_awaited(const struct replica *replica)
            service->ops->is_over(service);
 }
 
-/* More of the log is applied than the parts have seen, or the disk has room no more, or again. */
+/* More of the log is applied than the parts have seen, the disk has room no more, or again, or
+ * there is an alarm. Before it is born a node looks each time whether it still waits: entries that
+ * come end that. */
 static void note_state(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
+    uint64_t alarms = replica->driver.trust.alarm.count;
     bool low = driver_disk_is_low(&replica->driver);
 
     if (applied != replica->seen_applied) {
@@ -734,13 +731,20 @@ static void note_state(struct replica *replica)
     }
     if (low != replica->seen_low) {
         replica->seen_low = low;
-        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS);
+        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
+    }
+    if (alarms != replica->seen_alarms) {
+        replica->seen_alarms = alarms;
+        ground_wake(&replica->ground, WAKE_SEEN);
+    }
+    if (!replica->births.born) {
+        ground_wake(&replica->ground, WAKE_BIRTHS);
     }
 }
 
 /*
  * First what came in is taken, committed entries are applied, and timers that are due fire. If that
- * has woken nobody, the turn is over. Else what is confirmed is answered, and all answers are
+ * has woken no part, the turn is over. Else what is confirmed is answered, and all answers are
  * delivered, at this one place; the parts that were woken look; and what is to be sent is gathered,
  * as late as can be, and leaves this node, or is appended here, in one step. What an answer or a
  * part leads to after its place in the turn is for the next turn, which comes at once.
@@ -751,8 +755,8 @@ static bool turn(struct replica *replica)
 
     replica_step(replica, "events");
     driver_take_events(&replica->driver);
-    if (takes(replica, WAKE_BIRTHS) || !replica->births.born) {
-        turn_births(replica);
+    if (take_woken(replica, WAKE_BIRTHS)) {
+        turn_births(replica); /* before the driver stands for election */
     }
     replica_step(replica, "applying entries");
     more = driver_turn(&replica->driver);

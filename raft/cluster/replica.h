@@ -97,6 +97,7 @@ struct replica {
     struct clock_sync clock_sync;
     struct compare compare;
     uint64_t seen_applied; /* index that the parts were woken by last */
+    uint64_t seen_alarms;  /* of trust.h */
     bool seen_low;         /* the disk was low then */
     struct replica_fate fate;
     uint64_t told_leader;     /* in the log */

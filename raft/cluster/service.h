@@ -62,14 +62,13 @@ struct service_ops {
 
     /* --- a turn --- */
 
-    /* Its part: what is due, and leads to requests. Not after stop(). */
-    void (*turn)(struct service *service);
+    /* These parts of it were woken (bits of WAKE_SERVICE): what is due, and leads to requests. After
+     * stop() only WAKE_SEEN. */
+    void (*turn)(struct service *service, uint32_t woken);
     /* Call done() of its own requests that are over, as answers_deliver() does of the replica's. */
     void (*deliver)(struct service *service);
     /* Is there anything to deliver? */
     bool (*is_over)(const struct service *service);
-    /* The turn is over: let others see what has become of it. */
-    void (*turned)(struct service *service);
     /* Another thread has rung (node.h). */
     void (*woken)(struct service *service);
 
