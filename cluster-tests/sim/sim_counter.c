@@ -314,6 +314,12 @@ static int on_take_marks(struct service *service, const void *data, size_t len, 
     return marks_len == 0 ? 0 : ERR_BAD_MESSAGE;
 }
 
+static void on_turn(struct service *service, uint32_t woken)
+{
+    (void)service;
+    (void)woken;
+}
+
 void sim_counter_node_init(struct sim_node *node)
 {
     static const struct service_ops ops = {
@@ -322,15 +328,12 @@ void sim_counter_node_init(struct sim_node *node)
         .stop = on_event,
         .close = on_event,
         .release = on_event,
-        .turn = on_event,
+        .turn = on_turn,
         .deliver = on_event,
         .is_over = on_ask,
-        .turned = on_event,
         .woken = on_event,
         .receive = on_receive,
-        .link_changed = on_number,
         .reset = on_event,
-        .installed = on_number,
         .query = on_query,
         .accepts = on_accepts,
         .admit = on_admit,

@@ -47,7 +47,7 @@ struct server {
     struct id_service ids;
     struct node *node; /* that serves them; NULL before the start and after the stop */
     struct node_backend backend;
-    struct node_owner owner;
+    struct replica_listener listener;
     struct files_split files; /* connections that are for clients */
     struct listeners listeners;
     struct waiting *waiting; /* the listeners before these; NULL: none */
@@ -329,8 +329,8 @@ static enum exit_code start_node(struct server *server)
 
     supervisor_set_status(&server->supervisor, "reading its data");
     id_service_init(&server->ids, &config->ids);
-    err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->ids.base,
-                     &server->node, &error);
+    err = node_start(&server->loop, &config->node, &server->listener, server->store,
+                     &server->ids.base, &server->node, &error);
 
     waiting_end(server->waiting);
     server->waiting = NULL;
@@ -376,37 +376,37 @@ static enum exit_code start_http(struct server *server)
 
 /* --- all of it --- */
 
-static void joining_cb(struct node_owner *owner)
+static void joining_cb(struct replica_listener *listener)
 {
-    struct server *server = CONTAINER(owner, struct server, owner);
+    struct server *server = CONTAINER(listener, struct server, listener);
 
     supervisor_set_status(&server->supervisor, "asking members of the cluster to let it in");
     server->waiting =
         waiting_begin(server->config, server->certificate.tls, &server->build, &server->files);
 }
 
-static void lost_cb(struct node_owner *owner)
+static void lost_cb(struct replica_listener *listener)
 {
-    if (comes_back(CONTAINER(owner, struct server, owner))) {
+    if (comes_back(CONTAINER(listener, struct server, listener))) {
         _exit(EXIT_CODE_AGAIN);
     }
 }
 
 /* To continue would be unsafe. Any thread; the data is as safe as after a kill. */
-static void failed_cb(struct node_owner *owner, int err, const char *text)
+static void failed_cb(struct replica_listener *listener, int err, const char *text)
 {
     enum exit_code code = exit_code_of(err);
     char quoted[500];
 
-    (void)owner;
+    (void)listener;
     log_error("app", "the node cannot go on", "err=%s reason=%s exit_code=%d", err_code(err),
               log_quote(text, strlen(text), quoted, sizeof quoted), (int)code);
     _exit((int)code);
 }
 
-static void removed_cb(struct node_owner *owner)
+static void removed_cb(struct replica_listener *listener)
 {
-    struct server *server = CONTAINER(owner, struct server, owner);
+    struct server *server = CONTAINER(listener, struct server, listener);
 
     if (server->phase == SERVING) {
         log_error("app", "this node was removed from the cluster: stopping",
@@ -454,10 +454,10 @@ static void server_init(struct server *server, const struct config *config)
     *server = (struct server){
         .config = config,
         .phase = STARTING,
-        .owner = {.failed = failed_cb,
-                  .removed = removed_cb,
-                  .joining = joining_cb,
-                  .lost = lost_cb},
+        .listener = {.failed = failed_cb,
+                     .removed = removed_cb,
+                     .joining = joining_cb,
+                     .lost = lost_cb},
         .build = {.version = LEAFD_VERSION, .commit = commit_built},
         .began_ms = now_ms(),
     };

@@ -52,6 +52,7 @@ struct id_service {
     struct replica *replica; /* NULL before its start */
     uint8_t agreed[64];      /* the layout, as service.agreed has it */
     struct fsm_listener listener;
+    struct replica_listener hears;
     struct id_table *table;
     struct allocator *allocator;
     struct want_list wanted; /* tags, by threads of http/ */

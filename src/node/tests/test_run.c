@@ -50,7 +50,7 @@ struct fake {
     int drained_after;    /* calls of node_drained() until it is true; -1: never */
     /* what came */
     const struct node_settings *node_settings;
-    struct node_owner *owner;
+    struct replica_listener *listener;
     const struct http_settings *api_settings;
     bool has_admin;                     /* and so two servers */
     struct http_settings http_settings; /* a copy */
@@ -131,7 +131,7 @@ int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_sto
 
 static struct id_backend *fake_backend;
 
-int node_start(uv_loop_t *loop, const struct node_settings *node, struct node_owner *owner,
+int node_start(uv_loop_t *loop, const struct node_settings *node, struct replica_listener *listener,
                struct store *store, struct service *service, struct node **ret_node,
                struct store_error *ret_error)
 {
@@ -140,7 +140,7 @@ int node_start(uv_loop_t *loop, const struct node_settings *node, struct node_ow
     assert_ptr_equal(store, &fake_store);
     fake.loop = loop;
     fake.node_settings = node;
-    fake.owner = owner;
+    fake.listener = listener;
     if (fake.node_err != 0) {
         (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
         return fake.node_err;
@@ -299,7 +299,7 @@ static void *drain_thread(void *data)
         (void)raise(SIGINT);
     }
     if (fake.fail_in_drain) {
-        fake.owner->failed(fake.owner, ERR_IO, "as the \"test\" wants");
+        fake.listener->failed(fake.listener, ERR_IO, "as the \"test\" wants");
     }
     drain->cb(drain->data);
     return NULL;
