@@ -173,8 +173,7 @@ void rows_coalesce(struct row_changes *changes)
         if (wanted) {
             *latest = (uint32_t)i + 1;
         } else {
-            buf_free(&changes->items[i].value);
-            buf_free(&changes->items[i].key);
+            changes->items[i].key.len = 0;
         }
     }
     free(index);
