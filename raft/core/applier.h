@@ -60,8 +60,10 @@ void applier_free(struct applier *applier);
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* What can be done of the next command before it is applied (state_foresee()). */
-void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block);
+/* A part of what can be done of the next command before it is applied (state_foresee(), and then
+ * state_foresee_more()). True: there is more. */
+bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
+                     bool is_begun);
 
 /* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know it, and
  * nothing was done, also to the applied index. */
