@@ -10,7 +10,8 @@
 #include "src/base/hash.h"
 #include "src/state/codec/cluster_command.h"
 
-#define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
+#define MANY_ROWS 2048      /* of a bulk, say */
+#define HOLD_ROWS_MAX 32768 /* then they go with the next turn */
 
 void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
                   struct writes *writes, const struct clock *clock, struct timers *timers,
@@ -40,6 +41,7 @@ static void drop_rows(struct applier *applier)
     row_changes_release(&applier->rows);
     applier->rows = (struct row_changes){0};
     applier->rows_since_ms = UINT64_MAX;
+    applier->rows_many = false;
     timer_cancel(applier->timers, &applier->rows_due);
 }
 
@@ -215,15 +217,17 @@ void applier_hold(struct applier *applier)
     if (applier->config.rows_hold_ms == 0) {
         applier_write(applier, false);
     } else if (applier->rows.count >= HOLD_ROWS_MAX) {
-        /* With the next turn: this one was long enough. */
-        applier->rows_since_ms = 0;
-        timer_arm(applier->timers, &applier->rows_due, 0);
+        timer_arm(applier->timers, &applier->rows_due, 0); /* this turn was long enough */
+    } else if (applier->rows.count >= MANY_ROWS && !applier->rows_many) {
+        applier->rows_many = true;
+        timer_arm(applier->timers, &applier->rows_due,
+                  clock_now_ms(applier->clock) + applier->config.rows_many_ms);
     }
 }
 
 void applier_join(struct applier *applier)
 {
-    if (applier->rows_since_ms != UINT64_MAX &&
+    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
         clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
         applier_write(applier, true);
     }
@@ -238,6 +242,7 @@ void applier_write(struct applier *applier, bool more)
     }
     ASSERT(!applier->installing);
     applier->rows_since_ms = UINT64_MAX;
+    applier->rows_many = false;
     timer_cancel(applier->timers, &applier->rows_due);
     rows_coalesce(&applier->rows);
     write = writes_new(applier->writes, STORE_APPLY);

@@ -239,6 +239,55 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     assert_int_equal(bench.driver.applier.durable.index, entry_log_last(&bench.driver.log) - 1);
 }
 
+/* As an entry with so many new rows. */
+static void list_rows(struct applier *applier, unsigned count, uint32_t *number)
+{
+    struct journal *journal = &applier->state->journal;
+
+    journal->changes = &applier->rows;
+    for (unsigned i = 0; i < count; i++) {
+        journal_key(journal, 'x');
+        buf_put_u32(&journal->row, (*number)++);
+        journal_value(journal);
+        buf_put_u8(&journal->row, 1);
+        journal_enter(journal);
+    }
+    journal->changes = NULL;
+    applier_hold(applier);
+}
+
+/* No entry takes them along: they go when it is this node's turn. So many that nothing may wait for
+ * them go at once. */
+static void test_rows_of_a_bulk_wait_for_the_nodes_turn(void **state)
+{
+    BENCH bench = {.rows_join_ms = 10, .rows_hold_ms = 50, .rows_many_ms = 70};
+    struct applier *applier = &bench.driver.applier;
+    uint32_t number = 0;
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    apply_some(&bench, 1);
+    list_rows(applier, 2040, &number);
+    assert_false(applier->rows_many);
+    list_rows(applier, 2048, &number);
+    bench.clock.now_ms += 69;
+    bench_tick(&bench);
+    assert_int_equal(bench_submit(&bench, 1), 0);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+    list_rows(applier, 2048, &number); /* they wait no longer for these */
+    bench.clock.now_ms += 1;
+    bench_tick(&bench);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    assert_int_equal(applier->rows.count, 0);
+    list_rows(applier, 32768, &number);
+    bench_tick(&bench);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 2);
+    assert_false(applier->rows_many);
+}
+
 static void test_rows_that_are_held_are_not_lost(void **state)
 {
     BENCH bench = {.rows_hold_ms = 50};
@@ -319,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_driver_rows_of_the_last_changes),
         cmocka_unit_test(test_rows_wait_for_entries_to_be_written_with),
         cmocka_unit_test(test_rows_that_are_young_let_entries_go_without_them),
+        cmocka_unit_test(test_rows_of_a_bulk_wait_for_the_nodes_turn),
         cmocka_unit_test(test_rows_that_are_held_are_not_lost),
         cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),
