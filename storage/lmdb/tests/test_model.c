@@ -50,6 +50,7 @@ static void world_make(struct world *world, uint64_t seed)
     world->config = (struct store_lmdb_config){
         .dir = world->dir.path,
         .map_bytes = 64 << 20,
+        .slice_rows = GEN_SLICE_ROWS,
         .identity = {.cluster_id = "model", .node_id = 1, .store_id = 5}};
     open_lmdb(world, true);
     world->mem = store_mem_new(&world->config.identity);

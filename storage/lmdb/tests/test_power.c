@@ -247,6 +247,7 @@ static void world_make(struct world *world, uint64_t seed, bool ignore_syncs)
     world->config = (struct store_lmdb_config){
         .dir = world->dir.path,
         .map_bytes = 64 << 20,
+        .slice_rows = GEN_SLICE_ROWS,
         .identity = {.cluster_id = "power", .node_id = 1, .store_id = 1}};
     world->mem = store_mem_new(&world->config.identity);
     gen_init(&world->gen, seed);
