@@ -125,7 +125,7 @@ static void run_list(struct world *world, unsigned step)
     const struct store_row absent = {"absent", 6, NULL, 0};
     struct store_op bad = {.kind = STORE_COMPACT, .index = UINT64_MAX};
     struct store_op *ops[LIST_OPS_MAX];
-    unsigned count = 1 + (unsigned)prng_below(&world->prng, LIST_OPS_MAX);
+    unsigned count = (unsigned)prng_below(&world->prng, LIST_OPS_MAX + 1);
 
     for (unsigned i = 0; i < count; i++) {
         ops[i] = gen_any(&world->gen);

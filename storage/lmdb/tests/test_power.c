@@ -320,19 +320,19 @@ static void expect_flushed(struct store_op *const ops[], unsigned count)
     if (recorder.pending_count > 0) {
         fail_msg("acknowledged with %u writes that were not synced; the first operation is of "
                  "kind %d",
-                 (unsigned)recorder.pending_count, (int)ops[0]->kind);
+                 (unsigned)recorder.pending_count, count > 0 ? (int)ops[0]->kind : -1);
     }
     for (unsigned i = 0; i < count; i++) {
         committed[ops[i]->kind] += count == 1;
     }
 }
 
-/* Commits of up to three operations, with power losses in them and between them. */
+/* Commits of up to three operations, or of none, with power losses in them and between them. */
 static void run_commits(struct world *world)
 {
     for (unsigned commit = 1; commit <= COMMITS; commit++) {
         struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-        unsigned count = 1 + (unsigned)prng_below(&recorder.prng, 3);
+        unsigned count = (unsigned)prng_below(&recorder.prng, 4);
         struct store_error error = {""};
         struct store_op *ops[3];
 
