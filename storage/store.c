@@ -118,6 +118,17 @@ void store_position_release(struct store_position *position)
     memset(position, 0, sizeof *position);
 }
 
+int store_settle(struct store *store, struct store_error *ret_error)
+{
+    struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
+    int err = 0;
+
+    while (store->owes && err == 0) {
+        err = store->ops->commit(store, &nothing, ret_error);
+    }
+    return err;
+}
+
 bool store_rows_next(struct reader *reader, struct store_row *ret_row)
 {
     size_t key_len;

@@ -139,10 +139,11 @@ static void counter_apply(struct machine *machine, const struct machine_entry *e
     message_fields_put(result, RESULT_SUM, &SUM, &sum);
 }
 
-static void counter_foresee(struct machine *machine, uint64_t index)
+static bool counter_foresee(struct machine *machine, uint64_t index)
 {
     (void)machine;
     (void)index;
+    return false;
 }
 
 /* Neither the log's time nor a removal means anything to it. */

@@ -109,6 +109,7 @@ struct driver {
     uint64_t persisted; /* highest index reported as persisted */
     struct applier applier;
     struct entry_block *foreseen; /* of a large entry whose apply has begun; a reference, or NULL */
+    bool foresees;                /* and there is more to do before it is applied */
     struct snapshot_transfers transfers;
     struct trial trial; /* of the snapshot that comes */
     bool trying;        /* rows of it wait to be tried */

@@ -32,6 +32,8 @@
 #define DIGEST_MS 5000     /* how often nodes compare their state, if it changes */
 #define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
 #define ROWS_HOLD_MS 50    /* or without any */
+#define ROWS_MANY_MS 30    /* those of a bulk: a multiple of it, */
+#define ROWS_MANY_TURNS 3  /* so many of them, by the id of the node */
 #define GATHER_MAX_US 5000 /* what a commit on a slow disk waits for company */
 
 struct node {
@@ -237,6 +239,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.address = settings->peer_address;
     to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
     to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
+    to.driver.applier.rows_many_ms = (uint32_t)(settings->node_id % ROWS_MANY_TURNS) * ROWS_MANY_MS;
     to.driver.seed = prng_entropy();
     to.driver.birth.uid = uid_make(prng_entropy(), prng_entropy());
     to.info.node_id = settings->node_id;

@@ -236,7 +236,14 @@ static bool on_is_over(const struct service *base)
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
+    struct tag_row before = *row;
 
+    /* A bulk changes many tags, and lets none of them grow. */
+    if (service->changes && row->max_id != service->max_id_before) {
+        before.max_id = service->max_id_before;
+        growth_note(&service->growth, &before, id_tags_ms(&service->context));
+    }
+    service->changes = false;
     if (service->recalled && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
         change_log_opened(&service->change_log, row);
     }
@@ -250,7 +257,8 @@ static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
 
     service->recalled = row->recalling;
-    growth_note(&service->growth, row, id_tags_ms(&service->context));
+    service->changes = true;
+    service->max_id_before = row->max_id;
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)

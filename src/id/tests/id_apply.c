@@ -11,7 +11,7 @@
 static int apply_status(struct id_apply *apply, struct buf *command);
 static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
 
-static void keep_row(struct id_apply *apply, struct row_change *change)
+static void keep_row(struct id_apply *apply, const struct row_change *change)
 {
     struct row_change *row = apply->rows;
 
@@ -33,10 +33,9 @@ static void keep_row(struct id_apply *apply, struct row_change *change)
         ASSERT(apply->row_count < ID_APPLY_ROWS);
         apply->row_count++;
     }
-    buf_free(&row->key);
-    buf_free(&row->value);
-    buf_move(&row->key, &change->key);
-    buf_move(&row->value, &change->value);
+    row->key.len = row->value.len = 0;
+    buf_put(&row->key, change->key.data, change->key.len);
+    buf_put(&row->value, change->value.data, change->value.len);
 }
 
 void id_apply_init(struct id_apply *apply)
