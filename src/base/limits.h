@@ -26,12 +26,15 @@
 #define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
+/* So many systems share a sequence; LIMIT_TAG_STEP ids of such a tag are 10^15 numbers, far below
+ * 2^63. */
+#define LIMIT_TAG_INCREMENT 1000000
+#define LIMIT_TINYID_BATCH 10000 /* batchSize=; more is as much */
+
 #define LIMIT_PREFETCH_TAGS 10000 /* prefetch.tags; more: a configuration error */
 
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
-#define LIMIT_TAG_INCREMENT 1000000 /* so many systems share a sequence; and LIMIT_TAG_STEP ids of
-                                       such a tag are 10^15 numbers, far below 2^63 */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
 #define LIMIT_STRICT_BATCHES 8     /* entries a node has under way */
 #define LIMIT_WINDOWS 65536        /* monotonic tags in use by a leader; the oldest is burnt */

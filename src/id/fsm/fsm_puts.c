@@ -503,9 +503,27 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
-/* Without an increment there is one offset. */
-static void merge_increment(const struct tag_put *put, struct tag_row *row)
+/* What the item has of these; without an increment there is one offset. */
+static void merge_fields(const struct tag_put *put, struct tag_row *row)
 {
+    if (put->fields & TAG_FIELD_STEP) {
+        row->step = put->step;
+    }
+    if (put->fields & TAG_FIELD_MAX_STEP) {
+        row->max_step = put->max_step;
+    } else if (row->max_step < row->step) {
+        row->max_step = row->step;
+    }
+    if (put->fields & TAG_FIELD_MAX) {
+        row->max = put->max;
+    }
+    if (put->fields & TAG_FIELD_MODE) {
+        row->mode = put->mode;
+    }
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row->description = put->description;
+        row->description_len = put->description_len;
+    }
     if (put->step_fields & TAG_FIELD_INCREMENT) {
         row->increment = put->increment > 1 ? put->increment : 0;
         row->offset = row->increment > 0 ? row->offset : 0;
@@ -542,25 +560,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
-    if (put->fields & TAG_FIELD_STEP) {
-        row.step = put->step;
-    }
-    if (put->fields & TAG_FIELD_MAX_STEP) {
-        row.max_step = put->max_step;
-    } else if (row.max_step < row.step) {
-        row.max_step = row.step;
-    }
-    if (put->fields & TAG_FIELD_MAX) {
-        row.max = put->max;
-    }
-    if (put->fields & TAG_FIELD_MODE) {
-        row.mode = put->mode;
-    }
-    if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = put->description;
-        row.description_len = put->description_len;
-    }
-    merge_increment(put, &row);
+    merge_fields(put, &row);
     if (!merge_shape(old, put, &row, result)) {
         return ERR_INVALID;
     }

@@ -256,7 +256,7 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
                                                   memory_order_acquire)) {
             uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
 
-            *ret_range = (struct segment_range){id, take};
+            *ret_range = (struct segment_range){id, take, 0};
             return 0;
         }
     }
@@ -477,7 +477,7 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
         if (atomic_compare_exchange_weak_explicit(word_at, &word, wanted, memory_order_acq_rel,
                                                   memory_order_acquire)) {
             *ret_range = (struct segment_range){
-                named_layout_compose(layout, unit, slot->worker, first), take};
+                named_layout_compose(layout, unit, slot->worker, first), take, 0};
             return 0;
         }
     }

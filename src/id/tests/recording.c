@@ -352,6 +352,13 @@ static bool record_put_since(struct recorder *recorder, enum command_type type,
     return does;
 }
 
+static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_t step)
+{
+    return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
+           record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
+                            step);
+}
+
 static void record_step(struct recorder *recorder)
 {
     struct prng *prng = &recorder->prng;
@@ -368,9 +375,7 @@ static void record_step(struct recorder *recorder)
         record_birth(recorder);
         return;
     }
-    if (record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
-        record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
-                         step)) {
+    if (record_of_level(recorder, node_id, step)) {
         return;
     }
     if (prng_below(prng, 6) == 0) {

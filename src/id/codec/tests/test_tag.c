@@ -439,28 +439,31 @@ static void test_increments(void **state)
 }
 
 /* Against counting them one by one. */
+static void check_between(uint64_t from, uint64_t end, uint32_t increment, uint32_t offset)
+{
+    uint64_t count = 0;
+    uint64_t first = 0;
+    uint64_t wanted = from;
+
+    while (wanted % increment_of(increment) != offset) {
+        wanted++;
+    }
+    for (uint64_t id = from; id < end; id++) {
+        count += id % increment_of(increment) == offset;
+    }
+    assert_true(ids_between(from, end, increment, offset, &first) == count);
+    assert_true(first == wanted);
+    assert_true(count == 0 || ids_end(first, count, increment) <= end);
+    assert_true(ids_end(first, count + 1, increment) > end);
+}
+
 static void test_ids_between(void **state)
 {
     (void)state;
     for (uint32_t increment = 0; increment < 6; increment++) {
         for (uint32_t offset = 0; offset < increment_of(increment); offset++) {
-            for (uint64_t from = 0; from < 12; from++) {
-                for (uint64_t end = 0; end < 24; end++) {
-                    uint64_t count = 0;
-                    uint64_t first = 0;
-                    uint64_t wanted = from;
-
-                    while (wanted % increment_of(increment) != offset) {
-                        wanted++;
-                    }
-                    for (uint64_t id = from; id < end; id++) {
-                        count += id % increment_of(increment) == offset;
-                    }
-                    assert_true(ids_between(from, end, increment, offset, &first) == count);
-                    assert_true(first == wanted);
-                    assert_true(count == 0 || ids_end(first, count, increment) <= end);
-                    assert_true(ids_end(first, count + 1, increment) > end);
-                }
+            for (uint64_t at = 0; at < UINT64_C(12) * 24; at++) {
+                check_between(at / 24, at % 24, increment, offset);
             }
         }
     }
