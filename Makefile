@@ -184,7 +184,7 @@ run:
 	@scripts/setup run
 	$(BUILD_FIRST) all
 	@exec setpriv --pdeathsig TERM scripts/run-cluster --nodes "$(or $(NODES),3)" \
-		--data "$(or $(DATA),data)" --binary "$(OUT)/leafd" $(SETTINGS:%=--setting "%")
+		--data "$(or $(DATA),data)" --binary "$(OUT)/leafd" --resp-port 6381 $(SETTINGS:%=--setting "%")
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"

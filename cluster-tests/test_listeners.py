@@ -115,6 +115,57 @@ def test_only_who_may_read_takes_texts_apart(listeners):
         assert listeners.admin("GET", asked, who).json()["granted"] is True
 
 
+def test_the_token_of_tinyids_client(listeners):
+    """It shows one of ours as an option; what a form shows does not stay with the connection."""
+    for name in ("shop%2Ft", "two"):
+        wait_until(lambda n=name: listeners.admin("PUT", f"/api/tags/{n}", "root", {"mode": "strict"})
+                   .status in (200, 201), 30, "it takes it")  # fmt: skip
+    shop, reader = listeners.tokens.tokens["shop"], listeners.tokens.tokens["reader"]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    def get(call, biz="shop/t", token=None, who=None):
+        options = f"bizType={biz}" + (f"&token={token}" if token is not None else "")
+        return listeners.ids("GET", f"/tinyid/id/{call}?{options}", who)
+
+    assert get("nextIdSimple", token=shop).text == "1"
+    with listeners.node.connect() as connection:
+        for body, wanted in ((f"bizType=shop/t&token={shop}", "2"), ("bizType=shop/t", ""),
+                             (f"bizType=shop/t&token={reader}", "")):
+            answer = connection.request("POST", "/tinyid/id/nextIdSimple", body.encode(), form)
+            assert (answer.status, answer.text) == (200, wanted), answer
+    assert get("nextIdSimple", who="shop").text == "3", "as for any route of ids"
+    for biz, token in (("shop/t", "x"), ("shop/t", ""), ("shop/t", reader), ("two", shop),
+                       ("shop/t", shop[:-1]), ("shop/t", None)):
+        answer = get("nextId", biz, token)
+        assert (answer.status, answer.json()["code"]) == (200, 5), (biz, answer)
+        assert answer.json()["data"] is None
+        assert get("nextSegmentIdSimple", biz, token).text == ""
+    assert listeners.admin("GET", f"/tinyid/id/nextId?bizType=shop/t&token={shop}").status == 404
+    for token in listeners.tokens.tokens.values():
+        assert token not in listeners.node.log() and token not in str(listeners.audit())
+
+
+def test_workers_ids_at_both_listeners(listeners):
+    """A client that takes worker ids needs one address; owners are the same at both."""
+    listeners.tokens.add("fleet", "roles=workers")
+    listeners.tokens.add("other", "roles=workers")
+    listeners.tokens.write()
+    listeners.reload()
+    json_type = {"Content-Type": "application/json"}
+    for at, then in ((listeners.ids, listeners.admin), (listeners.admin, listeners.ids)):
+        made = at("POST", "/api/workers", "fleet", {"name": "w"}, json_type)
+        assert made.status in (200, 201), made
+        held = made.json()
+        path, body = f"/api/workers/{held['worker_id']}", {"epoch": held["epoch"]}
+        refused = then("DELETE", path, "other", body, json_type)
+        assert refused.status in (403, 409), refused
+        gone = then("DELETE", path, "fleet", body, json_type)
+        assert gone.status in (200, 204), gone
+    assert listeners.ids("POST", "/api/workers", None, {"name": "w"}, json_type).status == 401
+    assert listeners.ids("POST", "/api/workers", "shop", {"name": "w"}, json_type).status == 403
+    assert listeners.ids("GET", "/api/workers", "root").code == "other_door"
+
+
 def test_stranger(listeners):
     """Without a token there is health and nothing else, and the answer says what is missing."""
     for listener in (listeners.ids, listeners.admin):

@@ -76,7 +76,8 @@ def test_both_listeners_serve_it_to_all(listeners):
 
 
 # They ignore options that they do not know, as Leaf does (docs/leaf.md).
-LEAF_PATHS = {"/api/segment/get/{tag}", "/api/snowflake/get/{key}", "/decodeSnowflakeId"}
+LEAF_PATHS = {"/api/segment/get/{tag}", "/api/snowflake/get/{key}", "/decodeSnowflakeId",
+              "/tinyid/id/{call}"}
 
 
 def test_options_are_those_of_the_document(shared):
@@ -265,6 +266,17 @@ def test_answers_are_as_the_schemas_say(shared, tag):
                 ask(path, method, query)
     assert ask(one, "get", tag=tag).status == 200
     assert ask(one, "get", tag="no" + tag).code == "unknown_tag"
+    for call, method in itertools.product(("nextId", "nextIdSimple", "nextSegmentId"),
+                                          ("get", "post")):
+        for name in (tag, "no" + tag):
+            assert ask("/tinyid/id/{call}", method, f"?bizType={name}", call=call).status == 200
+    wait_until(lambda: ask(one, "put", "", {"increment": 3, "offset": 1}, tag=tag).status == 200,
+               30, "the level is 3")
+    for form in ("range", "json"):
+        assert ask("/api/segment/get/{tag}", "get", f"?format={form}", tag=tag).code == "stepped"
+        assert ask("/api/segment/get/{tag}", "get", f"?format={form}&stepped=1", tag=tag).status \
+            == 200
+    assert ask(one, "get", tag=tag).json()["increment"] == 3
     grant = ask("/api/workers", "post", body={"name": tag, "window_ms": 1000})
     assert grant.status == 201
     worker, epoch = grant.json()["worker_id"], grant.json()["epoch"]

@@ -267,7 +267,7 @@ class Tenants:
     def wait_level(self):
         for node in self.cluster.nodes:
             wait_until(lambda n=node: int(self.ask("root", n, "GET", "/version").json()["level"])
-                       == 2, 20, "level 2")
+                       >= 2, 20, "level 2")
 
     def wait_leader(self):
         for node in self.cluster.running():

@@ -232,7 +232,7 @@ static void ids_answered(struct strict_request *request, const struct strict_res
     struct sim_node *node = request->node;
     struct sim_world *world = node->world;
     struct strict_tag *tag = &world->strict->tags[request->tag];
-    struct segment_range range = {result->first, request->count};
+    struct segment_range range = {result->first, request->count, 0};
     uint64_t end = result->first + request->count;
     struct history_op op = op_of(request);
     bool again = false;

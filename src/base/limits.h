@@ -26,6 +26,11 @@
 #define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
+/* So many systems share a sequence; LIMIT_TAG_STEP ids of such a tag are 10^15 numbers, far below
+ * 2^63. */
+#define LIMIT_TAG_INCREMENT 1000000
+#define LIMIT_TINYID_BATCH 10000 /* batchSize=; more is as much */
+
 #define LIMIT_PREFETCH_TAGS 10000 /* prefetch.tags; more: a configuration error */
 
 /* --- strict tags (src/id) --- */

@@ -169,6 +169,7 @@ static void look_growth(struct figures_growth *growth, const struct id_tag *tag,
         tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
         grown = shape_grown(&shape, growth->max_id, row->max_id);
     }
+    grown /= increment_of(row->increment);
     if (meter_note(&growth->ids, grown, FIGURES_GROWTH_HALF_MS, now_ms) || !is_same) {
         growth->generation = row->generation;
         growth->max_id = row->max_id;

@@ -68,6 +68,8 @@ static const struct option_about TAGS_PUT_OPTIONS[] = {
     {"step", 0, "N", "the smallest segment, 1 to 1000000000"},
     {"max-step", 0, "N", "the largest segment"},
     {"max", 0, "N", "ids stay below it; none: no bound"},
+    {"increment", 0, "N", "every N-th number is its, 1 to 1000000; 1: each"},
+    {"offset", 0, "N", "0 to increment - 1"},
     {"mode", 0, "MODE", "trend, strict or monotonic"},
     {"description", 0, "TEXT", "up to 256 bytes"},
     {"shape", 0, "SHAPE", "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
@@ -86,7 +88,7 @@ static const struct option_about TAGS_DELETE_OPTIONS[] = {
 static const struct option_about NEXT_OPTIONS[] = {
     {"count", 'n', "N",
      "how many, 1 to 1000000000 (default 1); more than 100000 take more requests"},
-    {"ranges", 0, NULL, "as lines FIRST LAST"},
+    {"ranges", 0, NULL, "as lines FIRST LAST, and INCREMENT if above 1"},
     {"contiguous", 0, NULL, "all in one range, or none"},
     {"idempotency-key", 0, "KEY", "for a strict tag: the same key gives the same ids"},
     {"snowflake", 0, NULL, "snowflake ids; TAG is the key"},

@@ -220,8 +220,10 @@ static int64_t rates_left_of(const json_t *segment)
         const json_t *slot = field_item(segment, "slots", i);
         int64_t next = field_number(slot, "next_id", -1);
         int64_t end = field_number(slot, "end", -1);
+        int64_t by = field_number(slot, "increment", 1);
 
-        left += next >= 0 && end > next ? (uint64_t)(end - next) : 0;
+        left +=
+            next >= 0 && end > next && by > 0 ? (uint64_t)(end - next - 1) / (uint64_t)by + 1 : 0;
     }
     return left < INT64_MAX / SERVERS_MAX ? (int64_t)left : INT64_MAX / SERVERS_MAX;
 }

@@ -185,6 +185,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         return;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
+    case COMMAND_TAGS_PUT_STEPPED:
         apply_puts(fsm, entry->index, &command->list, result);
         return;
     case COMMAND_WORKER_ACQUIRE:

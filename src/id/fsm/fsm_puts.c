@@ -531,6 +531,36 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
+/* What the item has of these; without an increment there is one offset. */
+static void merge_fields(const struct tag_put *put, struct tag_row *row)
+{
+    if (put->fields & TAG_FIELD_STEP) {
+        row->step = put->step;
+    }
+    if (put->fields & TAG_FIELD_MAX_STEP) {
+        row->max_step = put->max_step;
+    } else if (row->max_step < row->step) {
+        row->max_step = row->step;
+    }
+    if (put->fields & TAG_FIELD_MAX) {
+        row->max = put->max;
+    }
+    if (put->fields & TAG_FIELD_MODE) {
+        row->mode = put->mode;
+    }
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row->description = put->description;
+        row->description_len = put->description_len;
+    }
+    if (put->step_fields & TAG_FIELD_INCREMENT) {
+        row->increment = put->increment > 1 ? put->increment : 0;
+        row->offset = row->increment > 0 ? row->offset : 0;
+    }
+    if (put->step_fields & TAG_FIELD_OFFSET) {
+        row->offset = put->offset;
+    }
+}
+
 /*
  * What the row becomes: fields that were not given keep the row's values, or take the defaults
  * where there is no row or only a tombstone. name and description are borrowed from the item or
@@ -558,24 +588,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
-    if (put->fields & TAG_FIELD_STEP) {
-        row.step = put->step;
-    }
-    if (put->fields & TAG_FIELD_MAX_STEP) {
-        row.max_step = put->max_step;
-    } else if (row.max_step < row.step) {
-        row.max_step = row.step;
-    }
-    if (put->fields & TAG_FIELD_MAX) {
-        row.max = put->max;
-    }
-    if (put->fields & TAG_FIELD_MODE) {
-        row.mode = put->mode;
-    }
-    if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = put->description;
-        row.description_len = put->description_len;
-    }
+    merge_fields(put, &row);
     if (!merge_shape(old, put, &row, result)) {
         return ERR_INVALID;
     }
@@ -599,9 +612,10 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
      * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
      * either, nor be given back, also if it is what it was; of a strict tag no node holds any, of a
-     * monotonic one the leader has a window (R11). Nor are ids by a key that is not in force any
-     * more to come from what they hold. */
+     * monotonic one the leader has a window (R11). Nor are ids by a key, or of an increment, that
+     * is not in force any more to come from what they hold, or from what a client holds. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
+                      row.increment != old->increment || row.offset != old->offset ||
                       (is_moved && row.mode != TAG_MODE_STRICT);
     plan->merged = row;
     return 0;

@@ -268,7 +268,7 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
             if (begins) {
                 atomic_store_explicit(&slot->start, first, memory_order_relaxed);
             }
-            *ret_range = (struct segment_range){id, take};
+            *ret_range = (struct segment_range){id, take, 0};
             return 0;
         }
     }
@@ -482,7 +482,7 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
                 atomic_store_explicit(start_at, first, memory_order_relaxed);
             }
             *ret_range = (struct segment_range){
-                named_layout_compose(layout, unit, slot->worker, first), take};
+                named_layout_compose(layout, unit, slot->worker, first), take, 0};
             return 0;
         }
     }

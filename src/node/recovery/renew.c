@@ -139,6 +139,7 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
     if (err != 0) {
         return err;
     }
+    by = times_capped(by, increment_of(tag->increment));
     tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
     put_tag_begin(renewing, tag, was);
     buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);

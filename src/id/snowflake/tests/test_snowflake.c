@@ -76,7 +76,7 @@ static void claim_is(struct world *w, unsigned hint, uint32_t count, uint64_t ra
 
 static void claim_fails(struct world *w, int err, bool wanted_notify)
 {
-    struct segment_range range = {77, 78};
+    struct segment_range range = {77, 78, 0};
     uint64_t before = atomic_load(&w->snowflake.claimed_total);
     bool notify = !wanted_notify;
 

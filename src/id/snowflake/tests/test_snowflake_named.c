@@ -87,7 +87,7 @@ static void claim_is(struct world *w, uint32_t count, uint64_t random, struct sn
 
 static void claim_fails(struct world *w, int err, bool wanted_notify)
 {
-    struct segment_range range = {77, 78};
+    struct segment_range range = {77, 78, 0};
     bool notify = !wanted_notify;
 
     assert_int_equal(snowflake_named_claim(&w->snowflake, w->named, 0, 1, 5, &range, &notify), err);
