@@ -94,6 +94,7 @@ struct writer {
     bool stopping;              /* guarded by mutex */
     struct store_space space;   /* guarded by mutex: as of the last look */
     _Atomic bool low;
+    _Atomic bool owes;       /* as of the last commit */
     struct histogram commit; /* the thread notes */
     struct histogram flush;
     struct store_op_list work;      /* the thread's: what it took */
@@ -167,6 +168,7 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
         writer->config.failed(writer->config.data, err, &error);
         UNREACHABLE("failed() of the writer returned");
     }
+    atomic_store_explicit(&writer->owes, writer->store->owes, memory_order_relaxed);
     histogram_note(&writer->commit, clock_now_us(clock_system()) - began_us, 1);
     histogram_note(&writer->flush, writer->store->flush_us, 1);
     writer->commits++;
@@ -187,6 +189,7 @@ static void must_settle(struct writer *writer)
         writer->config.failed(writer->config.data, err, &error);
         UNREACHABLE("failed() of the writer returned");
     }
+    atomic_store_explicit(&writer->owes, false, memory_order_relaxed);
 }
 
 /* Carry out the group that comes first, which moves to `group`; returns its size. */
@@ -361,6 +364,11 @@ static bool writer_low(struct disk *disk)
     return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
 }
 
+static bool writer_owes(struct disk *disk)
+{
+    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->owes, memory_order_relaxed);
+}
+
 static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
 {
     struct writer *writer = CONTAINER(disk, struct writer, disk);
@@ -376,6 +384,7 @@ static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
 static const struct disk_ops writer_disk_ops = {
     .submit = writer_submit,
     .low = writer_low,
+    .owes = writer_owes,
     .figures = writer_figures,
 };
 

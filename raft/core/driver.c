@@ -1515,6 +1515,13 @@ bool driver_disk_is_low(const struct driver *driver)
     return driver->writes.disk->ops->low(driver->writes.disk);
 }
 
+bool driver_disk_owes(const struct driver *driver)
+{
+    struct disk *disk = driver->writes.disk;
+
+    return disk->ops->owes != NULL && disk->ops->owes(disk);
+}
+
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data)
 {

@@ -92,9 +92,9 @@ struct puts_judged;
 
 /* Begin to judge what a put will do, and judge so many items more of it; true: there are further
  * ones. Both change nothing. What was judged is good as long as no row changes, and the command
- * stays where it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so that fewer than
- * LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was. What a
- * client makes, or makes larger, counts for it, and not above command.most (ERR_SHARE). */
+ * stays where it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so that fewer
+ * than LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was.
+ * What a client makes, or makes larger, counts for it, and not above command.most (ERR_SHARE). */
 struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
                                          const struct command_list *command);
 bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uint32_t items);

@@ -385,7 +385,7 @@ static void test_a_stop_answers_who_waits(void **state)
     taker_free(&taker);
 }
 
-/* What a tag grew by in the file is what it was granted. One that changes otherwise is not there. */
+/* What a tag grew by in the file is what it was granted. Another change is no growth. */
 static void test_it_tells_how_far_tags_grew(void **state)
 {
     RING ring = {0};
