@@ -132,7 +132,7 @@ COLD static void say_goodbye(struct conn *conn)
     struct wire *wire = &conn->wire;
 
     if (conn->state == CONN_IDLE && !wire_is_waiting(wire) && wire->out.len == 0 &&
-        wire_owes(wire, true)) {
+        session_owes(wire->tls, true)) {
         (void)wire_send(wire, &conn->conns->pool, true);
     }
 }

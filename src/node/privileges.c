@@ -80,12 +80,6 @@ struct rule {
     int32_t parent_fd;
 } __attribute__((packed));
 
-static uint64_t landlock_rights(long version)
-{
-    return RIGHTS_1 | (version >= 2 ? RIGHT_REFER : 0) | (version >= 3 ? RIGHT_TRUNCATE : 0) |
-           (version >= 5 ? RIGHT_IOCTL_DEV : 0);
-}
-
 /* 0 or a negative errno. */
 static int landlock_allow(int ruleset_fd, const struct sandbox_path *path, uint64_t handled)
 {
@@ -112,7 +106,9 @@ static int landlock_allow(int ruleset_fd, const struct sandbox_path *path, uint6
 int sandbox_paths_restrict(const struct sandbox_path *paths, size_t count, unsigned *ret_version)
 {
     long version = syscall(CALL_CREATE_RULESET, NULL, 0, CREATE_VERSION);
-    struct ruleset ruleset = {.handled_fs = landlock_rights(version)};
+    struct ruleset ruleset = {.handled_fs = RIGHTS_1 | (version >= 2 ? RIGHT_REFER : 0) |
+                                            (version >= 3 ? RIGHT_TRUNCATE : 0) |
+                                            (version >= 5 ? RIGHT_IOCTL_DEV : 0)};
     size_t size = version >= 6 ? sizeof ruleset : sizeof ruleset.handled_fs;
     int rv = 0;
     int fd;

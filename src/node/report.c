@@ -15,12 +15,82 @@
 
 #include "src/base/address.h"
 #include "src/base/buf.h"
+#include "src/base/container.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
 #include "src/base/process.h"
 #include "storage/lmdb/store.h"
 
 /* --- exit codes --- */
+
+#define REFUSED_ID "give it an empty data directory and a node.id that was never used"
+
+/* What ends the process: its code, and what the operator can do about it where the data directory,
+ * and where the node, did not start. NULL: as for any other. */
+static const struct ending {
+    int err;
+    enum exit_code code;
+    const char *data_hint;
+    const char *node_hint;
+} endings[] = {
+    {ERR_INVALID, EXIT_CODE_CONFIG, NULL, "check peer.listen, cluster.members and join"},
+    {ERR_CORRUPT, EXIT_CODE_DATA,
+     "nothing was changed; keep the directory for analysis, and replace the node by a new member "
+     "with a new node.id",
+     NULL},
+    {ERR_TRUNCATED, EXIT_CODE_DATA,
+     "nothing was changed; keep the directory for analysis, and replace the node by a new member "
+     "with a new node.id",
+     NULL},
+    {ERR_BAD_VERSION, EXIT_CODE_DATA,
+     "this data was written by another version of leafd; nothing was changed", NULL},
+    {ERR_NEWER, EXIT_CODE_DATA,
+     "start a leafd that speaks that level, see docs/versions.md; nothing was changed",
+     "start a leafd that speaks that level, see docs/versions.md"},
+    {ERR_LOCKED, EXIT_CODE_DATA, "stop that process first; two must never share a data directory",
+     NULL},
+    {ERR_IMPLAUSIBLE, EXIT_CODE_DATA,
+     "nothing was changed; replace the node by a new member with a new node.id, or, if most nodes "
+     "say so, stop them all and recover from one with leafd recover: see docs/operations.md",
+     NULL},
+    {ERR_UNSAFE_DIRECTORY, EXIT_CODE_DATA, "nothing was changed", NULL},
+    {ERR_EXISTS, EXIT_CODE_ADDRESS, NULL,
+     "another process listens there; is this node running already?"},
+    {ERR_NOT_FOUND, EXIT_CODE_ADDRESS, NULL, NULL}, /* of an address to listen on */
+    {ERR_IO, EXIT_CODE_DISK, NULL, NULL},
+    {ERR_DISK_FULL, EXIT_CODE_DISK, "make room, or raise data.map-bytes", NULL},
+    {ERR_WRONG_NODE, EXIT_CODE_REFUSED,
+     "check data.dir, node.id and cluster.id; nothing was changed", REFUSED_ID},
+    {ERR_REFUSED, EXIT_CODE_REFUSED, NULL,
+     "check node.id and peer.advertise against GET /api/cluster of a member"},
+    {ERR_OTHER_BIRTH, EXIT_CODE_REFUSED, NULL, "check join"},
+    {ERR_STALE, EXIT_CODE_REFUSED, NULL, /* an older copy of the data */
+     "restore the newest copy, or give it an empty one and a node.id that was never used"},
+    {ERR_REMOVED, EXIT_CODE_REMOVED, NULL, REFUSED_ID},
+    {ERR_DIVERGED, EXIT_CODE_DIVERGED, NULL, NULL},
+    {ERR_CONTRADICTED, EXIT_CODE_WITNESS, NULL, NULL},
+    {ERR_NOMEM, EXIT_CODE_INTERNAL,
+     "the disk is not at fault: the system's limits of memory, address space or open files for "
+     "this process are too low; data.map-bytes takes address space",
+     NULL},
+};
+
+static const struct ending *ending_of(int err)
+{
+    static const struct ending other = {0, EXIT_CODE_INTERNAL, NULL, NULL};
+
+    for (size_t i = 0; i < COUNT_OF(endings); i++) {
+        if (endings[i].err == err) {
+            return &endings[i];
+        }
+    }
+    return &other;
+}
+
+enum exit_code exit_code_of(int err)
+{
+    return ending_of(err)->code;
+}
 
 enum exit_code exit_code_of_open(int err)
 {
@@ -35,41 +105,6 @@ enum exit_code exit_code_of_recovery(int err)
     }
     return err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
                                                                        : EXIT_CODE_DATA;
-}
-
-enum exit_code exit_code_of(int err)
-{
-    switch (err) {
-    case ERR_INVALID:
-        return EXIT_CODE_CONFIG;
-    case ERR_CORRUPT:
-    case ERR_TRUNCATED:
-    case ERR_BAD_VERSION:
-    case ERR_NEWER:
-    case ERR_LOCKED:
-    case ERR_IMPLAUSIBLE:
-    case ERR_UNSAFE_DIRECTORY:
-        return EXIT_CODE_DATA;
-    case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* of an address to listen on */
-        return EXIT_CODE_ADDRESS;
-    case ERR_IO:
-    case ERR_DISK_FULL:
-        return EXIT_CODE_DISK;
-    case ERR_WRONG_NODE:
-    case ERR_REFUSED:
-    case ERR_OTHER_BIRTH:
-    case ERR_STALE: /* an older copy of the data */
-        return EXIT_CODE_REFUSED;
-    case ERR_REMOVED:
-        return EXIT_CODE_REMOVED;
-    case ERR_DIVERGED:
-        return EXIT_CODE_DIVERGED;
-    case ERR_CONTRADICTED:
-        return EXIT_CODE_WITNESS;
-    default:
-        return EXIT_CODE_INTERNAL;
-    }
 }
 
 /* --- versions of libraries --- */
@@ -147,78 +182,25 @@ void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
     }
 }
 
-static const char *data_hint(int err)
-{
-    switch (err) {
-    case ERR_LOCKED:
-        return "stop that process first; two must never share a data directory";
-    case ERR_CORRUPT:
-    case ERR_TRUNCATED:
-        return "nothing was changed; keep the directory for analysis, and replace the node by a "
-               "new member with a new node.id";
-    case ERR_WRONG_NODE:
-        return "check data.dir, node.id and cluster.id; nothing was changed";
-    case ERR_UNSAFE_DIRECTORY:
-        return "nothing was changed";
-    case ERR_BAD_VERSION:
-        return "this data was written by another version of leafd; nothing was changed";
-    case ERR_NEWER:
-        return "start a leafd that speaks that level, see docs/versions.md; nothing was changed";
-    case ERR_IMPLAUSIBLE:
-        return "nothing was changed; replace the node by a new member with a new node.id, or, if "
-               "most nodes say so, stop them all and recover from one with leafd recover: see "
-               "docs/operations.md";
-    case ERR_DISK_FULL:
-        return "make room, or raise data.map-bytes";
-    case ERR_NOMEM:
-        return "the disk is not at fault: the system's limits of memory, address space or open "
-               "files "
-               "for this process are too low; data.map-bytes takes address space";
-    default:
-        return "check data.dir, its disk and its permissions";
-    }
-}
-
 void report_data_refused(const struct config *config, int err, const char *text)
 {
+    const char *hint = ending_of(err)->data_hint;
     struct quoted reason;
     struct quoted dir;
 
     log_error("app", "cannot use the data directory", "dir=%s err=%s reason=%s hint=\"%s\"",
               quote_text(config->data.dir, &dir), err_code(err), quote_text(text, &reason),
-              data_hint(err));
-}
-
-static const char *node_hint(int err)
-{
-    switch (err) {
-    case ERR_NEWER:
-        return "start a leafd that speaks that level, see docs/versions.md";
-    case ERR_EXISTS:
-        return "another process listens there; is this node running already?";
-    case ERR_REMOVED:
-    case ERR_WRONG_NODE:
-        return "give it an empty data directory and a node.id that was never used";
-    case ERR_STALE:
-        return "restore the newest copy, or give it an empty one and a node.id that was never used";
-    case ERR_REFUSED:
-        return "check node.id and peer.advertise against GET /api/cluster of a member";
-    case ERR_OTHER_BIRTH:
-        return "check join";
-    case ERR_INVALID:
-        return "check peer.listen, cluster.members and join";
-    default:
-        return "check peer.listen and cluster.members";
-    }
+              hint != NULL ? hint : "check data.dir, its disk and its permissions");
 }
 
 void report_node_failed(const struct config *config, int err, const char *text)
 {
+    const char *hint = ending_of(err)->node_hint;
     struct quoted reason;
 
     log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
               err_code(err), config->node.listen_address, quote_text(text, &reason),
-              node_hint(err));
+              hint != NULL ? hint : "check peer.listen and cluster.members");
 }
 
 void report_http_failed(const char *setting, const char *address, const char *resp, int err,

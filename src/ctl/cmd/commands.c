@@ -420,11 +420,6 @@ void describe_command(const struct command *command, struct buf *out)
 
 /* --- completions --- */
 
-static bool is_first_of_family(const struct command *at)
-{
-    return at == COMMANDS || strcmp(at[-1].family, at->family) != 0;
-}
-
 /* Does a value, or an operand, name a file? */
 static bool is_file(const char *text)
 {
@@ -514,7 +509,8 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
             }
             if (*last == '-') {
                 complete_put_options(this ? at->options : NULL, out);
-            } else if (family == NULL && is_first_of_family(at)) {
+            } else if (family == NULL &&
+                       (at == COMMANDS || strcmp(at[-1].family, at->family) != 0)) {
                 complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
             } else if (own && name == NULL && at->name != NULL) {
                 complete_put("", at->name, at->summary, out);

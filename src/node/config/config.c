@@ -65,25 +65,20 @@ int config_fail_at(struct config_error *ret_error, const char *place, ...)
 
 /* --- files --- */
 
-/* A private file is its owner's alone; or root's, who lets a group read it: so packages install
- * what a service reads, and so Kubernetes mounts it. */
-static bool is_open_to_others(const struct stat *st)
-{
-    mode_t not_allowed = st->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
-
-    return (st->st_mode & not_allowed) != 0;
-}
-
 /* A FIFO would be waited for, a device may have no end. */
 static int check_kind(int fd, bool is_private, struct config_error *ret_error)
 {
+    mode_t not_private = S_IRWXG | S_IRWXO;
     struct stat st;
 
     ASSERT(fstat(fd, &st) == 0);
     if (!S_ISREG(st.st_mode)) {
         return config_fail(ret_error, "is not a regular file");
     }
-    if (is_private && is_open_to_others(&st)) {
+    /* Root may let a group read its file: so packages install what a service reads, and so
+     * Kubernetes mounts it. */
+    not_private &= st.st_uid == 0 ? ~(mode_t)S_IRGRP : ~(mode_t)0;
+    if (is_private && (st.st_mode & not_private) != 0) {
         return config_fail(ret_error,
                            "has mode %04o, so others than its owner can use it: chmod 600 it, and "
                            "make a new secret if it may have been read",
@@ -156,20 +151,6 @@ int config_tokens_read(const struct config *config, struct buf *ret_text,
 #define DISTINCT_MIN 20
 #define NEW_SECRET "make one with leafd --new-secret"
 
-static bool from_hex(const char *text, uint8_t secret[NET_SECRET_BYTES])
-{
-    for (size_t i = 0; i < NET_SECRET_BYTES; i++) {
-        int high = text_hex_digit(text[2 * i]);
-        int low = text_hex_digit(text[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        secret[i] = (uint8_t)(high * 16 + low);
-    }
-    return true;
-}
-
 /* Only as it is written: one '=' at the end, and no bits that do not count. */
 static bool from_base64(const char *text, uint8_t secret[NET_SECRET_BYTES])
 {
@@ -218,7 +199,7 @@ static int secret_parse_line(const char *text, size_t len, unsigned line, struct
         return secret_fail(why, line, "there are more than two secrets");
     }
     secret = list->secrets[list->count];
-    if (!(len == HEX_CHARS && from_hex(text, secret)) &&
+    if (!(len == HEX_CHARS && text_hex(text, NET_SECRET_BYTES, secret)) &&
         !(len == BASE64_CHARS && from_base64(text, secret))) {
         return secret_fail(why, line, "a secret is 32 random bytes, as 64 hex digits or in base64");
     }

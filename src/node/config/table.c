@@ -239,19 +239,15 @@ static int check_address(const char *text, struct config_error *why)
                        log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
 }
 
-/* If there is any: to be an address? */
-static bool is_for_address(const struct setting *setting, const char *text)
-{
-    return setting->type == &setting_address ||
-           (setting->type == &setting_listener && strcmp(text, CONFIG_ADMIN_SAME) != 0);
-}
-
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
+    bool is_address = setting->type == &setting_address ||
+                      (setting->type == &setting_listener && strcmp(text, CONFIG_ADMIN_SAME) != 0);
+
     if (!in_range(setting, strlen(text)) || !is_printable(text) ||
         (setting->type == &setting_name && !is_name(text)) ||
-        (is_for_address(setting, text) && text[0] != '\0' && check_address(text, why) != 0)) {
+        (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
     *(const char **)field = text;
