@@ -2,6 +2,7 @@
 id comes twice; and the stop that is refused while Leaf runs."""
 
 import contextlib
+import json
 import re
 import subprocess
 
@@ -130,6 +131,7 @@ def test_leaf_under_full_load(database, leaf_clients, make_cluster, tmp_path):
             node.kill9()
             node.start()
             node.wait_ready()
+            cluster.wait_leader()
         load.check_running()
     for load in loads:
         load.stop()
@@ -178,6 +180,8 @@ def test_the_guard_by_hand(database, make_cluster, tmp_path):
     plan = ctl(*words, "--dry-run")
     assert "order: next id 10014001, step 500, Leaf is at 14001" in plan.out, plan
     assert firsts(cluster) == {} and marks(database) == {}
+    text = json.loads(ctl(*words, "--dry-run", "--json").out.splitlines()[1])["guard"]
+    assert text in plan.out and "CREATE TRIGGER `leaf_alloc_guard_update`" in text
     done = ctl(*words)
     assert "no guard: Leaf can come to leafd's first ids" in done.err, done
     assert set(firsts(cluster).values()) == {10014001} and marks(database) == {}

@@ -525,6 +525,20 @@ static enum ctl_exit import_check_guard(struct importing *importing)
                                              "it again");
 }
 
+/* Statements for the user to run, or to see. */
+static void import_put_statements(struct ctl *ctl, const struct buf *text)
+{
+    json_t *json;
+
+    if (!ctl->json) {
+        buf_put(&ctl->out, text->data, text->len);
+        return;
+    }
+    json = MUST_HAVE(json_pack("{s:s%}", "guard", (char *)text->data, text->len));
+    ctl_put_json(ctl, json);
+    json_decref(json);
+}
+
 /* Install the guard, or print it, before a tag is sent. */
 static enum ctl_exit import_guard(struct importing *importing)
 {
@@ -555,7 +569,7 @@ static enum ctl_exit import_guard(struct importing *importing)
         ctl_progress("no guard: %s can come to leafd's first ids. --guard installs what is printed "
                      "here, or run it yourself",
                      importing->source->what);
-        buf_put(&ctl->out, text.data, text.len);
+        import_put_statements(ctl, &text);
         return ctl_flush(ctl);
     }
     if (unmarked > 0 && ctl_has(ctl, "guard")) {
@@ -686,6 +700,13 @@ static enum ctl_exit import_take_over(struct importing *importing)
     }
     if (code == CTL_DONE) {
         import_put_result(importing, dry);
+    }
+    if (code == CTL_DONE && dry && is_ahead &&
+        database_can_guard(&importing->database, importing->source)) {
+        BUF_LOCAL(text);
+
+        database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+        import_put_statements(importing->ctl, &text);
     }
     return code;
 }

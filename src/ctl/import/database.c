@@ -211,7 +211,7 @@ static int tool_run(const struct database *database, const char *text, size_t le
     }
     for (int fd = 0; fd < 3; fd++) {
         files[fd] = memfd_create("leafctl", MFD_CLOEXEC);
-        ASSERT(files[fd] >= 0);
+        ASSERT(files[fd] >= 0); /* as for lack of memory */
     }
     for (size_t done = 0; done < len;) {
         ssize_t more = write(files[0], text + done, len - done);
@@ -221,11 +221,14 @@ static int tool_run(const struct database *database, const char *text, size_t le
     }
     ASSERT(lseek(files[0], 0, SEEK_SET) == 0);
     child = fork();
-    ASSERT(child >= 0);
     if (child == 0) {
         tool_become(tool, &words, files);
     }
-    while (waitpid(child, &status, 0) < 0) {
+    if (child < 0) {
+        buf_printf(&said, "no process: %s", strerror(errno));
+        status = 1 << 8;
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0) {
         ASSERT(errno == EINTR);
     }
     tool_take(files[1], out);

@@ -280,9 +280,9 @@ struct import_rules {
  * Leaf: max_id is the next id that nobody was given. TinyID: max_id was handed out, or may have
  * been, so the next one is max_id + 1. With a delta other than 1 TinyID hands out only the numbers
  * that leave `remainder` when they are divided by it, mostly because another database hands out the
- * others; leafd hands out every number. Such a row is an error, unless `increment` lets the tag have
- * the same numbers, or every_number says that all databases are in the file: then the largest
- * max_id of a name counts.
+ * others; leafd hands out every number. Such a row is an error, unless `increment`
+ * lets the tag have the same numbers, or every_number says that all databases are in the file: then
+ * the largest max_id of a name counts.
  *
  * With is_ahead a tag that has a mark begins right above it: the same as in the run that made the
  * mark. */
