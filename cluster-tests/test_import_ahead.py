@@ -191,6 +191,7 @@ def test_the_guard_by_hand(database, make_cluster, tmp_path):
     assert len(database.run(GUARDS).stdout.split()) == 3
     again = ctl(*words)
     assert "no guard" not in again.err and "2 were there" in again.out, again
+    assert len(ctl(*words, "--dry-run", "--json").out.splitlines()) == 1
     # The guard is looked at, not believed.
     database.run("USE leaf; DROP TRIGGER leaf_alloc_guard_insert;")
     assert "BEFORE INSERT" in ctl(*words).out

@@ -320,6 +320,7 @@ def test_the_examples_of_the_documents(database, postgres, redis, make_cluster, 
     (["--redis", "h"], "--redis needs --pattern"),
     (["--mysql", "/a", "--pattern", "*"], "--redis needs --pattern"),
     (["--mysql", "/a", "--table", ""], "--table is empty"),
+    (["--mysql", "/a", "--table", "\udcff"], "--table is empty or not UTF-8"),
     (["--redis", "h", "--pattern", "*", "--table", "a"], "take none"),
     (["--mysql", "/a", "--ahead", "5", "--guard"], "--guard: only a table of Leaf"),
 ])

@@ -530,7 +530,7 @@ static void import_put_statements(struct ctl *ctl, const struct buf *text)
 {
     json_t *json;
 
-    if (!ctl->json) {
+    if (!ctl->json || text->len == 0) {
         buf_put(&ctl->out, text->data, text->len);
         return;
     }
@@ -768,10 +768,10 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     if ((database->pattern != NULL) != (importing->is_live && database->engine == ENGINE_REDIS)) {
         return ctl_fail(CTL_USAGE, "--redis needs --pattern, and only that takes it");
     }
-    if (table != NULL &&
-        (table[0] == '\0' || database->query != NULL || database->pattern != NULL)) {
-        return ctl_fail(CTL_USAGE, "--table is empty: leave it out, or name the table; --query and "
-                                   "--redis take none");
+    if (table != NULL && (table[0] == '\0' || !text_is_utf8(table, strlen(table)) ||
+                          database->query != NULL || database->pattern != NULL)) {
+        return ctl_fail(CTL_USAGE, "--table is empty or not UTF-8: leave it out, or name the "
+                                   "table; --query and --redis take none");
     }
     importing->from = importing->is_live ? importing->from : path;
     importing->table = database->query != NULL     ? "query"
