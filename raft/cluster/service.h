@@ -62,8 +62,8 @@ struct service_ops {
 
     /* --- a turn --- */
 
-    /* These parts of it were woken (bits of WAKE_SERVICE): what is due, and leads to requests. After
-     * stop() only WAKE_SEEN. */
+    /* These parts of it were woken (bits of WAKE_SERVICE): what is due, and leads to requests.
+     * After stop() only WAKE_SEEN. */
     void (*turn)(struct service *service, uint32_t woken);
     /* Call done() of its own requests that are over, as answers_deliver() does of the replica's. */
     void (*deliver)(struct service *service);

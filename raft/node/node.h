@@ -9,7 +9,7 @@
  * node_free, close the store.
  *
  * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
- * core, a diverged state) calls `failed` of the replica's listeners once, which must end the process.
+ * core, a diverged state) calls `failed` of the replica's listeners, which must end the process.
  *
  * Thread: the loop's, except node_mailbox(), node_wake(), and `failed` from the writer.
  */
