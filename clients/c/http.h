@@ -15,7 +15,13 @@
 
 enum {
     ANSWER_BYTES = 128 * 1024, /* more than leafd ever answers to what is asked here */
-    LINES_IDLE_MAX = 32        /* those beyond are not kept */
+    LINES_IDLE_MAX = 32,       /* those beyond are not kept */
+    NODES_MAX = 64             /* addresses of all endpoints; those beyond are not asked */
+};
+
+struct node {
+    const char *url;        /* base URL of the endpoint */
+    const char *connect_to; /* of libcurl: "::ADDRESS:"; "": the host of the URL */
 };
 
 struct line;
@@ -87,7 +93,7 @@ struct limits {
 /* Have a thread that waits for an answer on this line look at its limits. */
 void line_wake(struct line *line);
 
-/* Ask this base URL within the limits. */
-enum ask line_ask(struct line *line, const char *url, const struct request *request,
+/* Ask this node within the limits. */
+enum ask line_ask(struct line *line, const struct node *node, const struct request *request,
                   const struct limits *limits, struct answer *answer);
 #endif

@@ -328,7 +328,10 @@ static void ask_second(void *context)
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
     if (first) {
-        client_leave_node(client, &client->ids, how.not_at, atomic_load(&segment->second.at));
+        struct nodes *nodes = door_nodes(&client->ids, false, 0);
+        client_leave_node(client, &client->ids, nodes, how.not_at,
+                          atomic_load(&segment->second.at) % nodes->count);
+        nodes_put(&client->ids, nodes);
     }
     if (result == 0) {
         tell_failure(segment, NULL);
@@ -364,7 +367,7 @@ static void want_more(struct leafd_segment *segment)
 static uint64_t want_second(struct leafd_segment *segment)
 {
     struct leafd *client = segment->source.client;
-    if (segment->hedging || !segment->asking || client->settings.ids.count == 1) {
+    if (segment->hedging || !segment->asking || door_count(&client->ids) == 1) {
         return UINT64_MAX;
     }
     uint64_t now = now_ns();
