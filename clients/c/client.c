@@ -1,6 +1,7 @@
 /* See client.h and leafd.h. */
 #include "client.h"
 
+#include "fake.h"
 #include "fault.h"
 #include "text.h"
 #include "wipe.h"
@@ -391,6 +392,7 @@ void leafd_free(struct leafd *client)
         free(source);
     }
     lines_destroy(&client->lines);
+    fake_free(client->lines.fake);
     door_release(&client->ids);
     door_release(&client->admin);
     wipe_free((void *)client->alive, sizeof *client->alive);

@@ -2,6 +2,7 @@
  * keeps the connections, and can be woken from another thread. */
 #include "http.h"
 
+#include "fake.h"
 #include "fault.h"
 #include "text.h"
 
@@ -430,6 +431,9 @@ void line_wake(struct line *line)
 enum ask line_ask(struct line *line, const struct node *node, const struct request *request,
                   const struct limits *limits, struct answer *answer)
 {
+    if (line->lines->fake != NULL) {
+        return fake_answer(line->lines->fake, request, answer, line->body);
+    }
     struct held_pipe held;
     hold_pipe(&held);
     struct curl_slist *headers = make_headers(line, request);

@@ -25,6 +25,7 @@ struct node {
 };
 
 struct line;
+struct fake;
 
 struct lines {
     const struct settings *settings; /* borrowed */
@@ -33,6 +34,7 @@ struct lines {
     struct line *all;
     unsigned idle_count;
     atomic_bool closing;
+    struct fake *fake; /* answers in place of nodes; NULL: they do */
     /* The token of token_file as of its last change; guarded by lock. */
     char token[TOKEN_CHARS + 1];
     uint64_t looked_ns;
