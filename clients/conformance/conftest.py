@@ -46,7 +46,7 @@ from cluster import FAST, Cluster  # noqa: E402
 from driver import Driver, chosen, urls, why_not  # noqa: E402
 from fake import Fake  # noqa: E402
 from gate import Gate, Loop  # noqa: E402
-from test_doors import Tokens  # noqa: E402
+from test_listeners import Tokens  # noqa: E402
 
 serial = itertools.count(1)
 

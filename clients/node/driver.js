@@ -3,8 +3,8 @@
 import { createInterface } from "node:readline";
 import { Client, LeafdError } from "./lib/index.js";
 
-const NUMBERS = { connect_ms: "connectMs", attempt_ms: "attemptMs", deadline_ms: "deadlineMs", cover_ms: "coverMs",
-    min_count: "minCount", max_count: "maxCount", window_ms: "windowMs" };
+const NUMBERS = { connect_ms: "connectMs", attempt_ms: "attemptMs", deadline_ms: "deadlineMs",
+    cover_ms: "coverMs", min_count: "minCount", max_count: "maxCount", window_ms: "windowMs", max_age_ms: "maxAgeMs" };
 const TEXTS = { token: "token", token_file: "tokenFile", ca_file: "caFile", cert_file: "certFile",
     key_file: "keyFile" };
 const LISTS = { endpoints: "endpoints", admin_endpoints: "adminEndpoints" };
@@ -101,6 +101,7 @@ class Times {
 class Driver {
     #client;
     #sources = new Map();
+    #told = new Map(); // how often, by kind
 
     #open() {
         if (this.#client === undefined) {
@@ -136,6 +137,8 @@ class Driver {
         await this.#client?.close();
         this.#sources.clear();
         this.#client = new Client(settings);
+        this.#client.on("event", ({ kind }) =>
+            this.#told.set(kind, (this.#told.get(kind) ?? 0) + 1));
         return "ok";
     }
 
@@ -146,14 +149,19 @@ class Driver {
 
     async range([tag, count], options) {
         const source = this.#source("segment", tag);
-        const { first, last } = await source.nextRange(number(count), options);
-        return `ids ${first}-${last}`;
+        const { first, last, increment } = await source.nextRange(number(count), options);
+        return `ids ${first}-${last}${increment > 1n ? ` step ${increment}` : ""}`;
     }
 
     async strict([tag, count, key], options) {
         const source = this.#source("strict", tag);
-        const { first, last, replayed } = await source.request(number(count), { key, ...options });
-        return `ids ${first}-${last}${replayed ? " replayed" : ""}`;
+        const { first, last, increment, replayed } =
+            await source.request(number(count), { key, ...options });
+        const ranges = new Ranges();
+        for (let id = first; increment > 1n && id <= last; id += increment) {
+            ranges.add(id);
+        }
+        return `ids ${increment > 1n ? ranges : `${first}-${last}`}${replayed ? " replayed" : ""}`;
     }
 
     async texts([tag, count, key], options) {
@@ -178,13 +186,19 @@ class Driver {
 
     async threads([tasks, tag, count]) {
         const source = this.#source("segment", tag);
-        const got = await Promise.all(Array.from({ length: times(tasks) }, async () => {
+        // All of them, as threads are joined: Promise.all() would answer at the first error.
+        const ended = await Promise.allSettled(Array.from({ length: times(tasks) }, async () => {
             const mine = [];
             for (let n = times(count); n > 0; n--) {
                 mine.push(await source.next());
             }
             return mine;
         }));
+        const failed = ended.find(({ status }) => status === "rejected");
+        if (failed !== undefined) {
+            throw failed.reason;
+        }
+        const got = ended.map(({ value }) => value);
         for (const mine of got) {
             const at = mine.findIndex((id, n) => n > 0 && id <= mine[n - 1]);
             if (at > 0) {
@@ -268,6 +282,21 @@ class Driver {
     stats() {
         return "stats " + Object.entries(this.#open().stats())
             .map(([name, value]) => `${name}=${value}`).join(" ");
+    }
+
+    statstext() {
+        return `statstext ${this.#open().statsText().replaceAll("\n", "|")}`;
+    }
+
+    events() {
+        const told = [...this.#told].map(([kind, count]) => ` ${kind} ${count}`).join("");
+        this.#told.clear();
+        return `events${told}`;
+    }
+
+    async close_source([kind, name]) {
+        await this.#source(kind, name === "-" ? undefined : name).close();
+        return "ok";
     }
 
     async close() {

@@ -27,6 +27,8 @@ export interface Settings {
     maxCount?: number | undefined;
     /** Of a worker id (60000). */
     windowMs?: number | undefined;
+    /** A held range is dropped at this age (3600000). */
+    maxAgeMs?: number | undefined;
 }
 
 export interface CallOptions {
@@ -42,6 +44,8 @@ export interface StrictOptions extends CallOptions {
 export interface IdRange {
     readonly first: bigint;
     readonly last: bigint;
+    /** From one id to the next; 1n unless the tag has another. */
+    readonly increment: bigint;
 }
 
 export interface StrictRange extends IdRange {
@@ -74,7 +78,25 @@ export interface Stats {
     burnt: number;
     clock_waits: number;
     renewals: number;
+    hedges: number;
 }
+
+/** What is held now, by tags; and the ends of windows (Unix ms) by names of worker ids. */
+export interface Gauges {
+    readonly idsLeft: Map<string, number>;
+    readonly rangeAgeMs: Map<string, number>;
+    readonly windowEndMs: Map<string, number>;
+}
+
+export type ClientEvent =
+    | { readonly kind: "failover"; readonly from: string; readonly to: string }
+    /** Not told again before "recovered". */
+    | { readonly kind: "refill_failed"; readonly tag: string; readonly code: string }
+    | { readonly kind: "recovered"; readonly tag: string }
+    | { readonly kind: "fenced"; readonly name: string }
+    | { readonly kind: "clock_back"; readonly name: string; readonly ms: number }
+    /** So many ids were dropped: too old, or of an older generation. */
+    | { readonly kind: "aged" | "generation"; readonly tag: string; readonly ids: number };
 
 /** What calls throw, or reject with. */
 export class LeafdError extends Error {
@@ -104,8 +126,13 @@ export class Client {
     /** Take a snowflake id apart. The layout is known from the first worker id on. */
     decode(id: bigint | string): Decoded;
     stats(): Stats;
-    /** The same for Prometheus. */
+    gauges(): Gauges;
+    /** Both for Prometheus. */
     statsText(): string;
+    /** The client is an EventEmitter, with this one event. */
+    on(name: "event", listener: (event: ClientEvent) => void): this;
+    once(name: "event", listener: (event: ClientEvent) => void): this;
+    off(name: "event", listener: (event: ClientEvent) => void): this;
     /** Give back worker ids, drop what was not used, and end what is under way. */
     close(): Promise<void>;
 }
@@ -127,6 +154,8 @@ export interface Strict {
     next(options?: StrictOptions): Promise<bigint>;
     nextMany(count: number, options?: StrictOptions): Promise<bigint[]>;
     request(count?: number, options?: StrictOptions): Promise<StrictRange>;
+    /** Later calls throw "closed". */
+    close(): Promise<void>;
 }
 
 export interface Texts {
@@ -137,6 +166,8 @@ export interface Texts {
     request(count?: number, options?: StrictOptions): Promise<TextIds>;
     /** The number of a text, whether or not it was granted; asks the adminEndpoints. */
     decode(text: string, options?: CallOptions): Promise<bigint>;
+    /** Later calls throw "closed". */
+    close(): Promise<void>;
 }
 
 export interface Snowflake extends AsyncIterable<bigint> {

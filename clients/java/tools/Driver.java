@@ -18,7 +18,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * The driver of the conformance suite: one command a line from standard input, one line for an
@@ -71,7 +73,9 @@ public final class Driver {
     }
 
     private LeafdClient client;
-    private final Map<String, TextSource> textSources = new HashMap<>();
+    /** By kind and name, as clients give away other ones once these are closed. */
+    private final Map<String, AutoCloseable> sources = new HashMap<>();
+    private final Map<String, Integer> told = new TreeMap<>(); // how often, by kind
 
     private Driver() {
     }
@@ -113,8 +117,9 @@ public final class Driver {
             case "segment":
                 return segment(words[1], number(words[2]), deadline(words));
             case "range":
-                IdRange range = client.segment(words[1]).nextRange(number(words[2]));
-                return "ids " + range;
+                IdRange range = segmentSource(words[1]).nextRange(number(words[2]));
+                return "ids " + range
+                        + (range.increment() > 1 ? " step " + range.increment() : "");
             case "strict":
                 return strict(words);
             case "texts":
@@ -132,13 +137,19 @@ public final class Driver {
             case "mix":
                 return mix(words[1], words[2], Double.parseDouble(words[3]));
             case "bench":
-                return "bench " + bench(client.segment(words[1]), number(words[2]));
+                return "bench " + bench(segmentSource(words[1]), number(words[2]));
             case "benchthreads":
                 return benchThreads(number(words[1]), words[2], number(words[3]));
             case "decode":
-                return "decode " + client.snowflake().decode(Long.parseLong(words[1]));
+                return "decode " + snowflakeSource().decode(Long.parseLong(words[1]));
             case "stats":
                 return "stats " + client.stats();
+            case "statstext":
+                return "statstext " + client.statsText().replace('\n', '|');
+            case "events":
+                return events();
+            case "close_source":
+                return closeSource(words[1], words[2]);
             case "close":
                 closeClient();
                 return "ok";
@@ -167,10 +178,15 @@ public final class Driver {
             }
             builder.set(words[i].substring(0, equals), words[i].substring(equals + 1));
         }
+        builder.onEvent(event -> {
+            synchronized (told) {
+                told.merge(event.kind().name().toLowerCase(Locale.ROOT), 1, Integer::sum);
+            }
+        });
         LeafdClient opened = LeafdClient.open(builder.build());
         closeClient();
         client = opened;
-        textSources.clear();
+        sources.clear();
         return "ok";
     }
 
@@ -181,7 +197,7 @@ public final class Driver {
     }
 
     private String segment(String tag, int count, Duration deadline) {
-        SegmentSource source = client.segment(tag);
+        SegmentSource source = segmentSource(tag);
         Ids ids = new Ids();
         for (int i = 0; i < count; i++) {
             ids.add(deadline == null ? source.next() : source.next(deadline));
@@ -191,17 +207,56 @@ public final class Driver {
 
     private String strict(String[] words) {
         Duration deadline = deadline(words);
-        StrictSource source = client.strict(words[1]);
+        StrictSource source = strictSource(words[1]);
         boolean keyed = words.length > (deadline == null ? 3 : 4);
         String key = keyed ? words[3] : StrictSource.newKey();
         StrictIds ids = deadline == null ? source.next(number(words[2]), key)
                 : source.next(number(words[2]), key, deadline);
-        return "ids " + ids.range() + (ids.replayed() ? " replayed" : "");
+        IdRange range = ids.range();
+        Ids each = new Ids();
+        for (long i = 0; range.increment() > 1 && i < range.count(); i++) {
+            each.add(range.first() + i * range.increment());
+        }
+        return (range.increment() > 1 ? each.toString() : "ids " + range)
+                + (ids.replayed() ? " replayed" : "");
     }
 
-    /** One for each tag, kept: it remembers what the tag takes. */
+    private SegmentSource segmentSource(String tag) {
+        return (SegmentSource) sources.computeIfAbsent("segment " + tag,
+                any -> client.segment(tag));
+    }
+
+    private StrictSource strictSource(String tag) {
+        return (StrictSource) sources.computeIfAbsent("strict " + tag, any -> client.strict(tag));
+    }
+
     private TextSource textSource(String tag) {
-        return textSources.computeIfAbsent(tag, client::texts);
+        return (TextSource) sources.computeIfAbsent("texts " + tag, any -> client.texts(tag));
+    }
+
+    private SnowflakeSource snowflakeSource() {
+        return (SnowflakeSource) sources.computeIfAbsent("snowflake -", any -> client.snowflake());
+    }
+
+    private String closeSource(String kind, String name) {
+        AutoCloseable source = kind.equals("segment") ? segmentSource(name)
+                : kind.equals("strict") ? strictSource(name)
+                : kind.equals("texts") ? textSource(name) : snowflakeSource();
+        try {
+            source.close();
+        } catch (Exception e) {
+            throw new Usage(e.toString());
+        }
+        return "ok";
+    }
+
+    private String events() {
+        StringBuilder out = new StringBuilder("events");
+        synchronized (told) {
+            told.forEach((kind, count) -> out.append(' ').append(kind).append(' ').append(count));
+            told.clear();
+        }
+        return out.toString();
     }
 
     private String texts(String[] words) {
@@ -227,7 +282,7 @@ public final class Driver {
     }
 
     private String strict1(String tag, int count, Duration deadline) {
-        StrictSource source = client.strict(tag);
+        StrictSource source = strictSource(tag);
         Ids ids = new Ids();
         for (int i = 0; i < count; i++) {
             ids.add(deadline == null ? source.next() : source.next(deadline));
@@ -236,7 +291,7 @@ public final class Driver {
     }
 
     private String snowflake(int count, Duration deadline) {
-        SnowflakeSource source = client.snowflake();
+        SnowflakeSource source = snowflakeSource();
         Ids ids = new Ids();
         for (int i = 0; i < count; i++) {
             ids.add(deadline == null ? source.next() : source.next(deadline));
@@ -288,7 +343,7 @@ public final class Driver {
     }
 
     private String threads(int threads, String tag, int count) {
-        SegmentSource source = client.segment(tag);
+        SegmentSource source = segmentSource(tag);
         long[][] got = new long[threads][count];
         inThreads(threads, thread -> {
             for (int i = 0; i < count; i++) {
@@ -308,7 +363,7 @@ public final class Driver {
     }
 
     private String loop(String tag, double seconds) {
-        SegmentSource source = client.segment(tag);
+        SegmentSource source = segmentSource(tag);
         long[] bins = new long[64 * 16];
         long count = 0;
         long longest = 0;
@@ -347,9 +402,9 @@ public final class Driver {
     }
 
     private String mix(String tag, String strictTag, double seconds) {
-        SegmentSource segment = client.segment(tag);
-        StrictSource strict = client.strict(strictTag);
-        SnowflakeSource snowflake = client.snowflake();
+        SegmentSource segment = segmentSource(tag);
+        StrictSource strict = strictSource(strictTag);
+        SnowflakeSource snowflake = snowflakeSource();
         Ids[] ids = {new Ids(), new Ids(), new Ids()};
         long end = System.nanoTime() + (long) (seconds * 1e9);
         for (int i = 0; i < MAX_MIX && System.nanoTime() < end; i++) {

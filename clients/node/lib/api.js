@@ -9,14 +9,17 @@ import { TEXT_MAX } from "./settings.js";
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
 const TEXT = new RegExp(`^[\\x21-\\x7e]{1,${TEXT_MAX}}$`);
+const RANGE = /^([0-9]{1,19}) ([0-9]{1,19})$/;
+const STEPPED = /^([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})$/;
 const SHAPED = " has a shape, "; // in the refusal of ranges
 const WORKER_MAX = 1023;
 const RETRY_AFTER_MAX_S = 86400;
 const KEY_LETTERS = "abcdefghijklmnopqrstuvwxyz234567";
 
-export function segmentRequest(tag, count, { contiguous = false, key = undefined } = {}) {
+export function segmentRequest(tag, count,
+    { contiguous = false, key = undefined, stepped = false } = {}) {
     const target = `/api/segment/get/${encodeURIComponent(tag)}?count=${count}&format=range` +
-        (contiguous ? "&contiguous=1" : "");
+        (contiguous ? "&contiguous=1" : "") + (stepped ? "&stepped=1" : "");
     return { method: "GET", target, headers: key === undefined ? {} : { "Idempotency-Key": key } };
 }
 
@@ -84,8 +87,9 @@ export function retryAfterMs(reply) {
     return /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), RETRY_AFTER_MAX_S) * 1000 : undefined;
 }
 
-/** The ranges {first, size} of an answer, which must have exactly the ids asked for, rising. */
-export function rangesOf(reply, count) {
+/** The ranges {first, size, step} of an answer, which must have exactly the ids asked for, rising;
+ * stepped: each line has an increment. */
+export function rangesOf(reply, count, stepped = false) {
     const lines = reply.body.split("\n");
     if (lines.at(-1) === "") {
         lines.pop();
@@ -94,16 +98,19 @@ export function rangesOf(reply, count) {
     let before = -1n;
     let total = 0;
     for (const line of lines) {
-        const match = /^([0-9]{1,19}) ([0-9]{1,19})$/.exec(line);
+        const match = (stepped ? STEPPED : RANGE).exec(line);
         if (match === null || ranges.length === RANGES_MAX) {
             throw badAnswer(reply, "and no ranges");
         }
-        const [first, last] = [BigInt(match[1]), BigInt(match[2])];
+        const [first, last, step] = [match[1], match[2], match[3] ?? 1].map(BigInt);
         if (first <= before || last < first || last > ID_MAX) {
             throw badAnswer(reply, "and ranges that do not rise");
         }
-        const size = Number(last - first + 1n);
-        ranges.push({ first, size });
+        if (step < 1n || (last - first) % step !== 0n) {
+            throw badAnswer(reply, "and an increment by which the last id is not reached");
+        }
+        const size = Number((last - first) / step + 1n);
+        ranges.push({ first, size, step });
         total += size;
         before = last;
     }
@@ -113,12 +120,16 @@ export function rangesOf(reply, count) {
     return ranges;
 }
 
-export function oneRangeOf(reply, count) {
-    const ranges = rangesOf(reply, count);
-    if (ranges.length !== 1) {
-        throw badAnswer(reply, "and not one range");
+/** Of the data of the node that answered; -1n: it names none. */
+export function generationOf(reply) {
+    const text = reply.headers["leafd-generation"];
+    if (text === undefined) {
+        return -1n;
     }
-    return ranges[0];
+    if (!/^[0-9]{1,19}$/.test(text) || BigInt(text) > ID_MAX) {
+        throw badAnswer(reply, `and ${JSON.stringify(text.slice(0, 40))} for its generation`);
+    }
+    return BigInt(text);
 }
 
 /** Another request with the same key had been answered so before. */

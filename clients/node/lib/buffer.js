@@ -6,8 +6,8 @@
 
 const PIECES = 8;
 
-/** The pieces {first, size, past} of an answer, in order; past: with its first id less than half is
- * left. */
+/** The pieces {first, size, step, past} of ranges {first, size, step}, in order; past: with its
+ * first id less than half is left. */
 export function cut(ranges) {
     const total = ranges.reduce((sum, one) => sum + one.size, 0);
     let half = Math.floor(total / 2);
@@ -17,11 +17,11 @@ export function cut(ranges) {
         const front = Math.min(range.size, half);
         half -= front;
         if (front > 0) {
-            pieces.push({ first: range.first, size: front, past: false });
+            pieces.push({ first: range.first, size: front, step: range.step, past: false });
         }
         for (let at = front; at < range.size; at += size) {
-            pieces.push({ first: range.first + BigInt(at), size: Math.min(size, range.size - at),
-                past: true });
+            pieces.push({ first: range.first + BigInt(at) * range.step,
+                size: Math.min(size, range.size - at), step: range.step, past: true });
         }
     }
     return pieces;
@@ -34,20 +34,67 @@ export function nextSize(before, taken, elapsedMs, coverMs, low, high) {
     return Math.min(wanted, before * 2, high);
 }
 
+/** How many ids to ask for: what was taken since the last request, by the time in which there were
+ * ids to take. Times are those of the monotonic clock, in ms. */
+export class Rate {
+    size = 0; // of the last request
+    #taken = 0; // at that time
+    #at = 0;
+    #waitedMs = 0; // since then, with nothing held
+    #waitsSince = undefined;
+
+    /** A caller waits, and nothing is held. */
+    wait(time) {
+        this.#waitsSince ??= time;
+    }
+
+    /** There are ids again, or nobody waits for them. */
+    go(time) {
+        if (this.#waitsSince !== undefined) {
+            this.#waitedMs += time - this.#waitsSince;
+            this.#waitsSince = undefined;
+        }
+    }
+
+    /** taken: how many were handed out, ever */
+    next(taken, time, coverMs, low, high) {
+        const waits = this.#waitsSince !== undefined;
+        this.go(time);
+        this.size = this.size === 0 ? low : nextSize(this.size, taken - this.#taken,
+            time - this.#at - this.#waitedMs, coverMs, low, high);
+        this.#taken = taken;
+        this.#at = time;
+        this.#waitedMs = 0;
+        if (waits) {
+            this.wait(time);
+        }
+        return this.size;
+    }
+}
+
+const sizeOf = (ranges) => ranges.reduce((sum, one) => sum + one.size, 0);
+
+/** Answers are {ranges, generation, askedAt}; generation: -1n where the node named none. */
 export class IdBuffer {
     left = 0; // of the piece
     at = 0n; // its next id
+    step = 1n; // to the one after it
     #pieces = [];
+    #front = undefined; // what the pieces are of
     #spare = undefined;
     #pastHalf = true;
     #loaded = 0; // ids of all pieces so far, the present one included
+    #highest = -1n; // first id of the last range that was added
 
-    /** An answer came; there must be no spare one. */
-    add(ranges) {
-        if (this.#spare !== undefined) {
-            throw new Error("two requests at once");
+    /** An answer came. How many ids are not taken, all or none: there is no room; or it is late, and
+     * below those of the answer that was taken in its place. */
+    add(answer, late = false) {
+        if (this.#spare !== undefined || (late && answer.ranges[0].first < this.#highest)) {
+            return sizeOf(answer.ranges);
         }
-        this.#spare = ranges;
+        this.#spare = answer;
+        this.#highest = answer.ranges.at(-1).first;
+        return 0;
     }
 
     /** The piece is used up: take the next one; false: there is none. */
@@ -56,10 +103,11 @@ export class IdBuffer {
             return true;
         }
         if (this.#pieces.length === 0) {
+            this.#front = this.#spare;
             if (this.#spare === undefined) {
                 return false;
             }
-            this.#pieces = cut(this.#spare).reverse();
+            this.#pieces = cut(this.#spare.ranges).reverse();
             this.#spare = undefined;
             this.#pastHalf = false;
         }
@@ -67,6 +115,7 @@ export class IdBuffer {
         this.#pastHalf ||= piece.past;
         this.#loaded += piece.size;
         this.at = piece.first;
+        this.step = piece.step;
         this.left = piece.size;
         return true;
     }
@@ -78,13 +127,18 @@ export class IdBuffer {
         }
         this.left--;
         const id = this.at;
-        this.at = id + 1n;
+        this.at = id + this.step;
         return id;
     }
 
     /** Whether it is time to ask for more. */
     get wants() {
         return this.#spare === undefined && this.#pastHalf;
+    }
+
+    /** How many ids are held. */
+    get held() {
+        return this.left + sizeOf(this.#pieces) + sizeOf(this.#spare?.ranges ?? []);
     }
 
     get empty() {
@@ -96,17 +150,41 @@ export class IdBuffer {
         return this.#loaded - this.left;
     }
 
+    /** When the oldest range that is held was asked for; Infinity: none is held. */
+    get askedAt() {
+        const used = this.left === 0 && this.#pieces.length === 0;
+        return Math.min(used ? Infinity : this.#front.askedAt, this.#spare?.askedAt ?? Infinity);
+    }
+
     /** Drop everything; how many ids that were. */
     burn() {
-        let burnt = this.left;
-        for (const one of [...this.#pieces, ...(this.#spare ?? [])]) {
-            burnt += one.size;
+        return this.#drop(() => true);
+    }
+
+    /** Drop what was asked for by then; how many ids that were. */
+    dropAged(askedBy) {
+        return this.#drop((answer) => answer.askedAt <= askedBy);
+    }
+
+    /** Drop what a node of an older generation granted; how many ids that were. */
+    dropOlder(generation) {
+        return this.#drop((answer) => answer.generation >= 0n && answer.generation < generation);
+    }
+
+    #drop(isGone) {
+        let dropped = 0;
+        if (this.#front !== undefined && isGone(this.#front)) {
+            dropped += this.left + sizeOf(this.#pieces);
+            this.#loaded -= this.left;
+            this.left = 0;
+            this.#pieces = [];
+            this.#front = undefined;
+            this.#pastHalf = true;
         }
-        this.#loaded -= this.left;
-        this.left = 0;
-        this.#pieces = [];
-        this.#spare = undefined;
-        this.#pastHalf = true;
-        return burnt;
+        if (this.#spare !== undefined && isGone(this.#spare)) {
+            dropped += sizeOf(this.#spare.ranges);
+            this.#spare = undefined;
+        }
+        return dropped;
     }
 }

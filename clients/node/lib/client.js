@@ -6,15 +6,16 @@
 // background keeps no process alive.
 
 import { randomBytes } from "node:crypto";
+import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
 import * as api from "./api.js";
-import { IdBuffer, nextSize } from "./buffer.js";
-import { LeafdError, badSetting, copyOf } from "./errors.js";
+import { IdBuffer, Rate } from "./buffer.js";
+import { LeafdError, badSetting, copyOf, isFinal } from "./errors.js";
 import { Generator, WHY } from "./generator.js";
-import { Door, Journey } from "./journey.js";
+import { Door, Journey, Known, Usual } from "./journey.js";
 import { COUNT_MAX, MS_MAX, TEXTS_MAX, idText, idempotencyKey, makeSettings, options, textName,
     whole } from "./settings.js";
-import { newCounters, statsText } from "./stats.js";
+import { newCounters, newGauges, statsText } from "./stats.js";
 import { Failed, Wire } from "./wire.js";
 
 const FORGET_MS = 1000; // an error of a background request
@@ -25,18 +26,33 @@ const now = () => performance.now();
 
 /** What sources share inside: never shown to the program. */
 class Core {
-    constructor(settings, wallMs) {
+    /** emit: gives the program an event */
+    constructor(settings, wallMs, emit) {
+        this.emit = emit;
         this.settings = settings;
         this.wallMs = wallMs;
         this.counters = newCounters();
         const count = (name) => this.counters[name]++;
-        this.ids = new Door(settings.endpoints, count);
-        this.admin = new Door(settings.adminEndpoints, count);
+        const tell = (event) => this.tell(event);
+        this.ids = new Door(settings.endpoints, count, tell);
+        this.admin = new Door(settings.adminEndpoints, count, tell);
+        this.usual = new Usual(settings.connectMs);
         this.wire = new Wire(settings);
         this.layout = undefined;
         this.sources = new Set();
         this.closed = false;
         this.pauses = new Set();
+    }
+
+    /** Not from within what the library is doing: who listens may do what they like. */
+    tell(event) {
+        queueMicrotask(() => {
+            try {
+                this.emit(event);
+            } catch (error) {
+                process.emitWarning(`a listener of leafd's events failed: ${error}`);
+            }
+        });
     }
 
     /** By the monotonic clock. */
@@ -105,10 +121,82 @@ class Core {
         }
     }
 
-    /** A call of a source that holds nothing; its error has the key, under which to come again. */
-    async callWithKey(door, request, key, deadline, read) {
+    /** What a source asks for ids: {ranges, generation, askedAt, replayed}; one: in one range. */
+    async callForRanges(known, count, journey, { one = false, key, background = false } = {}) {
+        for (;;) {
+            const request = known.request(count, one, key);
+            let reply;
+            try {
+                reply = await this.call(this.ids, () => request, journey, background);
+            } catch (error) {
+                if (known.repeats(error, request)) {
+                    continue;
+                }
+                throw error;
+            }
+            const { askedAt } = journey;
+            const answer = known.read(reply, count, request, one, journey);
+            if (answer !== undefined) {
+                this.usual.add(now() - askedAt);
+                return answer;
+            }
+            this.counters.burnt += count;
+        }
+    }
+
+    /** A call that gets the same whichever node answers: a second one is asked where the first
+     * takes long. call: given a journey */
+    callTwice(call, deadline) {
+        const door = this.ids;
+        const journeys = [];
+        let [failed, over, timer] = [0, false, undefined];
+        return new Promise((resolve, reject) => {
+            const end = (settle, value) => {
+                over = true;
+                clearTimeout(timer);
+                settle(value);
+                journeys.forEach((one) => one.abort());
+            };
+            const begin = (index) => {
+                const journey = new Journey(door, () => (over ? -Infinity : deadline), undefined,
+                    index);
+                journeys.push(journey);
+                call(journey).then((value) => {
+                    if (!over) {
+                        if (journey !== journeys[0]) {
+                            door.leave(journeys[0].index); // where the next call would begin
+                        }
+                        end(resolve, value);
+                    }
+                }, (error) => {
+                    failed++;
+                    if (!over && (isFinal(error) || failed === journeys.length)) {
+                        end(reject, error);
+                    }
+                });
+            };
+            const look = () => {
+                const left = Math.min(journeys[0].askedAt, now()) + this.usual.patienceMs - now();
+                if (left > 0) {
+                    timer = setTimeout(look, Math.ceil(left));
+                } else if (failed === 0) {
+                    this.counters.hedges++;
+                    begin((journeys[0].index + 1) % door.addresses.length);
+                }
+            };
+            begin();
+            if (door.addresses.length > 1) {
+                look();
+            }
+        });
+    }
+
+    /** The same with a key, which its error has, under which to come again. */
+    async callWithKey(key, deadline, call) {
         try {
-            return read(await this.call(door, () => request, new Journey(door, () => deadline)));
+            // Two answers without a key would be ids of two calls.
+            return await (key === undefined ? call(new Journey(this.ids, () => deadline))
+                : this.callTwice(call, deadline));
         } catch (error) {
             error.key = key;
             throw error;
@@ -119,7 +207,7 @@ class Core {
     async #attempt(door, index, request, journey) {
         try {
             return await this.wire.exchange(door.addresses[index], request,
-                journey.limits(this.settings, now()));
+                journey.limits(this.settings, now()), journey);
         } catch (error) {
             if (!(error instanceof Failed)) {
                 throw error;
@@ -165,11 +253,13 @@ class Waiters {
     }
 }
 
-export class Client {
+export class Client extends EventEmitter {
     #core;
 
     constructor(settings, { wallMs = Date.now } = {}) {
-        this.#core = new Core(makeSettings(settings), wallMs);
+        super();
+        this.#core = new Core(makeSettings(settings), wallMs,
+            (event) => this.emit("event", event));
     }
 
     segment(tag) {
@@ -215,8 +305,16 @@ export class Client {
         return values;
     }
 
+    gauges() {
+        const gauges = newGauges();
+        for (const source of this.#core.sources) {
+            source.measure(gauges);
+        }
+        return gauges;
+    }
+
     statsText() {
-        return statsText(this.stats());
+        return statsText(this.stats(), this.gauges());
     }
 
     async close() {
@@ -239,6 +337,10 @@ export class Client {
     }
 }
 
+function boundsOf({ first, size, step }) {
+    return { first, last: first + BigInt(size - 1) * step, increment: step };
+}
+
 /** What segment and snowflake sources have in common for `for await`. */
 class Endless {
     [Symbol.asyncIterator]() {
@@ -249,22 +351,26 @@ class Endless {
 export class Segment extends Endless {
     #core;
     #buffer = new IdBuffer();
-    #journey = undefined; // of the request under way
+    #known;
+    #rate = new Rate();
+    #journeys = []; // of requests under way, two at most
     #waiters = new Waiters();
     #wantedUntil = -Infinity; // by who does not wait: tryNext()
     #error = undefined;
     #errorUntil = 0;
     // What became of the last request that ended because nobody waited any more.
     #unreachable = new LeafdError("unreachable", "no ids came by the deadline");
-    #size = 0; // of the last request
-    #sizeTaken = 0;
-    #sizeAt = 0;
+    #failing = false;
+    #ager = undefined; // the timer of the next range that is due
     #closed = false;
 
     constructor(core, tag) {
         super();
         this.#core = core;
         this.tag = tag;
+        this.#known = new Known(tag, (generation) => {
+            this.#dropped("generation", this.#buffer.dropOlder(generation));
+        });
     }
 
     tryNext() {
@@ -272,10 +378,11 @@ export class Segment extends Endless {
         if (buffer.left > 0) {
             buffer.left--;
             const id = buffer.at;
-            buffer.at = id + 1n;
+            buffer.at = id + buffer.step;
             return id;
         }
         this.#checkClosed(0);
+        this.#dropAged();
         const id = buffer.take();
         if (id === undefined) {
             this.#wantedUntil = now() + this.#core.settings.deadlineMs;
@@ -289,7 +396,7 @@ export class Segment extends Endless {
         if (buffer.left > 0) {
             buffer.left--;
             const id = buffer.at;
-            buffer.at = id + 1n;
+            buffer.at = id + buffer.step;
             return Promise.resolve(id);
         }
         return this.#nextSlowly(1, callOptions).then((ids) => ids[0]);
@@ -306,12 +413,10 @@ export class Segment extends Endless {
         this.#checkClosed(0);
         core.counters.waits++;
         try {
-            const request = api.segmentRequest(this.tag, count, { contiguous: true });
-            const reply = await core.call(core.ids, () => request,
-                new Journey(core.ids, () => deadline));
-            const { first, size } = api.oneRangeOf(reply, count);
+            const { ranges } = await core.callForRanges(this.#known, count,
+                new Journey(core.ids, () => deadline), { one: true });
             core.counters.ids_segment += count;
-            return { first, last: first + BigInt(size) - 1n };
+            return boundsOf(ranges[0]);
         } catch (error) {
             throw core.fail(error);
         }
@@ -325,6 +430,7 @@ export class Segment extends Endless {
         this.#core.counters.burnt += this.#buffer.burn();
         this.addTo(this.#core.counters);
         this.#core.sources.delete(this);
+        clearTimeout(this.#ager);
         this.#waiters.wake();
     }
 
@@ -333,12 +439,21 @@ export class Segment extends Endless {
         values.ids_segment += this.#buffer.taken;
     }
 
+    /** @internal */
+    measure({ idsLeft, rangeAgeMs }) {
+        const { held, askedAt } = this.#buffer;
+        const ageMs = askedAt === Infinity ? 0 : Math.max(0, now() - askedAt);
+        idsLeft.set(this.tag, (idsLeft.get(this.tag) ?? 0) + held);
+        rangeAgeMs.set(this.tag, Math.max(rangeAgeMs.get(this.tag) ?? 0, Math.round(ageMs)));
+    }
+
     async #nextSlowly(count, callOptions) {
         const deadline = this.#core.deadline(options(callOptions, "deadlineMs").deadlineMs);
         const got = [];
         let waited = false;
         for (;;) {
             this.#checkClosed(got.length);
+            this.#dropAged();
             for (let id; got.length < count && (id = this.#buffer.take()) !== undefined;) {
                 got.push(id);
             }
@@ -346,19 +461,24 @@ export class Segment extends Endless {
                 this.#askIfDue();
                 return got;
             }
-            if (now() >= deadline) {
-                throw this.#fail(this.#journey?.unreachable() ?? copyOf(this.#unreachable),
+            const time = now();
+            if (time >= deadline) {
+                throw this.#fail(this.#journeys[0]?.unreachable() ?? copyOf(this.#unreachable),
                     got.length);
             }
-            this.#askIfDue();
-            if (this.#error !== undefined && now() < this.#errorUntil) {
+            this.#askIfDue(true);
+            if (this.#error !== undefined && time < this.#errorUntil) {
                 throw this.#fail(copyOf(this.#error), got.length);
             }
             if (!waited) {
                 waited = true;
                 this.#core.counters.waits++;
             }
-            await this.#waiters.wait(deadline);
+            this.#rate.wait(time);
+            await this.#waiters.wait(deadline, Math.min(deadline, this.#secondAt(time)) - time);
+            if (this.#waiters.last === -Infinity) {
+                this.#rate.go(now());
+            }
         }
     }
 
@@ -375,77 +495,161 @@ export class Segment extends Endless {
     }
 
     /** Begin a request in the background, unless one is under way, none is needed, or the error of
-     * the last one is not forgotten yet. */
-    #askIfDue() {
+     * the last one is not forgotten yet. One that takes long gets a second one beside it, at the
+     * next node; waits: there is a caller who is about to. */
+    #askIfDue(waits = false) {
         const time = now();
         const fresh = this.#error !== undefined && time < this.#errorUntil;
-        if (this.#journey !== undefined || !this.#buffer.wants || this.#closed || fresh) {
+        if (this.#journeys.length === 2 || !this.#buffer.wants || this.#closed || fresh) {
             return;
         }
-        const { settings } = this.#core;
-        const taken = this.#buffer.taken;
-        this.#size = this.#size === 0 ? settings.minCount
-            : nextSize(this.#size, taken - this.#sizeTaken, time - this.#sizeAt, settings.coverMs,
-                settings.minCount, settings.maxCount);
-        this.#sizeTaken = taken;
-        this.#sizeAt = time;
+        const first = this.#journeys.find((one) => one.wanted);
+        if (first !== undefined && (!waits || time < this.#secondAt(time))) {
+            return;
+        }
+        const core = this.#core;
+        const { settings, ids: door } = core;
+        if (first === undefined) {
+            this.#rate.next(this.#buffer.taken, time, settings.coverMs, settings.minCount,
+                settings.maxCount);
+        } else {
+            core.counters.hedges++;
+        }
         this.#error = undefined;
-        // A request goes on as long as somebody waits or ids are left.
-        this.#journey = new Journey(this.#core.ids, () => {
-            if (this.#closed) {
+        // A request goes on as long as somebody waits or ids are left; the first try has its time.
+        const journey = new Journey(door, () => {
+            if (this.#closed || !journey.wanted) {
                 return -Infinity;
             }
-            return this.#buffer.empty ? Math.max(this.#waiters.last, this.#wantedUntil) : Infinity;
-        });
+            return this.#buffer.empty && !journey.isNew
+                ? Math.max(this.#waiters.last, this.#wantedUntil) : Infinity;
+        }, undefined, first === undefined ? undefined : (first.index + 1) % door.addresses.length);
+        journey.askedAt = time;
+        journey.onRound = () => this.#tellFailure("unreachable");
+        this.#journeys.push(journey);
         // Behind the caller: who asked waits first, and is counted.
-        queueMicrotask(() => this.#ask());
+        queueMicrotask(() => this.#ask(journey, this.#rate.size));
+    }
+
+    /** When a caller who waits may have a second node asked, or has to look again. */
+    #secondAt(time) {
+        const [first] = this.#journeys;
+        if (!this.#buffer.empty || this.#journeys.length !== 1 || !first.wanted ||
+            this.#core.ids.addresses.length === 1) {
+            return Infinity;
+        }
+        return Math.min(first.askedAt, time) + this.#core.usual.patienceMs;
     }
 
     /** Where fewer ids are left below the tag's max, half as many are asked for, down to one. */
-    async #fetch() {
-        const core = this.#core;
-        for (;;) {
-            const size = this.#size;
-            const request = api.segmentRequest(this.tag, size);
+    async #ask(journey, size) {
+        let [answer, failure] = [undefined, undefined];
+        while (answer === undefined && failure === undefined) {
             try {
-                const reply = await core.call(core.ids, () => request, this.#journey, true);
-                return api.rangesOf(reply, size);
+                answer = await this.#core.callForRanges(this.#known, size, journey,
+                    { background: true });
             } catch (error) {
-                if (error.code !== "exhausted" || size === 1) {
-                    throw error;
+                if (error.code === "exhausted" && size > 1) {
+                    size = Math.floor(size / 2);
+                } else {
+                    failure = error;
                 }
-                this.#size = Math.floor(size / 2);
             }
         }
-    }
-
-    async #ask() {
-        const core = this.#core;
-        try {
-            const ranges = await this.#fetch();
-            if (this.#closed) {
-                core.counters.burnt += this.#size;
-            } else {
-                this.#buffer.add(ranges);
-            }
-        } catch (error) {
-            if (error.code === "unreachable") {
-                this.#unreachable = error;
-            } else if (error.code !== "closed") {
-                this.#error = error;
+        this.#journeys.splice(this.#journeys.indexOf(journey), 1);
+        const other = this.#journeys.find((one) => one.wanted);
+        if (answer !== undefined) {
+            this.#take(answer, size, journey, other);
+        } else if (journey.wanted && failure.code !== "closed") {
+            this.#tellFailure(failure.code);
+            if (failure.code === "unreachable") {
+                this.#unreachable = failure;
+            } else if (other === undefined || isFinal(failure)) {
+                this.#error = failure;
                 this.#errorUntil = now() + FORGET_MS;
             }
         }
-        this.#journey = undefined;
         this.#waiters.wake();
+    }
+
+    #take(answer, size, journey, other) {
+        const core = this.#core;
+        const older = answer.generation >= 0n && answer.generation < this.#known.newest;
+        if (this.#closed || older) {
+            core.counters.burnt += size;
+            return;
+        }
+        core.counters.burnt += this.#buffer.add(answer, !journey.wanted);
+        this.#rate.go(now());
+        this.#dropAged();
+        if (this.#failing) {
+            this.#failing = false;
+            core.tell({ kind: "recovered", tag: this.tag });
+        }
+        if (journey.wanted) {
+            this.#rate.size = size;
+            if (other !== undefined) {
+                other.wanted = false;
+                core.ids.leave(other.index); // which is where the next request would begin
+            }
+        }
+    }
+
+    /** Once, until ids come again. */
+    #tellFailure(code) {
+        if (!this.#failing) {
+            this.#failing = true;
+            this.#core.tell({ kind: "refill_failed", tag: this.tag, code });
+        }
+    }
+
+    #dropped(kind, ids) {
+        if (ids > 0) {
+            this.#core.counters.burnt += ids;
+            this.#core.tell({ kind, tag: this.tag, ids });
+        }
+    }
+
+    /** And again when the next range is due. */
+    #dropAged() {
+        const { maxAgeMs } = this.#core.settings;
+        const time = now();
+        this.#dropped("aged", this.#buffer.dropAged(time - maxAgeMs));
+        const left = this.#buffer.askedAt + maxAgeMs - time;
+        if (this.#ager === undefined && left < Infinity && !this.#closed) {
+            this.#ager = setTimeout(() => {
+                this.#ager = undefined;
+                this.#dropAged();
+            }, Math.ceil(left));
+            this.#ager.unref();
+        }
     }
 }
 
-export class Strict {
+/** What sources that hold nothing have in common. */
+class Asking {
+    #closed = false;
+
+    async close() {
+        this.#closed = true;
+    }
+
+    /** @internal */
+    checkOpen() {
+        if (this.#closed) {
+            throw new LeafdError("closed", "the source was closed");
+        }
+    }
+}
+
+export class Strict extends Asking {
     #core;
+    #known;
 
     constructor(core, tag) {
+        super();
         this.#core = core;
+        this.#known = new Known(tag);
         this.tag = tag;
     }
 
@@ -454,8 +658,8 @@ export class Strict {
     }
 
     async nextMany(count, callOptions = undefined) {
-        const { first } = await this.request(count, callOptions);
-        return Array.from({ length: count }, (_, at) => first + BigInt(at));
+        const { first, increment } = await this.request(count, callOptions);
+        return Array.from({ length: count }, (_, at) => first + BigInt(at) * increment);
     }
 
     async request(count = 1, callOptions = undefined) {
@@ -464,15 +668,13 @@ export class Strict {
         const given = options(callOptions, "key", "deadlineMs");
         const key = given.key === undefined ? api.newKey() : idempotencyKey(given.key);
         const deadline = core.deadline(given.deadlineMs);
-        const request = api.segmentRequest(this.tag, count, { key });
         core.counters.waits++;
         try {
-            const ids = await core.callWithKey(core.ids, request, key, deadline, (reply) => {
-                const { first, size } = api.oneRangeOf(reply, count);
-                return { first, last: first + BigInt(size) - 1n, replayed: api.isReplayed(reply) };
-            });
+            this.checkOpen();
+            const { ranges, replayed } = await core.callWithKey(key, deadline, (journey) =>
+                core.callForRanges(this.#known, count, journey, { one: true, key }));
             core.counters.ids_strict += count;
-            return ids;
+            return { ...boundsOf(ranges[0]), replayed };
         } catch (error) {
             throw core.fail(error);
         }
@@ -481,11 +683,12 @@ export class Strict {
 
 /** Ids as texts, as the server writes them; each call is a request. A tag of mode trend takes no
  * key: the first call finds that out, and the source keeps it. */
-export class Texts {
+export class Texts extends Asking {
     #core;
     #keyed = true;
 
     constructor(core, tag) {
+        super();
         this.#core = core;
         this.tag = tag;
     }
@@ -506,6 +709,7 @@ export class Texts {
         const deadline = core.deadline(given.deadlineMs);
         core.counters.waits++;
         try {
+            this.checkOpen();
             const ids = await this.#ask(count, key, deadline);
             core.counters.ids_strict += count;
             return ids;
@@ -529,9 +733,12 @@ export class Texts {
     }
 
     async #askWith(count, key, deadline) {
-        return this.#core.callWithKey(this.#core.ids, api.textsRequest(this.tag, count, key), key,
-            deadline, (reply) => ({ texts: api.textsOf(reply, count),
-                replayed: api.isReplayed(reply) }));
+        const core = this.#core;
+        const request = api.textsRequest(this.tag, count, key);
+        return core.callWithKey(key, deadline, async (journey) => {
+            const reply = await core.call(core.ids, () => request, journey);
+            return { texts: api.textsOf(reply, count), replayed: api.isReplayed(reply) };
+        });
     }
 
     async decode(text, callOptions = undefined) {
@@ -540,7 +747,9 @@ export class Texts {
         const deadline = core.deadline(options(callOptions, "deadlineMs").deadlineMs);
         core.counters.waits++;
         try {
-            return await core.callWithKey(core.admin, request, undefined, deadline, api.textIdOf);
+            this.checkOpen();
+            return api.textIdOf(await core.call(core.admin, () => request,
+                new Journey(core.admin, () => deadline)));
         } catch (error) {
             throw core.fail(error);
         }
@@ -562,6 +771,7 @@ export class Snowflake extends Endless {
     #timer = undefined; // of the next renewal
     #lost = undefined; // what ended the last generator, or a renewal
     #lostTurn = 0;
+    #heldName = ""; // under which the generator was acquired
     #waiters = new Waiters();
     #closed = false;
 
@@ -624,6 +834,13 @@ export class Snowflake extends Endless {
         values.ids_snowflake += this.#generator?.used ?? 0;
     }
 
+    /** @internal */
+    measure({ windowEndMs }) {
+        if (this.#generator !== undefined) {
+            windowEndMs.set(this.#heldName, this.#generator.untilMs);
+        }
+    }
+
     async #nextSlowly(callOptions) {
         const core = this.#core;
         const deadline = core.deadline(options(callOptions, "deadlineMs").deadlineMs);
@@ -655,6 +872,10 @@ export class Snowflake extends Endless {
                     count("waits");
                     await this.#waitRenewal(deadline);
                 } else {
+                    const ms = this.#generator.lastMs - core.wallMs();
+                    if (ms > 0 && !waited.has("clock_waits")) {
+                        core.tell({ kind: "clock_back", name: this.#heldName, ms });
+                    }
                     count("clock_waits");
                     await this.#waitClock(deadline);
                 }
@@ -731,9 +952,12 @@ export class Snowflake extends Endless {
         const { windowMs } = core.settings;
         // A name of our own is new each time: an answer that was lost may have granted a window,
         // and under the same name the next one begins only behind it.
-        const grant = api.grantOf(await core.call(door,
-            () => api.acquireRequest(this.#name ?? madeUpName(), windowMs),
-            new Journey(door, () => deadline), background));
+        const request = () => {
+            this.#heldName = this.#name ?? madeUpName();
+            return api.acquireRequest(this.#heldName, windowMs);
+        };
+        const grant = api.grantOf(await core.call(door, request, new Journey(door, () => deadline),
+            background));
         if (grant.layout !== null) {
             return { grant, layout: grant.layout };
         }
@@ -825,6 +1049,7 @@ export class Snowflake extends Endless {
             this.#lost = new LeafdError("fenced", failure.message, failure.status);
             this.#lostTurn++;
             this.#drop();
+            this.#core.tell({ kind: "fenced", name: this.#heldName });
         } else if (failure.code !== "unreachable" && failure.code !== "closed") {
             this.#lost = failure;
             this.#lostTurn++;

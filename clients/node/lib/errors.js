@@ -47,3 +47,8 @@ export function badSetting(name, value, rule) {
 export function copyOf(error) {
     return new LeafdError(error.code, error.message, error.status, error.key);
 }
+
+/** Whether another node would refuse it as well. */
+export function isFinal(error) {
+    return error.status > 0 && error.code !== "bad_answer";
+}

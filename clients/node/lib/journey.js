@@ -5,6 +5,7 @@
 // node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
 // move() throws unreachable, or the quota's error; untrusted once no node of a round was trusted.
 
+import * as api from "./api.js";
 import { LeafdError } from "./errors.js";
 
 const FIRST_WAIT_MS = 20;
@@ -13,11 +14,81 @@ const QUOTA_WAIT_MS = 1000; // where the server does not say
 // What a node has for an answer in the first round, or a quarter of attemptMs, if that is longer.
 const FIRST_PATIENCE_MS = 1000;
 
+const USUAL_LEAST_MS = 20;
+
+/** How long an answer with ranges usually takes: a moving average. */
+export class Usual {
+    #averageMs;
+    #firstMs; // before any was measured
+
+    constructor(firstMs) {
+        this.#firstMs = firstMs;
+    }
+
+    add(tookMs) {
+        this.#averageMs = this.#averageMs === undefined ? tookMs
+            : this.#averageMs + (tookMs - this.#averageMs) / 8;
+    }
+
+    /** After which a second node is asked, where a caller waits. */
+    get patienceMs() {
+        return 2 * (this.#averageMs === undefined ? this.#firstMs
+            : Math.max(this.#averageMs, USUAL_LEAST_MS));
+    }
+}
+
+/** What a source knows of its tag from answers: whether ids are a step apart, and the newest
+ * generation of a node's data. saw: given the generation of an answer that is not older */
+export class Known {
+    constructor(tag, saw = () => {}) {
+        this.tag = tag;
+        this.stepped = false;
+        this.newest = -1n;
+        this.saw = saw;
+    }
+
+    /** one: all ids in one range */
+    request(count, one, key) {
+        return api.segmentRequest(this.tag, count,
+            { contiguous: one && key === undefined, key, stepped: this.stepped });
+    }
+
+    /** Whether the error is that ids are a step apart, which the next request can take. */
+    repeats(error, request) {
+        if (error.code !== "stepped" || request.target.endsWith("&stepped=1")) {
+            return false;
+        }
+        this.stepped = true;
+        return true;
+    }
+
+    /** {ranges, generation, askedAt, replayed}; undefined: the node's data is older than another's
+     * was, and the journey goes on. */
+    read(reply, count, request, one, journey) {
+        const ranges = api.rangesOf(reply, count, request.target.endsWith("&stepped=1"));
+        if (one && ranges.length !== 1) {
+            throw api.badAnswer(reply, "and not one range");
+        }
+        const generation = api.generationOf(reply);
+        if (generation >= 0n && generation < this.newest) {
+            journey.failed(
+                `its data is of generation ${generation}, and ${this.newest} was seen`);
+            return undefined;
+        }
+        if (generation > this.newest) {
+            this.newest = generation;
+            this.saw(generation);
+        }
+        return { ranges, generation, askedAt: journey.askedAt, replayed: api.isReplayed(reply) };
+    }
+}
+
 /** The nodes' addresses for one kind of requests, and the one that is kept to. */
 export class Door {
-    constructor(addresses, count) {
+    constructor(addresses, count, tell = () => {}) {
         this.addresses = addresses;
         this.count = count;
+        this.tell = tell;
         this.current = Math.floor(Math.random() * addresses.length);
     }
 
@@ -26,18 +97,24 @@ export class Door {
         if (this.current === index && this.addresses.length > 1) {
             this.current = (index + 1) % this.addresses.length;
             this.count("failovers");
+            this.tell({ kind: "failover", from: this.addresses[index].url,
+                to: this.addresses[this.current].url });
         }
     }
 }
 
 export class Journey {
     /** deadline: asked each time; of a segment's request it lasts as long as somebody waits */
-    constructor(door, deadline, random = Math.random) {
+    constructor(door, deadline, random = Math.random, index = door.current) {
         this.door = door;
         this.deadline = deadline;
         this.tries = 0;
         this.random = random;
-        this.index = door.current;
+        this.index = index; // the node that is asked, or will be next
+        this.askedAt = Infinity; // when it was; Infinity while none is
+        this.wanted = true; // false: another journey brought what this one is for
+        this.onRound = () => {}; // all nodes failed
+        this.abort = () => {}; // ends the attempt under way
         this.failedNow = 0; // in this round
         this.untrusted = 0; // of these by their certificate
         this.rounds = 0; // that are over
@@ -46,6 +123,11 @@ export class Journey {
         this.waitMs = 0;
         this.failures = new Map();
         this.quotaError = undefined;
+    }
+
+    /** No try of it has ended. */
+    get isNew() {
+        return this.failures.size === 0 && this.quotaError === undefined;
     }
 
     /** {waitMs, index}: wait if waitMs > 0, else try the node. */
@@ -61,9 +143,11 @@ export class Journey {
         if (this.waitMs > 0) {
             const waitMs = Math.min(this.waitMs, left);
             this.waitMs = 0;
+            this.askedAt = Infinity;
             return { waitMs, index: this.index };
         }
         this.tries++;
+        this.askedAt = now;
         return { waitMs: 0, index: this.index };
     }
 
@@ -94,6 +178,7 @@ export class Journey {
             this.untrusted = this.untrusted === this.door.addresses.length ? this.untrusted : 0;
             this.rounds++;
             this.leastMs = 0;
+            this.onRound();
         }
     }
 

@@ -9,6 +9,7 @@ export const TEXTS_MAX = 1000; // ids of one call that come as texts
 export const TEXT_MAX = 130; // bytes of an id's text: what a shape can have at most
 export const MS_MAX = 600000;
 const WINDOW_MAX_MS = 86400000;
+const AGE_MAX_MS = 86400000;
 const NAME_MAX_BYTES = 128;
 const ENDPOINTS_MAX = 64;
 const HOST_MAX = 253;
@@ -33,6 +34,7 @@ const DEFAULTS = {
     minCount: 100,
     maxCount: 100000,
     windowMs: 60000,
+    maxAgeMs: 3600000,
 };
 
 /** A whole number from low to high. */
@@ -283,5 +285,6 @@ export function makeSettings(given = {}) {
     whole("minCount", set.minCount, 1, COUNT_MAX);
     whole("maxCount", set.maxCount, set.minCount, COUNT_MAX);
     whole("windowMs", set.windowMs, 1000, WINDOW_MAX_MS);
+    whole("maxAgeMs", set.maxAgeMs, 1, AGE_MAX_MS);
     return Object.freeze(set);
 }

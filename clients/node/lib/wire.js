@@ -40,12 +40,13 @@ export class Wire {
         };
     }
 
-    /** {status, headers, body}, within the limits of Journey. */
-    async exchange(address, request, { connectMs, withinMs }) {
+    /** {status, headers, body}, within the limits of Journey, whose abort() ends it early. */
+    async exchange(address, request, { connectMs, withinMs }, journey) {
         const end = performance.now() + withinMs;
         for (;;) {
             try {
-                return await this.#once(address, request, connectMs, end - performance.now());
+                return await this.#once(address, request, connectMs, end - performance.now(),
+                    journey);
             } catch (error) {
                 if (!(error instanceof Stale)) {
                     throw error;
@@ -63,7 +64,7 @@ export class Wire {
         this.#agents.secure.destroy();
     }
 
-    #once(address, request, connectMs, withinMs) {
+    #once(address, request, connectMs, withinMs, journey) {
         return new Promise((resolve, reject) => {
             if (this.#closed) {
                 reject(new Failed("the client was closed"));
@@ -71,6 +72,7 @@ export class Wire {
             }
             const sent = this.#send(address, request);
             const abort = () => settle(new Failed("the client was closed"));
+            journey.abort = () => settle(new Failed("another node has answered"));
             const timer = setTimeout(
                 () => settle(new Failed(`no answer within ${Math.round(withinMs)} ms`)),
                 Math.max(0, withinMs));
@@ -78,6 +80,7 @@ export class Wire {
             const settle = (error, reply) => {
                 clearTimeout(timer);
                 clearTimeout(connecting);
+                journey.abort = () => {};
                 this.#running.delete(abort);
                 if (error === undefined) {
                     resolve(reply);

@@ -55,6 +55,7 @@ export class Cluster {
     tags = new Map([["order", 1n], ["other", 1n]]);
     strict = new Map([["invoice", 1n]]);
     split = 1; // answers in so many ranges
+    steps = new Map(); // tag: its ids are so far apart
     keys = new Map();
     workers = new Map(); // name: {id, epoch, until, released}
     shapes = new Map(); // tag: what is put before its numbers
@@ -90,7 +91,7 @@ export class Cluster {
     carryOut(node, request) {
         const tag = /^\/api\/segment\/get\/(.*)$/s.exec(request.path);
         if (tag) {
-            return this.#ids(request, tag[1]);
+            return this.#ids(node, request, tag[1]);
         }
         const shaped = /^\/api\/segment\/decode\/(.*)$/s.exec(request.path);
         if (shaped) {
@@ -103,7 +104,7 @@ export class Cluster {
         return worker ? this.#worker(node, request, Number(worker[1])) : refusal(404, "no_route");
     }
 
-    #ids(request, tag) {
+    #ids(node, request, tag) {
         const count = BigInt(request.options.count);
         const table = this.strict.has(tag) ? this.strict : this.tags;
         if (!table.has(tag)) {
@@ -113,6 +114,10 @@ export class Cluster {
         if (!asTexts && this.shapes.has(tag)) {
             return reply(400, { code: "bad_request", message: `tag ${tag} has a shape, so its ids ` +
                 "are texts: format=range needs as=number" });
+        }
+        const step = this.steps.get(tag) ?? 1n;
+        if (step > 1n && request.options.stepped !== "1") {
+            return refusal(400, "stepped");
         }
         const key = request.headers["idempotency-key"];
         if (key !== undefined) {
@@ -128,6 +133,13 @@ export class Cluster {
             }
             this.keys.set(`${tag} ${key}`, { first: table.get(tag), count });
         }
+        const headers = node.generation === undefined ? []
+            : [`Leafd-Generation: ${node.generation}`];
+        if (step > 1n) {
+            const first = table.get(tag);
+            table.set(tag, first + count * step);
+            return reply(200, `${first} ${first + (count - 1n) * step} ${step}\n`, ...headers);
+        }
         if (asTexts) {
             table.set(tag, table.get(tag) + count);
             return this.#texts(tag, table.get(tag) - count, count);
@@ -141,7 +153,7 @@ export class Cluster {
             table.set(tag, first + size + (pieces > 1n ? 10n : 0n));
             left -= size;
         }
-        return reply(200, text);
+        return reply(200, text, ...headers);
     }
 
     #texts(tag, first, count, ...headers) {
@@ -203,6 +215,7 @@ class Node {
     faults = [];
     always = undefined;
     layout = LAYOUT;
+    generation = undefined; // named in answers
     connections = 0;
     timers = [];
     #sockets = new Set();

@@ -4,10 +4,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as api from "../lib/api.js";
-import { IdBuffer, cut, nextSize } from "../lib/buffer.js";
+import { IdBuffer, Rate, cut, nextSize } from "../lib/buffer.js";
 import { Client, LeafdError } from "../lib/index.js";
 import { Generator, WHY } from "../lib/generator.js";
-import { Door, Journey } from "../lib/journey.js";
+import { Door, Journey, Usual } from "../lib/journey.js";
 import { failure, randomOf } from "./help.js";
 
 function within(random, low, high) {
@@ -45,11 +45,12 @@ test("every id of an answer is in one piece, and the half is where it is asked",
         let at = 1n;
         for (let n = within(random, 1, 9); n > 0; n--) {
             const size = within(random, 1, random() < 0.5 ? 2 : 300);
-            ranges.push({ first: at, size });
-            at += BigInt(size + within(random, 0, 5));
+            const step = BigInt(within(random, 1, 3));
+            ranges.push({ first: at, size, step });
+            at += BigInt(size) * step + BigInt(within(random, 0, 5));
         }
-        const spread = (parts) => parts.flatMap(({ first, size }) =>
-            Array.from({ length: size }, (_, n) => first + BigInt(n)));
+        const spread = (parts) => parts.flatMap(({ first, size, step }) =>
+            Array.from({ length: size }, (_, n) => first + BigInt(n) * step));
         const pieces = cut(ranges);
         assert.deepEqual(spread(pieces), spread(ranges));
         const front = pieces.filter((piece) => !piece.past);
@@ -57,6 +58,11 @@ test("every id of an answer is in one piece, and the half is where it is asked",
         assert.deepEqual(pieces.slice(0, front.length), front);
     }
 });
+
+/** An answer of one range. */
+function granted(first, size, generation = -1n, askedAt = 0) {
+    return { ranges: [{ first: BigInt(first), size, step: 1n }], generation, askedAt };
+}
 
 test("a buffer hands out what came, and counts it", () => {
     for (let seed = 0; seed < 300; seed++) {
@@ -66,7 +72,7 @@ test("a buffer hands out what came, and counts it", () => {
         for (let n = within(random, 1, 60); n > 0; n--) {
             if (buffer.wants && random() < 0.7) {
                 const size = within(random, 1, 40);
-                buffer.add([{ first: BigInt(at), size }]);
+                buffer.add(granted(at, size));
                 expected.push(...Array.from({ length: size }, (_, k) => BigInt(at + k)));
                 at += size + within(random, 0, 2);
             } else if (random() < 0.02) {
@@ -87,8 +93,83 @@ test("a buffer hands out what came, and counts it", () => {
         }
     }
     const buffer = new IdBuffer();
-    buffer.add([{ first: 1n, size: 1 }]);
-    assert.throws(() => buffer.add([{ first: 2n, size: 1 }]), /two requests/);
+    assert.equal(buffer.add(granted(1, 1)), 0);
+    assert.equal(buffer.add(granted(2, 3)), 3);
+    assert.equal(buffer.held, 1);
+});
+
+test("ranges of an age or of an older generation are dropped, and no others", () => {
+    for (let seed = 0; seed < 500; seed++) {
+        const random = randomOf(seed);
+        const answers = [1, 100].map((at) => granted(at, within(random, 1, 40),
+            BigInt(within(random, -1, 3)), random()));
+        const buffer = new IdBuffer();
+        buffer.add(answers[0]);
+        const got = Array.from({ length: within(random, 0, answers[0].ranges[0].size) },
+            () => buffer.take());
+        buffer.advance();
+        buffer.add(answers[1]);
+        let [isGone, dropped] = [undefined, undefined];
+        if (random() < 0.5) {
+            const limit = random() < 0.5 ? answers[0].askedAt : random();
+            isGone = (answer) => answer.askedAt <= limit;
+            dropped = buffer.dropAged(limit);
+        } else {
+            const limit = BigInt(within(random, 0, 4));
+            isGone = ({ generation }) => generation >= 0n && generation < limit;
+            dropped = buffer.dropOlder(limit);
+        }
+        const held = answers.filter((answer) => !isGone(answer)).flatMap(({ ranges: [one] }) =>
+            Array.from({ length: one.size }, (_, n) => one.first + BigInt(n)))
+            .filter((id) => !got.includes(id));
+        const all = answers[0].ranges[0].size + answers[1].ranges[0].size;
+        assert.equal(dropped, all - got.length - held.length);
+        assert.deepEqual([buffer.held, buffer.empty], [held.length, held.length === 0]);
+        assert.equal(buffer.askedAt === Infinity, held.length === 0);
+        assert.deepEqual(held.map(() => buffer.take()), held);
+        assert.equal(buffer.take(), undefined);
+        assert.equal(buffer.taken, got.length + held.length);
+    }
+});
+
+test("time in which callers waited with nothing held is none of the rate", () => {
+    const rate = new Rate();
+    assert.equal(rate.next(0, 0, 10000, 10, 100000), 10);
+    rate.wait(0);
+    rate.go(99000);
+    rate.wait(99500);
+    rate.wait(99600);
+    rate.go(107500);
+    assert.equal(rate.next(15, 109500, 10000, 10, 100000), 20); // 15 in 2.5 s; twice at most
+    assert.equal(rate.next(45, 129500, 10000, 10, 100000), 15);
+    rate.wait(140000);
+    assert.equal(rate.next(66, 143500, 10000, 10, 100000), 20); // it still waits
+    rate.go(150000);
+    assert.equal(rate.next(66, 150000, 10000, 10, 100000), 40); // in no time
+});
+
+test("the usual time follows what is measured", () => {
+    const usual = new Usual(300);
+    assert.equal(usual.patienceMs, 600);
+    usual.add(100);
+    assert.equal(usual.patienceMs, 200);
+    usual.add(900);
+    assert.equal(usual.patienceMs, 400);
+    for (let n = 0; n < 100; n++) {
+        usual.add(0.1);
+    }
+    assert.equal(usual.patienceMs, 40);
+});
+
+test("what are no stepped ranges, and what are", async () => {
+    for (const body of ["1 3", "1 3 0", "1 4 2", "1 5 2 1", "1 7 2", "1 3 1", "5 1 2", "1 5 -2",
+        "1 5 2\n4 4 1", "1 9223372036854775809 9223372036854775808"]) {
+        const error = await failure(() => api.rangesOf(answer(body), 2, true));
+        assert.deepEqual([error.code, error.status], ["bad_answer", 200]);
+    }
+    assert.deepEqual(api.rangesOf(answer("7 7 5\n10 20 5\n"), 4, true),
+        [{ first: 7n, size: 1, step: 5n }, { first: 10n, size: 3, step: 5n }]);
+    assert.equal((await failure(() => api.rangesOf(answer("1 2 1"), 2))).code, "bad_answer");
 });
 
 test("settings that break their rule", async () => {
@@ -162,7 +243,7 @@ test("what are no ranges", async () => {
 test("ranges at their bounds", () => {
     const last = (1n << 63n) - 1n;
     assert.deepEqual(api.rangesOf(answer(`0 0\n${last - 1n} ${last}`), 3),
-        [{ first: 0n, size: 1 }, { first: last - 1n, size: 2 }]);
+        [{ first: 0n, size: 1, step: 1n }, { first: last - 1n, size: 2, step: 1n }]);
     const many = Array.from({ length: 64 }, (_, n) => `${2 * n} ${2 * n}\n`).join("");
     assert.equal(api.rangesOf(answer(many), 64).length, 64);
 });
@@ -336,7 +417,7 @@ test("a millisecond begins at random, and at 0 when the one before was used up",
     const [layout] = LAYOUTS;
     let clock = layout.epochMs + 1000;
     const generator = new Generator({ workerId: 5, epoch: 1, fromMs: 0, untilMs: clock + 1000 },
-        layout, () => clock, (n) => n - 43);
+        layout, () => clock, (n) => n - 4039);
     const sequence = () => api.decode(layout, generator.step()).sequence;
     for (let n = 57; n < 4096; n++) {
         assert.equal(sequence(), n);

@@ -101,9 +101,12 @@ clusterTest("the next node is asked when one fails", 3, async (cluster, open) =>
     const first = cluster.log[0].node;
     first.always = closes;
     assert.equal(new Set(await take(source, 1000)).size, 1000);
-    assert.ok(cluster.log.slice(3).every(({ node }) => node !== first));
-    const { failovers, retries, errors } = client.stats();
-    assert.deepEqual([failovers, retries, errors], [1, 1, 0]);
+    const { failovers, retries, errors, hedges } = client.stats();
+    assert.equal(errors, 0);
+    if (hedges === 0) { // which a machine with much to do may bring about
+        assert.ok(cluster.log.slice(3).every(({ node }) => node !== first));
+        assert.deepEqual([failovers, retries], [1, 1]);
+    }
 });
 
 test("no server at all", async () => {
@@ -145,11 +148,12 @@ for (const [what, fault] of Object.entries({ loses, halves, hangs })) {
         const attemptMs = what === "hangs" ? 1000 : 20000;
         const strict = open({ attemptMs, deadlineMs: 60000 }).strict("invoice");
         cluster.faultAll(fault);
-        assert.deepEqual(await strict.request(5), { first: 1n, last: 5n, replayed: true });
+        assert.deepEqual(await strict.request(5), { first: 1n, last: 5n, increment: 1n,
+            replayed: true });
         const keys = cluster.log.map(({ request }) => request.headers["idempotency-key"]);
-        assert.equal(keys.length, 4);
+        assert.ok(keys.length >= 3);
         assert.ok(new Set(keys).size === 1 && /^[a-z2-7]{26}$/.test(keys[0]));
-        assert.deepEqual(await strict.request(), { first: 6n, last: 6n, replayed: false });
+        assert.equal(await strict.next(), 6n);
     });
 }
 
@@ -160,7 +164,7 @@ clusterTest("a strict call is asked again by its key", 1, async (cluster, open) 
     assert.equal(error.code, "unreachable");
     cluster.nodes[0].always = undefined;
     assert.deepEqual(await strict.request(3, { key: error.key }),
-        { first: 1n, last: 3n, replayed: true });
+        { first: 1n, last: 3n, increment: 1n, replayed: true });
     assert.equal(await strict.next({ key: "mine" }), 4n);
     assert.equal(await strict.next({ key: "mine" }), 4n);
     assert.equal((await failure(() => strict.nextMany(2, { key: "mine" }))).code,
@@ -203,7 +207,7 @@ clusterTest("closing ends calls and burns", 1, async (cluster, open) => {
     assert.deepEqual([burnt, ids], [99, 1]);
     const text = client.statsText();
     assert.match(text, /^leafd_client_burnt_total 99$/m);
-    assert.equal(text.split("\n").length, 34);
+    assert.equal(text.split("\n").length, 37);
 });
 
 clusterTest("what goes on in the background keeps no process alive", 1, async (cluster) => {

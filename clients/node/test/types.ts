@@ -1,7 +1,7 @@
 // What must compile by index.d.ts, and what must not: `make types`.
 
-import { Client, LeafdError } from "leafd";
-import type { Decoded, IdRange, Stats, StrictRange, TextIds } from "leafd";
+import { Client, LeafdError } from "@leafd/client";
+import type { Decoded, IdRange, Stats, StrictRange, TextIds } from "@leafd/client";
 
 const client = new Client({ endpoints: "http://a", token: undefined, windowMs: 1000 });
 const segment = client.segment("order");
@@ -14,6 +14,8 @@ const texts: TextIds = await client.texts("invoice").request(2, { key: "k" });
 const back: bigint = await client.texts("invoice").decode(texts.texts[0] ?? "");
 const parts: Decoded = client.decode(await client.snowflake().next());
 const stats: Stats = client.stats();
+const held: Map<string, number> = client.gauges().idsLeft;
+client.on("event", (event) => console.log(event.kind === "aged" ? event.ids : held.size));
 for await (const one of segment) {
     const same: bigint = one;
     console.log(same);
@@ -30,8 +32,7 @@ try {
 }
 console.log(back, id, maybe, many, range, strict.replayed, parts.workerId, stats.burnt);
 
-// @ts-expect-error endpoints are needed
-new Client({});
+new Client({}); // the environment may have the endpoints
 // @ts-expect-error no such setting
 new Client({ endpoints: "http://a", dedlineMs: 5 });
 // @ts-expect-error ids are no numbers

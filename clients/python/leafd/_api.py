@@ -18,6 +18,7 @@ RETRY_AFTER_MAX_S = 86400.0
 _TEXT = re.compile("[\x21-\x7e]{1,%d}" % TEXT_MAX)
 _SHAPED = " has a shape, "  # in the refusal of ranges
 _RANGE = re.compile(r"([0-9]{1,19}) ([0-9]{1,19})")
+_STEPPED = re.compile(r"([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})")
 
 
 class Layout(NamedTuple):
@@ -54,11 +55,11 @@ class Grant(NamedTuple):
     layout: Optional[Layout]
 
 
-def segment_request(tag: str, count: int, contiguous: bool = False,
-                    key: Optional[str] = None) -> Request:
+def segment_request(tag: str, count: int, contiguous: bool = False, key: Optional[str] = None,
+                    stepped: bool = False) -> Request:
     target = f"/api/segment/get/{quote(tag, safe='')}?count={count}&format=range"
-    headers = () if key is None else (("Idempotency-Key", key),)
-    return Request("GET", target + ("&contiguous=1" if contiguous else ""), headers)
+    target += ("&contiguous=1" if contiguous else "") + ("&stepped=1" if stepped else "")
+    return Request("GET", target, () if key is None else (("Idempotency-Key", key),))
 
 
 def texts_request(tag: str, count: int, key: Optional[str] = None) -> Request:
@@ -122,8 +123,9 @@ def retry_after(reply: Reply) -> Optional[float]:
     return min(float(text), RETRY_AFTER_MAX_S) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
-def ranges_of(reply: Reply, count: int) -> List[range]:
-    """The ranges of an answer, which must have exactly as many ids as were asked for, rising."""
+def ranges_of(reply: Reply, count: int, stepped: bool = False) -> List[range]:
+    """The ranges of an answer, which must have exactly as many ids as were asked for, rising;
+    stepped: each line has an increment."""
     try:
         text = reply.body.decode("ascii")
     except UnicodeDecodeError:
@@ -134,24 +136,32 @@ def ranges_of(reply: Reply, count: int) -> List[range]:
     ranges: List[range] = []
     before = -1
     for line in lines:
-        match = _RANGE.fullmatch(line)
+        match = (_STEPPED if stepped else _RANGE).fullmatch(line)
         if not match or len(ranges) == RANGES_MAX:
             raise bad_answer(reply, "and no ranges")
-        first, last = int(match.group(1)), int(match.group(2))
+        first, last, *steps = map(int, match.groups())
+        step = steps[0] if steps else 1
         if not before < first <= last <= ID_MAX:
             raise bad_answer(reply, "and ranges that do not rise")
-        ranges.append(range(first, last + 1))
+        if step < 1 or (last - first) % step:
+            raise bad_answer(reply, "and an increment by which the last id is not reached")
+        if (last - first) // step >= count:
+            raise bad_answer(reply, f"and not the {count} ids asked for")
+        ranges.append(range(first, last + 1, step))
         before = last
     if sum(len(one) for one in ranges) != count:
         raise bad_answer(reply, f"and not the {count} ids asked for")
     return ranges
 
 
-def one_range_of(reply: Reply, count: int) -> range:
-    ranges = ranges_of(reply, count)
-    if len(ranges) != 1:
-        raise bad_answer(reply, "and not one range")
-    return ranges[0]
+def generation_of(reply: Reply) -> int:
+    """Of the data of the node that answered; -1: it names none."""
+    text = reply.headers.get("leafd-generation")
+    if text is None:
+        return -1
+    if not re.fullmatch("[0-9]{1,19}", text) or int(text) > ID_MAX:
+        raise bad_answer(reply, f"and {text[:40]!r} for its generation")
+    return int(text)
 
 
 def is_replayed(reply: Reply) -> bool:

@@ -12,21 +12,21 @@ import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, \
-    TypeVar, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, \
+    TypeVar, Union, cast
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
-from ._buffer import Buffer, fewer, next_size
-from ._errors import LeafdError, copy_of
+from ._buffer import Answer, Buffer, Rate, fewer
+from ._errors import LeafdError, bad_setting, copy_of
+from ._events import Event, Teller
 from ._generator import Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
-from ._journey import Door, Journey, settled
-from ._wire import Pool, start
+from ._journey import NEVER, Door, Journey, Known, Usual, settled
+from ._wire import Connection, Pool, start
 
 _T = TypeVar("_T")
 
-NEVER = float("inf")
 FORGET_S = 1.0  # an error of a background request
 CLOCK_LOOK_S = 0.1  # how often a long wait for the clock looks at it
 SPIN_S = 0.002  # a shorter one sleeps just so long
@@ -34,17 +34,21 @@ SPIN_S = 0.002  # a shorter one sleeps just so long
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
 
-class StrictIds(NamedTuple):
-    """Ids of a strict tag, both bounds included; replayed: another request with the same key had
-    been given them before."""
-
+class _StrictIds(NamedTuple):
     first: int
     last: int
     replayed: bool
 
+
+class StrictIds(_StrictIds):
+    """Ids of a strict tag, both bounds included; replayed: another request with the same key had
+    been given them before; increment: from one to the next."""
+
+    increment = 1
+
     @property
     def ids(self) -> range:
-        return range(self.first, self.last + 1)
+        return range(self.first, self.last + 1, self.increment)
 
 
 class TextIds(NamedTuple):
@@ -52,6 +56,71 @@ class TextIds(NamedTuple):
 
     texts: List[str]
     replayed: bool
+
+
+def is_final(error: LeafdError) -> bool:
+    """Whether another node would refuse it as well."""
+    return error.status > 0 and error.code != "bad_answer"
+
+
+class _Second:
+    """The second request of a call, which its thread has begun where the first takes long (it is a
+    Slow). What it brings ends the wait for the first one's connection."""
+
+    def __init__(self, client: "Client", first: Journey, call: "Callable[[Journey], object]",
+                 deadline: float) -> None:
+        self.at = time.monotonic() + client._usual.patience_s
+        self.over = False  # nobody wants what it brings
+        self.begun = False
+        self.done = threading.Event()
+        self.answer: object = None
+        self.error: Optional[LeafdError] = None
+        self._client = client
+        self._first = first
+        self._call = call
+        self._deadline = deadline
+        self._lock = threading.Lock()
+        self._waiting: Optional[Connection] = None
+
+    @property
+    def decided(self) -> bool:
+        return self.answer is not None or self.error is not None
+
+    def attach(self, connection: Optional[Connection]) -> None:
+        with self._lock:
+            self._waiting = connection
+        if not self.begun:
+            self.at = self._first.asked_at + self._client._usual.patience_s
+        elif connection is not None and self.decided:
+            raise ConnectionError("another node has answered")
+
+    def begin(self) -> None:
+        self.at = NEVER
+        self.begun = True
+        index = (self._first.index + 1) % len(self._client._ids.addresses)
+        try:
+            start(threading.Thread(target=self._run, args=(index,), name="leafd-second",
+                                   daemon=True))
+        except OSError:
+            self.done.set()
+            return
+        self._client._stats.add("hedges")
+
+    def _run(self, index: int) -> None:
+        door = self._client._ids
+        slow = self._first.index
+        try:
+            self.answer = self._call(Journey(
+                door, lambda: -NEVER if self.over else self._deadline, index=index))
+            if not self.over:
+                door.leave(slow)  # which is where the next call would begin
+        except LeafdError as error:
+            self.error = error if is_final(error) else None
+        finally:
+            self.done.set()
+            with self._lock:
+                if self.decided and self._waiting is not None:
+                    self._waiting.abort()
 
 
 class Client:
@@ -68,20 +137,28 @@ class Client:
                  key_file: Optional[str] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
-                 window_ms: int = 60000,
+                 window_ms: int = 60000, max_age_ms: int = 3600000,
+                 on_event: Optional[Callable[[Event], object]] = None,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
                                         cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
-                                        cover_ms, min_count, max_count, window_ms)
+                                        cover_ms, min_count, max_count, window_ms,
+                                        max_age_ms)
+        if on_event is not None and not callable(on_event):
+            raise bad_setting("on_event", on_event, "a function of an Event")
         self._wall_ns = _wall_ns
+        self._teller = Teller(on_event)
         self._stats = _stats.Stats()
-        self._ids = Door(self._settings.endpoints, self._stats)
-        self._admin = Door(self._settings.admin_endpoints, self._stats)
+        self._ids = Door(self._settings.endpoints, self._stats, self._tell)
+        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
         self._pool = Pool(self._settings.tls)
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
+        self._usual = Usual(connect_ms / 1000)
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._ager: Optional[threading.Thread] = None
+        self._ager_wake = threading.Event()
         _clients.add(self)
 
     def segment(self, tag: str) -> "Segment":
@@ -128,9 +205,18 @@ class Client:
             values[kind] += source._taken()
         return values
 
+    def gauges(self) -> _stats.Gauges:
+        """What is held now. Sources of one tag are taken together."""
+        gauges = _stats.Gauges({}, {}, {})
+        with self._lock:
+            sources = list(self._sources)
+        for source in sources:
+            source._measure(gauges)
+        return gauges
+
     def stats_text(self) -> str:
-        """The same for Prometheus."""
-        return _stats.text(self.stats())
+        """Counters and gauges for Prometheus."""
+        return _stats.text(self.stats(), self.gauges())
 
     def close(self) -> None:
         """Give back worker ids, drop ids that were not used, and end what is under way; again: do
@@ -142,6 +228,7 @@ class Client:
         for source in sources:
             source.close()
         self._closed.set()
+        self._ager_wake.set()
         self._pool.close()
 
     def __enter__(self) -> "Client":
@@ -165,6 +252,10 @@ class Client:
         if self._closed.is_set():
             raise self._count_error(LeafdError("closed", "the client was closed"))
 
+    def _tell(self, event: Event) -> None:
+        """No lock is held here: the hook may do what it likes."""
+        self._teller.tell(event)
+
     def _count_error(self, error: LeafdError) -> LeafdError:
         self._stats.add("errors")
         return error
@@ -182,6 +273,8 @@ class Client:
         while True:
             if self._closed.is_set():
                 raise LeafdError("closed", "the client was closed")
+            if journey.second is not None and journey.second.decided:
+                raise LeafdError("unreachable", "another node has answered")
             move = journey.move(time.monotonic())
             if move.wait_s > 0:
                 self._closed.wait(move.wait_s)
@@ -194,16 +287,41 @@ class Client:
             if reply is not None and settled(journey, request, reply):
                 return reply
 
-    def _call_with_key(self, request: Request, key: Optional[str], deadline: float,
-                       read: Callable[[Reply], _T]) -> Tuple[_T, bool]:
-        """What a call of a source that holds nothing brings, and whether it was replayed. Its error
-        has the key, under which to come again."""
+    def _call_twice(self, call: Callable[[Journey], _T], deadline: float) -> _T:
+        """A call that gets the same whichever node answers: a second one is asked where the first
+        takes long."""
+        first = Journey(self._ids, lambda: deadline)
+        if len(self._ids.addresses) == 1:
+            return call(first)
+        second = first.second = _Second(self, first, call, deadline)
         try:
-            reply = self._call(self._ids, lambda: request, Journey(self._ids, lambda: deadline))
-            return read(reply), _api.is_replayed(reply)
+            return call(first)
         except LeafdError as error:
-            error.key = key
-            raise
+            if second.begun and not is_final(error):
+                second.done.wait(max(0.0, deadline - time.monotonic()))
+            if second.answer is not None:
+                return cast(_T, second.answer)
+            raise second.error or error
+        finally:
+            second.over = True
+
+    def _call_for_ranges(self, known: Known, count: int, journey: Journey, one: bool = False,
+                         key: Optional[str] = None) -> Answer:
+        """What a source asks for ids; one: in one range."""
+        while True:
+            request = known.request(count, one, key)
+            try:
+                reply = self._call(self._ids, lambda: request, journey)
+            except LeafdError as error:
+                if known.repeats(error, request):
+                    continue
+                raise
+            asked_at = journey.asked_at
+            answer = known.read(reply, count, request, one, journey)
+            if answer is not None:
+                self._usual.add(time.monotonic() - asked_at)
+                return answer
+            self._stats.add("burnt", count)
 
     def _attempt(self, door: Door, index: int, request: Request,
                  journey: Journey) -> Optional[Reply]:
@@ -212,7 +330,8 @@ class Client:
         now = time.monotonic()
         try:
             data = request_bytes(request, address.authority, self._settings.token.current())
-            return self._pool.exchange(address, data, journey.limits(self._settings, now))
+            return self._pool.exchange(address, data, journey.limits(self._settings, now),
+                                       journey.second)
         except BadAnswer as error:
             raise LeafdError("bad_answer", f"{address}: {error}") from None
         except TimeoutError:
@@ -221,6 +340,23 @@ class Client:
             if not self._closed.is_set():
                 journey.broke(error)
         return None
+
+    def _watch_ages(self) -> None:
+        """A range came, which is to be dropped in time. OSError: there can be no thread for it."""
+        with self._lock:
+            if self._ager is None:
+                wake = self._ager_wake
+                thread = threading.Thread(target=_drop_aged, name="leafd-age", daemon=True,
+                                          args=(weakref.ref(self, lambda _: wake.set()), wake))
+                start(thread)
+                self._ager = thread
+        self._ager_wake.set()
+
+    def _drop_aged(self) -> float:
+        """Of all sources; how many seconds may pass until the next look."""
+        with self._lock:
+            sources = [one for one in self._sources if isinstance(one, Segment)]
+        return min((one._drop_aged() for one in sources), default=NEVER)
 
     def _after_fork(self) -> None:
         """In the child, where this is the only thread: nothing of the parent's is used. What
@@ -232,8 +368,27 @@ class Client:
             self._closed.set()
         self._stats.reset()
         self._pool.inherited()
+        self._ager = None
+        self._ager_wake = threading.Event()
         for source in list(self._sources):
             source._after_fork()
+
+
+def _drop_aged(find: "Callable[[], Optional[Client]]", wake: threading.Event) -> None:
+    """A thread that ends with its client, closed or forgotten."""
+    while True:
+        client = find()
+        if client is None or client._closed.is_set():
+            return
+        wake.clear()
+        left_s = client._drop_aged()
+        del client
+        wake.wait(None if left_s == NEVER else max(0.0, left_s))
+
+
+def _check_open(closed: bool) -> None:
+    if closed:
+        raise LeafdError("closed", "the source was closed")
 
 
 class Segment:
@@ -247,16 +402,16 @@ class Segment:
 
     def _start(self) -> None:
         self._cond = threading.Condition()
-        self._journey: Optional[Journey] = None  # of the request under way
+        self._known = Known(self.tag, self._saw)
+        self._rate = Rate()
+        self._journeys: List[Journey] = []  # of requests under way, two at most
         # What became of the last request that ended because nobody waited any more.
         self._unreachable = LeafdError("unreachable", "no ids came by the deadline")
         self._waiting: List[float] = []  # the deadlines of those who wait
         self._wanted_until = -NEVER  # by who does not wait: try_next()
         self._error: Optional[LeafdError] = None
         self._error_until = 0.0
-        self._size = 0  # of the last request
-        self._size_taken = 0
-        self._size_at = 0.0
+        self._failing = False
         self._closed = False
 
     def next(self, deadline_ms: Optional[int] = None) -> int:
@@ -287,22 +442,21 @@ class Segment:
                                  deadline_ms)
 
     def next_range(self, count: int, deadline_ms: Optional[int] = None) -> range:
-        """So many ids in one range, by a request of its own; nothing that is held is used."""
+        """So many ids in one range, by a request of its own; nothing that is held is used. Where
+        the tag's ids are a step apart, the range has that step."""
         _settings.whole("count", count, 1, _settings.COUNT_MAX)
         client = self._client
         deadline = client._deadline(deadline_ms)
-        request = _api.segment_request(self.tag, count, contiguous=True)
         try:
             if self._closed:
                 raise self._closed_error()
             client._stats.add("waits")
-            reply = client._call(client._ids, lambda: request,
-                                 Journey(client._ids, lambda: deadline))
-            ids = _api.one_range_of(reply, count)
+            answer = client._call_for_ranges(self._known, count,
+                                             Journey(client._ids, lambda: deadline), one=True)
         except LeafdError as error:
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
-        return ids
+        return answer.ranges[0]
 
     def close(self) -> None:
         """Drop what is held; calls that wait get "closed"."""
@@ -323,6 +477,13 @@ class Segment:
     def _closed_error(self) -> LeafdError:
         return LeafdError("closed", "the source was closed")
 
+    def _measure(self, gauges: _stats.Gauges) -> None:
+        with self._cond:
+            left, asked_at = self._buffer.left, self._buffer.asked_at
+        age_ms = max(0, round((time.monotonic() - asked_at) * 1000)) if asked_at < NEVER else 0
+        gauges.ids_left[self.tag] = gauges.ids_left.get(self.tag, 0) + left
+        gauges.range_age_ms[self.tag] = max(gauges.range_age_ms.get(self.tag, 0), age_ms)
+
     def _taken(self) -> int:
         with self._cond:
             return self._buffer.taken
@@ -340,20 +501,24 @@ class Segment:
                     self._ask_if_due()
                     return got
                 self._check_deadline(deadline, len(got))
-                self._ask_if_due()
-                self._check_error(len(got))
-                if not waited:
-                    waited = True
-                    self._client._stats.add("waits")
                 self._waiting.append(deadline)
-                try:  # for the request under way
-                    self._cond.wait(max(0.0, deadline - time.monotonic()))
+                try:
+                    self._ask_if_due()
+                    self._check_error(len(got))
+                    if not waited:
+                        waited = True
+                        self._client._stats.add("waits")
+                    now = time.monotonic()
+                    self._rate.wait(now)
+                    self._cond.wait(max(0.0, min(deadline, self._second_at(now)) - now))
                 finally:
                     self._waiting.remove(deadline)
+                    if not self._waiting:
+                        self._rate.go(time.monotonic())
 
     def _check_deadline(self, deadline: float, burnt: int) -> None:
         if time.monotonic() >= deadline:
-            error = self._unreachable if self._journey is None else self._journey.unreachable()
+            error = self._journeys[0].unreachable() if self._journeys else self._unreachable
             raise self._fail(copy_of(error), burnt)
 
     def _check_closed(self, burnt: int) -> None:
@@ -372,80 +537,145 @@ class Segment:
 
     def _ask_if_due(self) -> None:
         """Begin a request in the background, unless one is under way, none is needed, or the last
-        one's error is not forgotten yet."""
+        one's error is not forgotten yet. One that takes long while a caller waits gets a second one
+        beside it, at the next node."""
         now = time.monotonic()
-        if self._journey is not None or not self._buffer.wants or self._closed:
+        if len(self._journeys) == 2 or not self._buffer.wants or self._closed:
             return
         if self._error is not None and now < self._error_until:
             return
+        first = next((one for one in self._journeys if one.wanted), None)
+        if first is not None and now < self._second_at(now):
+            return
+        client = self._client
+        settings = client._settings
         self._error = None
-        size, taken = self._next_size(now), self._buffer.taken
-        journey = Journey(self._client._ids, self._request_deadline)
+        index = None if first is None else (first.index + 1) % len(client._ids.addresses)
+        journey = Journey(client._ids, lambda: self._request_deadline(journey), index=index)
+        journey.on_round = lambda: self._tell_failure("unreachable")
+        journey.asked_at = now
+        size = self._rate.size if first is not None else self._rate.next(
+            self._buffer.taken, now, settings.cover_ms / 1000, settings.min_count,
+            settings.max_count)
         thread = threading.Thread(target=self._ask, args=(journey, size), daemon=True,
                                   name=f"leafd-segment-{self.tag}")
+        self._journeys.append(journey)
         try:
-            self._journey = journey
             start(thread)
         except OSError as error:
-            self._journey = None
-            self._error = LeafdError("unreachable", str(error))
-            self._error_until = now + FORGET_S
+            self._journeys.remove(journey)
+            if first is None:
+                self._error = LeafdError("unreachable", str(error))
+                self._error_until = now + FORGET_S
             return
-        self._size, self._size_taken, self._size_at = size, taken, now
+        if first is not None:
+            client._stats.add("hedges")
 
-    def _next_size(self, now: float) -> int:
-        settings = self._client._settings
-        if self._size == 0:
-            return settings.min_count
-        return next_size(self._size, self._buffer.taken - self._size_taken, now - self._size_at,
-                         settings.cover_ms / 1000, settings.min_count, settings.max_count)
+    def _second_at(self, now: float) -> float:
+        """When those who wait may have a second node asked, or have to look again."""
+        if not self._waiting or not self._buffer.empty or len(self._journeys) != 1 \
+                or not self._journeys[0].wanted or len(self._client._ids.addresses) < 2:
+            return NEVER
+        asked_at = self._journeys[0].asked_at
+        return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
 
-    def _request_deadline(self) -> float:
+    def _request_deadline(self, journey: Journey) -> float:
         """A request goes on as long as somebody waits or ids are left. It is sent once whatever
         happens: who took the last id before its thread began is likely to be back at once."""
         with self._cond:
-            if self._closed:
+            if self._closed or not journey.wanted:
                 return -NEVER
-            if not self._buffer.empty or (self._journey is not None and self._journey.is_new):
+            if not self._buffer.empty or journey.is_new:
                 return NEVER
             return max([*self._waiting, self._wanted_until])
 
     def _ask(self, journey: Journey, size: int) -> None:
         """One request, in a thread of its own."""
-        client = self._client
-        ranges: List[range] = []
-        failure = None
+        answer = failure = None
         try:
-            while not ranges:
-                request = _api.segment_request(self.tag, size)
+            while answer is None:
                 try:
-                    reply = client._call(client._ids, lambda: request, journey)
-                    ranges = _api.ranges_of(reply, size)
+                    answer = self._client._call_for_ranges(self._known, size, journey)
+                    self._client._watch_ages()
                 except LeafdError as error:
                     size = fewer(size, error)
         except LeafdError as error:
             failure = error
+        except OSError as error:
+            failure, answer = LeafdError("unreachable", str(error)), None
+            self._client._stats.add("burnt", size)
         finally:
-            self._settle(journey, size, ranges, failure)
+            self._settle(journey, size, answer, failure)
 
-    def _settle(self, journey: Journey, size: int, ranges: List[range],
+    def _settle(self, journey: Journey, size: int, answer: Optional[Answer],
                 failure: Optional[LeafdError]) -> None:
         client = self._client
+        slow = None
         with self._cond:
-            if self._journey is not journey:
+            if journey not in self._journeys:
                 return  # this is no longer the source that asked
-            self._journey = None
-            self._size = size
+            self._journeys.remove(journey)
+            other = self._journeys[0] if self._journeys and self._journeys[0].wanted else None
             self._cond.notify_all()
-            if self._closed:
-                client._stats.add("burnt", sum(len(ids) for ids in ranges))
-            elif ranges:
-                self._buffer.add(ranges)
-            elif failure is not None and failure.code == "unreachable":
-                self._unreachable = failure
-            elif failure is not None and failure.code != "closed":
-                self._error = failure
-                self._error_until = time.monotonic() + FORGET_S
+            if answer is not None:
+                if self._closed or 0 <= answer.generation < self._known.newest:
+                    client._stats.add("burnt", answer.size)
+                    answer = None
+                else:
+                    client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
+                    self._rate.go(time.monotonic())
+            if answer is not None and journey.wanted:
+                self._rate.size = size
+                if other is not None:
+                    other.wanted = False
+                    slow = other
+            elif failure is not None and journey.wanted and failure.code != "closed":
+                self._fail_request(failure, other)
+        if slow is not None:
+            client._ids.leave(slow.index)  # which is where the next one would begin
+        if answer is not None:
+            client._ager_wake.set()
+            if self._failing:
+                self._failing = False
+                client._tell(Event("recovered", tag=self.tag))
+        elif failure is not None and journey.wanted and failure.code != "closed":
+            self._tell_failure(failure.code)
+
+    def _fail_request(self, failure: LeafdError, other: Optional[Journey]) -> None:
+        """What those who wait are told; while another request is under way, what a node refused."""
+        if failure.code == "unreachable":
+            self._unreachable = failure
+        elif other is None or is_final(failure):
+            self._error = failure
+            self._error_until = time.monotonic() + FORGET_S
+
+    def _tell_failure(self, code: str) -> None:
+        """Once, until ids come again."""
+        if not self._failing:
+            self._failing = True
+            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
+
+    def _tell_dropped(self, kind: str, dropped: int) -> None:
+        if dropped:
+            self._client._stats.add("burnt", dropped)
+            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
+
+    def _saw(self, generation: int) -> bool:
+        with self._cond:
+            fresh = self._known.note(generation)
+            dropped = self._buffer.drop_older(generation) if fresh else 0
+        self._tell_dropped("generation", dropped)
+        return fresh
+
+    def _drop_aged(self) -> float:
+        """How many seconds may pass until the next look."""
+        max_age_s = self._client._settings.max_age_ms / 1000
+        with self._cond:
+            now = time.monotonic()
+            dropped = self._buffer.drop_aged(now - max_age_s)
+            left_s = self._buffer.asked_at + max_age_s - now
+        self._tell_dropped("aged", dropped)
+        return left_s
 
     def _after_fork(self) -> None:
         closed = self._closed
@@ -461,6 +691,8 @@ class Strict:
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
         self._client = client
+        self._known = Known(tag)
+        self._closed = False
 
     def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> int:
         """The next id."""
@@ -479,15 +711,23 @@ class Strict:
         _settings.whole("count", count, 1, _settings.COUNT_MAX)
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
-        request = _api.segment_request(self.tag, count, key=key)
         client._stats.add("waits")
         try:
-            ids, replayed = client._call_with_key(
-                request, key, deadline, lambda reply: _api.one_range_of(reply, count))
+            _check_open(self._closed)
+            answer = client._call_twice(lambda journey: client._call_for_ranges(
+                self._known, count, journey, one=True, key=key), deadline)
         except LeafdError as error:
+            error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        return StrictIds(ids[0], ids[-1], replayed)
+        ids = answer.ranges[0]
+        strict = StrictIds(ids[0], ids[-1], answer.replayed)
+        strict.increment = ids.step
+        return strict
+
+    def close(self) -> None:
+        """Later calls get "closed"."""
+        self._closed = True
 
 
 class Texts:
@@ -500,6 +740,7 @@ class Texts:
         self.tag = tag
         self._client = client
         self._keyed = True
+        self._closed = False
 
     def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> str:
         """The next id."""
@@ -520,6 +761,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
+            _check_open(self._closed)
             texts = self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -537,9 +779,19 @@ class Texts:
         return self._ask_with(count, None, deadline)
 
     def _ask_with(self, count: int, key: Optional[str], deadline: float) -> TextIds:
+        client = self._client
         request = _api.texts_request(self.tag, count, key)
-        return TextIds(*self._client._call_with_key(
-            request, key, deadline, lambda reply: _api.texts_of(reply, count)))
+
+        def call(journey: Journey) -> Reply:
+            return client._call(client._ids, lambda: request, journey)
+
+        try:  # two answers without a key would be ids of two calls
+            reply = client._call_twice(call, deadline) if key is not None else \
+                call(Journey(client._ids, lambda: deadline))
+            return TextIds(_api.texts_of(reply, count), _api.is_replayed(reply))
+        except LeafdError as error:
+            error.key = key
+            raise
 
     def decode(self, text: str, deadline_ms: Optional[int] = None) -> int:
         """The number of a text of this tag, whether or not it was granted to anyone; it asks the
@@ -549,10 +801,15 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
+            _check_open(self._closed)
             return _api.text_id_of(client._call(client._admin, lambda: request,
                                                 Journey(client._admin, lambda: deadline)))
         except LeafdError as error:
             raise client._count_error(error)
+
+    def close(self) -> None:
+        """Later calls get "closed"."""
+        self._closed = True
 
 
 def made_up_name() -> str:
@@ -578,6 +835,7 @@ class Snowflake:
     def _start(self) -> None:
         self._cond = threading.Condition()
         self._held = False  # whether the generator is one
+        self._held_name = ""  # under which it was acquired
         self._acquiring = False
         self._renew_at = NEVER
         self._renewing: Optional[Journey] = None
@@ -628,6 +886,10 @@ class Snowflake:
     def __next__(self) -> int:
         return self.next()
 
+    def _measure(self, gauges: _stats.Gauges) -> None:
+        if self._held:
+            gauges.window_end_ms[self._held_name] = self._generator.until_ms
+
     def _taken(self) -> int:
         with self._cond:
             return self._done + self._generator.taken
@@ -669,6 +931,14 @@ class Snowflake:
             self._waiting.remove(until)
 
     def _wait_clock(self, deadline: float, wait_ms: int, waited: Dict[str, bool]) -> None:
+        if "clock_waits" not in waited:
+            behind_ms = self._generator.last_ms - self._wall_ns() // 1000000
+            if behind_ms > 0:
+                self._cond.release()
+                try:
+                    self._client._tell(Event("clock_back", name=self._held_name, ms=behind_ms))
+                finally:
+                    self._cond.acquire()
         self._count_wait("clock_waits", waited)
         now = time.monotonic()
         if now >= deadline:
@@ -748,7 +1018,8 @@ class Snowflake:
         def request() -> Request:
             # A name of our own is new each time: an answer that was lost may have granted a
             # window, and under the same name the next one begins only behind it.
-            return _api.acquire_request(self._name or made_up_name(), window_ms)
+            self._held_name = self._name or made_up_name()
+            return _api.acquire_request(self._held_name, window_ms)
 
         door = client._admin
         grant = _api.grant_of(client._call(door, request, Journey(door, lambda: deadline)))
@@ -805,6 +1076,8 @@ class Snowflake:
                 self._renewing = None
                 self._settle_renewal(error)
                 self._cond.notify_all()
+            if error is not None and error.code in ("fenced", "unknown_worker"):
+                self._client._tell(Event("fenced", name=self._held_name))
 
     def _renewal_deadline(self, generator: Generator) -> float:
         """A renewal is tried as long as ids go on or somebody waits for it."""

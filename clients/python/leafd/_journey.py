@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import random
 import ssl
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import _api
+from ._buffer import Answer
 from ._errors import LeafdError
+from ._events import Event
 from ._http import Reply, Request
 from ._settings import Address, Settings
 from ._stats import Stats
@@ -22,14 +24,36 @@ LONGEST_WAIT_S = 1.0
 QUOTA_WAIT_S = 1.0  # where the server does not say
 # What a node has for an answer in the first round, or a quarter of attempt_ms, if that is longer.
 FIRST_PATIENCE_S = 1.0
+USUAL_LEAST_S = 0.020
+NEVER = float("inf")
+
+
+class Usual:
+    """How long an answer with ranges usually takes: a moving average."""
+
+    def __init__(self, first_s: float) -> None:
+        self._average_s: Optional[float] = None
+        self._first_s = first_s  # before any was measured
+
+    def add(self, took_s: float) -> None:
+        average_s = self._average_s
+        self._average_s = took_s if average_s is None else average_s + (took_s - average_s) / 8
+
+    @property
+    def patience_s(self) -> float:
+        """After which a second node is asked, where a caller waits."""
+        return 2 * (self._first_s if self._average_s is None
+                    else max(self._average_s, USUAL_LEAST_S))
 
 
 class Door:
     """The nodes' addresses for one kind of requests, and the one that is kept to."""
 
-    def __init__(self, addresses: List[Address], stats: Stats) -> None:
+    def __init__(self, addresses: List[Address], stats: Stats,
+                 tell: Callable[[Event], None] = lambda _: None) -> None:
         self.addresses = addresses
         self.stats = stats
+        self.tell = tell
         self.current = random.randrange(len(addresses))
 
     def leave(self, index: int) -> None:
@@ -37,6 +61,8 @@ class Door:
         if self.current == index and len(self.addresses) > 1:
             self.current = (index + 1) % len(self.addresses)
             self.stats.add("failovers")
+            self.tell(Event("failover", from_url=str(self.addresses[index]),
+                            to_url=str(self.addresses[self.current])))
 
 
 class Limits(NamedTuple):
@@ -55,15 +81,21 @@ class Move(NamedTuple):
 
 class Journey:
     """deadline: asked each time, by the same clock as move()'s now; the one of a segment's request
-    lasts as long as somebody waits."""
+    lasts as long as somebody waits. index: the node that is asked, or will be next; asked_at: when
+    it was, infinite while none is."""
 
     def __init__(self, door: Door, deadline: Callable[[], float],
-                 uniform: Callable[[float, float], float] = random.uniform) -> None:
+                 uniform: Callable[[float, float], float] = random.uniform,
+                 index: Optional[int] = None) -> None:
         self.door = door
         self.deadline = deadline
         self.tries = 0
+        self.on_round: Optional[Callable[[], None]] = None  # all nodes failed
+        self.second: Any = None  # of leafd.Client: the second request beside this one
+        self.wanted = True  # False: another journey brought what this one is for
+        self.asked_at = NEVER
         self._uniform = uniform
-        self._index = door.current
+        self.index = door.current if index is None else index
         self._failed = 0  # in this round
         self._untrusted = 0  # of these by their certificate
         self._rounds = 0  # that are over
@@ -87,9 +119,11 @@ class Journey:
                              f"(ca_file); {self._told()}")
         if self._wait_s > 0:
             wait_s, self._wait_s = min(self._wait_s, left), 0.0
-            return Move(wait_s, self._index)
+            self.asked_at = NEVER
+            return Move(wait_s, self.index)
         self.tries += 1
-        return Move(0.0, self._index)
+        self.asked_at = now
+        return Move(0.0, self.index)
 
     def limits(self, settings: Settings, now: float) -> Limits:
         """Of a try. Both are longer in each round. A node that is silent leaves time for the others
@@ -97,7 +131,7 @@ class Journey:
         attempt_s = settings.attempt_ms / 1000
         doubled = 2.0 ** min(self._rounds, 20)
         deadline = self.deadline()
-        left = settings.deadline_ms / 1000 if deadline == float("inf") else deadline - now
+        left = settings.deadline_ms / 1000 if deadline == NEVER else deadline - now
         share = left / (len(self.door.addresses) - self._failed)
         return Limits(min(settings.connect_ms / 1000 * doubled, attempt_s),
                       now + min(max(FIRST_PATIENCE_S, attempt_s / 4) * doubled, attempt_s, share))
@@ -107,7 +141,7 @@ class Journey:
         none, the failure before says more."""
         why = f"no answer within {round((now - began) * 1000)} ms"
         if now >= self.deadline():
-            why = self._failures.get(self._index, why)
+            why = self._failures.get(self.index, why)
         self.failed(why)
 
     def broke(self, error: Exception) -> None:
@@ -118,10 +152,10 @@ class Journey:
 
     def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
         """The node of the last move could not be reached, or answered 503."""
-        self._failures[self._index] = why
+        self._failures[self.index] = why
         self._quota = None
-        self.door.leave(self._index)
-        self._index = (self._index + 1) % len(self.door.addresses)
+        self.door.leave(self.index)
+        self.index = (self.index + 1) % len(self.door.addresses)
         self._least_s = max(self._least_s, retry_after_s or 0.0)
         self._failed += 1
         if self._failed == len(self.door.addresses):
@@ -133,6 +167,8 @@ class Journey:
                 self._untrusted = 0
             self._rounds += 1
             self._least_s = 0.0
+            if self.on_round is not None:
+                self.on_round()
 
     def quota(self, error: LeafdError, retry_after_s: Optional[float]) -> None:
         """The node of the last move answered 429 quota: it is asked again."""
@@ -163,3 +199,42 @@ def settled(journey: Journey, request: Request, reply: Reply) -> bool:
     else:
         raise error
     return False
+
+
+class Known:
+    """What a source knows of its tag from answers: whether ids are a step apart, and the newest
+    generation of a node's data. saw: told the generation of an answer; whether it is not older."""
+
+    def __init__(self, tag: str, saw: Optional[Callable[[int], bool]] = None) -> None:
+        self.tag = tag
+        self.stepped = False
+        self.newest = -1
+        self._saw = saw or self.note
+
+    def note(self, generation: int) -> bool:
+        fresh = generation >= self.newest
+        self.newest = generation if fresh else self.newest
+        return fresh
+
+    def request(self, count: int, one: bool, key: Optional[str]) -> Request:
+        """one: all ids in one range"""
+        return _api.segment_request(self.tag, count, one and key is None, key, self.stepped)
+
+    def repeats(self, error: LeafdError, request: Request) -> bool:
+        """Whether the error is that ids are a step apart, which the next request can take."""
+        if error.code != "stepped" or request.target.endswith("&stepped=1"):
+            return False
+        self.stepped = True
+        return True
+
+    def read(self, reply: Reply, count: int, request: Request, one: bool,
+             journey: Journey) -> Optional[Answer]:
+        """None: the node's data is older than another's was, and the journey goes on."""
+        ranges = _api.ranges_of(reply, count, request.target.endswith("&stepped=1"))
+        if one and len(ranges) != 1:
+            raise _api.bad_answer(reply, "and not one range")
+        generation = _api.generation_of(reply)
+        if generation >= 0 and not self._saw(generation):
+            journey.failed(f"its data is of generation {generation}, and {self.newest} was seen")
+            return None
+        return Answer(ranges, generation, journey.asked_at, _api.is_replayed(reply))

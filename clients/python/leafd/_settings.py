@@ -18,7 +18,7 @@ NAME_MAX_BYTES = 128
 KEY_MAX = 128
 ENDPOINTS_MAX = 64
 MS_MAX = 600000
-WINDOW_MAX_MS = 86400000
+WINDOW_MAX_MS = AGE_MAX_MS = 86400000
 
 HOST_MAX = 253
 
@@ -107,6 +107,7 @@ class Settings(NamedTuple):
     min_count: int
     max_count: int
     window_ms: int
+    max_age_ms: int
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
@@ -201,7 +202,7 @@ def make(endpoints: Union[str, Sequence[str], None],
          token_file: Optional[str], ca_file: Optional[str], cert_file: Optional[str],
          key_file: Optional[str], connect_ms: int, attempt_ms: int,
          deadline_ms: int, cover_ms: int, min_count: int, max_count: int,
-         window_ms: int) -> Settings:
+         window_ms: int, max_age_ms: int) -> Settings:
     if endpoints is None:  # then the environment says which cluster, and who is asking
         env = os.environ
         if "LEAFD_ENDPOINTS" not in env:
@@ -223,5 +224,7 @@ def make(endpoints: Union[str, Sequence[str], None],
     return Settings(
         ids, admin, Token(token, token_file), tls,
         whole("connect_ms", connect_ms, 1, MS_MAX), whole("attempt_ms", attempt_ms, 1, MS_MAX),
-        whole("deadline_ms", deadline_ms, 1, MS_MAX), whole("cover_ms", cover_ms, 1, MS_MAX), low, whole("max_count", max_count, low, COUNT_MAX),
-        whole("window_ms", window_ms, 1000, WINDOW_MAX_MS))
+        whole("deadline_ms", deadline_ms, 1, MS_MAX), whole("cover_ms", cover_ms, 1, MS_MAX),
+        low, whole("max_count", max_count, low, COUNT_MAX),
+        whole("window_ms", window_ms, 1000, WINDOW_MAX_MS),
+        whole("max_age_ms", max_age_ms, 1, AGE_MAX_MS))

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 
 from ._http import Reader, Reply
 from ._journey import Limits
@@ -84,12 +84,43 @@ class _Lookup:
         self.done.set()
 
 
+class Slow(Protocol):
+    """What is done where an answer takes long."""
+
+    at: float  # by the monotonic clock
+
+    def attach(self, connection: "Optional[Connection]") -> None:
+        """Which connection waits; None: none does any more."""
+
+    def begin(self) -> None:
+        """It takes long; at is moved on."""
+
+
 class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._used = False
 
-    def exchange(self, data: bytes, until: float) -> Reply:
+    def exchange(self, data: bytes, until: float, slow: Optional[Slow] = None) -> Reply:
+        if slow is None:
+            return self._exchange(data, until, None)
+        try:
+            slow.attach(self)
+            return self._exchange(data, until, slow)
+        finally:
+            slow.attach(None)  # before another call may have this connection
+
+    def _receive(self, until: float, slow: Optional[Slow]) -> bytes:
+        while slow is not None and slow.at < until:
+            try:
+                self._sock.settimeout(_left(slow.at))
+                return self._sock.recv(READ_BYTES)
+            except (TimeoutError, socket.timeout):
+                slow.begin()
+        self._sock.settimeout(_left(until))
+        return self._sock.recv(READ_BYTES)
+
+    def _exchange(self, data: bytes, until: float, slow: Optional[Slow]) -> Reply:
         reader = Reader()
         try:
             self._sock.settimeout(_left(until))
@@ -99,9 +130,8 @@ class Connection:
                 raise Stale from None
             raise
         while True:
-            self._sock.settimeout(_left(until))
             try:
-                got = self._sock.recv(READ_BYTES)
+                got = self._receive(until, slow)
             except _ENDED:
                 if self._used and not reader.begun:
                     raise Stale from None
@@ -194,12 +224,13 @@ class Pool:
         for connection in held:
             connection.close()
 
-    def exchange(self, address: Address, data: bytes, limits: Limits) -> Reply:
+    def exchange(self, address: Address, data: bytes, limits: Limits,
+                 slow: Optional[Slow] = None) -> Reply:
         while True:
             connection, fresh = self._open(address, limits)
             reply = None
             try:
-                reply = connection.exchange(data, limits.until)
+                reply = connection.exchange(data, limits.until, slow)
                 return reply
             except Stale:
                 if fresh:

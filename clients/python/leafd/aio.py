@@ -21,12 +21,13 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
-from ._buffer import Buffer, fewer, next_size
-from ._client import CLOCK_LOOK_S, FORGET_S, NEVER, StrictIds, TextIds, made_up_name
-from ._errors import LeafdError, copy_of
+from ._buffer import Answer, Buffer, Rate, fewer
+from ._client import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, is_final, made_up_name
+from ._errors import LeafdError, bad_setting, copy_of
+from ._events import Event, Teller
 from ._generator import Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
-from ._journey import Door, Journey, settled
+from ._journey import NEVER, Door, Journey, Known, Usual, settled
 from ._settings import Address, Settings
 from ._wire import IDLE_MAX, READ_BYTES
 
@@ -210,18 +211,24 @@ class Client:
                  key_file: Optional[str] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
-                 window_ms: int = 60000,
+                 window_ms: int = 60000, max_age_ms: int = 3600000,
+                 on_event: Optional[Callable[[Event], object]] = None,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
                                         cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
-                                        cover_ms, min_count, max_count, window_ms)
+                                        cover_ms, min_count, max_count, window_ms,
+                                        max_age_ms)
+        if on_event is not None and not callable(on_event):
+            raise bad_setting("on_event", on_event, "a function of an Event")
         self._wall_ns = _wall_ns
+        self._teller = Teller(on_event)
         self._stats = _stats.Stats()
-        self._ids = Door(self._settings.endpoints, self._stats)
-        self._admin = Door(self._settings.admin_endpoints, self._stats)
+        self._ids = Door(self._settings.endpoints, self._stats, self._tell)
+        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
         self._pool = _Pool(self._settings)
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
+        self._usual = Usual(connect_ms / 1000)
         self._tasks: "Set[asyncio.Task[Any]]" = set()
         self._closed = False
         _clients.add(self)
@@ -268,9 +275,16 @@ class Client:
             values[kind] += source._taken()
         return values
 
+    def gauges(self) -> _stats.Gauges:
+        """What is held now. Sources of one tag are taken together."""
+        gauges = _stats.Gauges({}, {}, {})
+        for source in list(self._sources):
+            source._measure(gauges)
+        return gauges
+
     def stats_text(self) -> str:
-        """The same for Prometheus."""
-        return _stats.text(self.stats())
+        """Counters and gauges for Prometheus."""
+        return _stats.text(self.stats(), self.gauges())
 
     async def close(self) -> None:
         """Give back worker ids, drop ids that were not used, and end what is under way."""
@@ -294,6 +308,10 @@ class Client:
     def _check_open(self) -> None:
         if self._closed:
             raise self._count_error(LeafdError("closed", "the client was closed"))
+
+    def _tell(self, event: Event) -> None:
+        """Not from within what the library is doing: the hook may do what it likes."""
+        asyncio.get_running_loop().call_soon(self._teller.tell, event)
 
     def _count_error(self, error: LeafdError) -> LeafdError:
         self._stats.add("errors")
@@ -335,11 +353,30 @@ class Client:
             if reply is not None and settled(journey, request, reply):
                 return reply
 
-    async def _own_call(self, door: Door, make_request: Callable[[], Request],
-                        deadline: float) -> Reply:
+    async def _call_for_ranges(self, known: Known, count: int, journey: Journey,
+                               one: bool = False, key: Optional[str] = None) -> Answer:
+        """As that of leafd.Client."""
+        while True:
+            request = known.request(count, one, key)
+            try:
+                reply = await self._call(self._ids, lambda: request, journey)
+            except LeafdError as error:
+                if known.repeats(error, request):
+                    continue
+                raise
+            asked_at = journey.asked_at
+            answer = known.read(reply, count, request, one, journey)
+            if answer is not None:
+                self._usual.add(time.monotonic() - asked_at)
+                return answer
+            self._stats.add("burnt", count)
+
+    async def _own(self, call: "Coroutine[Any, Any, _T]") -> _T:
         """A call that somebody waits for: in a task, so that closing ends it."""
-        task = asyncio.get_running_loop().create_task(
-            self._call(door, make_request, Journey(door, lambda: deadline)))
+        if self._closed:
+            call.close()
+            raise LeafdError("closed", "the client was closed")
+        task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -349,21 +386,42 @@ class Client:
                 raise LeafdError("closed", "the client was closed") from None
             raise
 
-    async def _open_call(self, door: Door, request: Request, deadline: float) -> Reply:
-        """The same, for a source that may be asked after the end."""
-        if self._closed:
-            raise LeafdError("closed", "the client was closed")
-        return await self._own_call(door, lambda: request, deadline)
+    async def _own_call(self, door: Door, make_request: Callable[[], Request],
+                        deadline: float) -> Reply:
+        return await self._own(self._call(door, make_request, Journey(door, lambda: deadline)))
 
-    async def _call_with_key(self, request: Request, key: Optional[str], deadline: float,
-                             read: Callable[[Reply], _T]) -> Tuple[_T, bool]:
-        """As that of leafd.Client."""
+    async def _call_twice(self, call: "Callable[[Journey], Coroutine[Any, Any, _T]]",
+                          deadline: float) -> _T:
+        """A call that gets the same whichever node answers: a second one is asked where the first
+        takes long."""
+        loop = asyncio.get_running_loop()
+        first = Journey(self._ids, lambda: deadline)
+        tasks = [loop.create_task(call(first))]
         try:
-            reply = await self._open_call(self._ids, request, deadline)
-            return read(reply), _api.is_replayed(reply)
-        except LeafdError as error:
-            error.key = key
-            raise
+            while True:
+                now = time.monotonic()
+                due = NEVER if len(tasks) == 2 or len(self._ids.addresses) == 1 else \
+                    min(first.asked_at, now) + self._usual.patience_s
+                waiting = [task for task in tasks if not task.done()]
+                await asyncio.wait(waiting, timeout=None if due == NEVER else max(0.0, due - now),
+                                   return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    error = task.exception() if task.done() else None
+                    if task.done() and (all(one.done() for one in tasks) or error is None
+                                        or not isinstance(error, LeafdError) or is_final(error)):
+                        if task is not tasks[0] and error is None:
+                            self._ids.leave(first.index)  # where the next call would begin
+                        return task.result()
+                if len(tasks) == 1 and first.asked_at + self._usual.patience_s <= time.monotonic() \
+                        and due < NEVER:
+                    self._stats.add("hedges")
+                    tasks.append(loop.create_task(call(Journey(
+                        self._ids, lambda: deadline,
+                        index=(first.index + 1) % len(self._ids.addresses)))))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _attempt(self, address: Address, request: Request,
                        journey: Journey) -> Optional[Reply]:
@@ -391,6 +449,18 @@ class Client:
             source._after_fork()
 
 
+def _check_open(closed: bool) -> None:
+    if closed:
+        raise LeafdError("closed", "the source was closed")
+
+
+def _drop_aged(find: "weakref.ref[Segment]") -> None:
+    source = find()
+    if source is not None:
+        source._ager = None
+        source._drop_aged()
+
+
 class Segment:
     """Ids of a tag, from ranges held here. Also an asynchronous iterator without an end."""
 
@@ -402,15 +472,16 @@ class Segment:
         self._start()
 
     def _start(self) -> None:
-        self._journey: Optional[Journey] = None  # of the request under way
+        self._known = Known(self.tag, self._saw)
+        self._rate = Rate()
+        self._journeys: List[Journey] = []  # of requests under way, two at most
+        self._ager: Optional[asyncio.TimerHandle] = None
         self._unreachable = LeafdError("unreachable", "no ids came by the deadline")
         self._waiters = _Waiters()
         self._wanted_until = -NEVER  # by who does not wait: try_next()
         self._error: Optional[LeafdError] = None
         self._error_until = 0.0
-        self._size = 0  # of the last request
-        self._size_taken = 0
-        self._size_at = 0.0
+        self._failing = False
 
     async def next(self, deadline_ms: Optional[int] = None) -> int:
         """The next id."""
@@ -425,6 +496,7 @@ class Segment:
         if id is not None:
             return id
         self._check_closed(0)
+        self._drop_aged()
         if self._buffer.advance():
             id = next(self._buffer.piece)
         else:
@@ -445,13 +517,12 @@ class Segment:
         self._check_closed(0)
         client._stats.add("waits")
         try:
-            request = _api.segment_request(self.tag, count, contiguous=True)
-            reply = await client._own_call(client._ids, lambda: request, deadline)
-            ids = _api.one_range_of(reply, count)
+            answer = await client._own(client._call_for_ranges(
+                self._known, count, Journey(client._ids, lambda: deadline), one=True))
         except LeafdError as error:
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
-        return ids
+        return answer.ranges[0]
 
     async def close(self) -> None:
         """Drop what is held; calls that wait get "closed"."""
@@ -460,6 +531,8 @@ class Segment:
         self._closed = True
         self._client._stats.add("burnt", self._buffer.burn())
         self._client._forget(self, "ids_segment", self._buffer.taken)
+        if self._ager is not None:
+            self._ager.cancel()
         self._waiters.wake()
 
     def __aiter__(self) -> AsyncIterator[int]:
@@ -467,6 +540,12 @@ class Segment:
 
     async def __anext__(self) -> int:
         return await self.next()
+
+    def _measure(self, gauges: _stats.Gauges) -> None:
+        left, asked_at = self._buffer.left, self._buffer.asked_at
+        age_ms = max(0, round((time.monotonic() - asked_at) * 1000)) if asked_at < NEVER else 0
+        gauges.ids_left[self.tag] = gauges.ids_left.get(self.tag, 0) + left
+        gauges.range_age_ms[self.tag] = max(gauges.range_age_ms.get(self.tag, 0), age_ms)
 
     def _taken(self) -> int:
         return self._buffer.taken
@@ -477,26 +556,31 @@ class Segment:
         waited = False
         while True:
             self._check_closed(len(got))
+            self._drop_aged()
             while len(got) < count and self._buffer.advance():
                 got += self._buffer.take(count - len(got))
             if len(got) == count:
                 self._ask_if_due()
                 return got
-            if time.monotonic() >= deadline:
-                error = self._unreachable if self._journey is None else \
-                    self._journey.unreachable()
+            now = time.monotonic()
+            if now >= deadline:
+                error = self._journeys[0].unreachable() if self._journeys else self._unreachable
                 raise self._fail(copy_of(error), len(got))
-            self._ask_if_due()
-            if self._error is not None and time.monotonic() < self._error_until:
+            self._ask_if_due(waits=True)
+            if self._error is not None and now < self._error_until:
                 raise self._fail(copy_of(self._error), len(got))
             if not waited:
                 waited = True
                 self._client._stats.add("waits")
+            self._rate.wait(now)
             try:
-                await self._waiters.wait(deadline)
+                await self._waiters.wait(deadline, min(deadline, self._second_at(now)) - now)
             except asyncio.CancelledError:
                 self._client._stats.add("burnt", len(got))
                 raise
+            finally:
+                if self._waiters.last == -NEVER:
+                    self._rate.go(time.monotonic())
 
     def _check_closed(self, burnt: int) -> None:
         if self._closed:
@@ -508,58 +592,117 @@ class Segment:
             self._client._stats.add("burnt", burnt)
         return self._client._count_error(error)
 
-    def _ask_if_due(self) -> None:
-        """Begin a request in the background, unless one is under way, none is needed, or the last
-        one's error is not forgotten yet."""
+    def _ask_if_due(self, waits: bool = False) -> None:
+        """As that of leafd.Segment; waits: there is a caller who is about to."""
         now = time.monotonic()
-        if self._journey is not None or not self._buffer.wants or self._closed:
+        if len(self._journeys) == 2 or not self._buffer.wants or self._closed:
             return
         if self._error is not None and now < self._error_until:
             return
-        settings = self._client._settings
+        first = next((one for one in self._journeys if one.wanted), None)
+        if first is not None and (not waits or now < self._second_at(now)):
+            return
+        client = self._client
+        settings = client._settings
         self._error = None
-        self._size = settings.min_count if self._size == 0 else next_size(
-            self._size, self._buffer.taken - self._size_taken, now - self._size_at,
-            settings.cover_ms / 1000, settings.min_count, settings.max_count)
-        self._size_taken, self._size_at = self._buffer.taken, now
-        self._journey = Journey(self._client._ids, self._request_deadline)
+        index = None if first is None else (first.index + 1) % len(client._ids.addresses)
+        journey = Journey(client._ids, lambda: self._request_deadline(journey), index=index)
+        journey.on_round = lambda: self._tell_failure("unreachable")
+        journey.asked_at = now
+        if first is None:
+            self._rate.next(self._buffer.taken, now, settings.cover_ms / 1000, settings.min_count,
+                            settings.max_count)
+        else:
+            client._stats.add("hedges")
+        self._journeys.append(journey)
         # The task begins behind its caller, who waits by then, and is counted.
-        self._client._spawn(self._ask(self._journey))
+        client._spawn(self._ask(journey, self._rate.size))
 
-    def _request_deadline(self) -> float:
+    def _second_at(self, now: float) -> float:
+        """When a caller who waits may have a second node asked, or has to look again."""
+        if not self._buffer.empty or len(self._journeys) != 1 or not self._journeys[0].wanted \
+                or len(self._client._ids.addresses) < 2:
+            return NEVER
+        asked_at = self._journeys[0].asked_at
+        return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
+
+    def _request_deadline(self, journey: Journey) -> float:
         """A request goes on as long as somebody waits or ids are left."""
-        if self._closed:
+        if self._closed or not journey.wanted:
             return -NEVER
         if not self._buffer.empty:
             return NEVER
         return max(self._waiters.last, self._wanted_until)
 
-    async def _fetch(self, journey: Journey) -> List[range]:
-        while True:
-            request = _api.segment_request(self.tag, self._size)
-            try:
-                reply = await self._client._call(self._client._ids, lambda: request, journey)
-                return _api.ranges_of(reply, self._size)
-            except LeafdError as error:
-                self._size = fewer(self._size, error)
-
-    async def _ask(self, journey: Journey) -> None:
-        client = self._client
+    async def _ask(self, journey: Journey, size: int) -> None:
+        answer = failure = None
         try:
-            ranges = await self._fetch(journey)
-            if self._closed:
-                client._stats.add("burnt", self._size)
-            else:
-                self._buffer.add(ranges)
+            while answer is None:
+                try:
+                    answer = await self._client._call_for_ranges(self._known, size, journey)
+                except LeafdError as error:
+                    size = fewer(size, error)
         except LeafdError as error:
-            if error.code == "unreachable":
-                self._unreachable = error
-            elif error.code != "closed":
-                self._error = error
-                self._error_until = time.monotonic() + FORGET_S
+            failure = error
         finally:
-            self._journey = None
-            self._waiters.wake()
+            if journey in self._journeys:  # else this is no longer the source that asked
+                self._journeys.remove(journey)
+                self._settle(journey, size, answer, failure)
+                self._waiters.wake()
+
+    def _settle(self, journey: Journey, size: int, answer: Optional[Answer],
+                failure: Optional[LeafdError]) -> None:
+        client = self._client
+        other = self._journeys[0] if self._journeys and self._journeys[0].wanted else None
+        if answer is not None:
+            if self._closed or 0 <= answer.generation < self._known.newest:
+                client._stats.add("burnt", answer.size)
+                return
+            client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
+            self._rate.go(time.monotonic())
+            self._drop_aged()
+            if self._failing:
+                self._failing = False
+                client._tell(Event("recovered", tag=self.tag))
+            if journey.wanted:
+                self._rate.size = size
+                if other is not None:
+                    other.wanted = False
+                    client._ids.leave(other.index)  # which is where the next one would begin
+        elif failure is not None and journey.wanted and failure.code != "closed":
+            self._tell_failure(failure.code)
+            if failure.code == "unreachable":
+                self._unreachable = failure
+            elif other is None or is_final(failure):
+                self._error = failure
+                self._error_until = time.monotonic() + FORGET_S
+
+    def _tell_failure(self, code: str) -> None:
+        """Once, until ids come again."""
+        if not self._failing:
+            self._failing = True
+            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
+
+    def _tell_dropped(self, kind: str, dropped: int) -> None:
+        if dropped:
+            self._client._stats.add("burnt", dropped)
+            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
+
+    def _saw(self, generation: int) -> bool:
+        fresh = self._known.note(generation)
+        if fresh:
+            self._tell_dropped("generation", self._buffer.drop_older(generation))
+        return fresh
+
+    def _drop_aged(self) -> None:
+        """And again when the next range is due."""
+        max_age_s = self._client._settings.max_age_ms / 1000
+        now = time.monotonic()
+        self._tell_dropped("aged", self._buffer.drop_aged(now - max_age_s))
+        left_s = self._buffer.asked_at + max_age_s - now
+        if self._ager is None and left_s < NEVER:
+            self._ager = asyncio.get_running_loop().call_later(
+                max(0.0, left_s), _drop_aged, weakref.ref(self))
 
     def _after_fork(self) -> None:
         self._buffer.burn()
@@ -573,6 +716,8 @@ class Strict:
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
         self._client = client
+        self._known = Known(tag)
+        self._closed = False
 
     async def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> int:
         """The next id."""
@@ -590,15 +735,24 @@ class Strict:
         _settings.whole("count", count, 1, _settings.COUNT_MAX)
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
-        request = _api.segment_request(self.tag, count, key=key)
         client._stats.add("waits")
         try:
-            ids, replayed = await client._call_with_key(
-                request, key, deadline, lambda reply: _api.one_range_of(reply, count))
+            _check_open(self._closed)
+            answer = await client._own(client._call_twice(
+                lambda journey: client._call_for_ranges(self._known, count, journey, True, key),
+                deadline))
         except LeafdError as error:
+            error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        return StrictIds(ids[0], ids[-1], replayed)
+        ids = answer.ranges[0]
+        strict = StrictIds(ids[0], ids[-1], answer.replayed)
+        strict.increment = ids.step
+        return strict
+
+    async def close(self) -> None:
+        """Later calls get "closed"."""
+        self._closed = True
 
 
 class Texts:
@@ -608,6 +762,7 @@ class Texts:
         self.tag = tag
         self._client = client
         self._keyed = True
+        self._closed = False
 
     async def next(self, key: Optional[str] = None, deadline_ms: Optional[int] = None) -> str:
         """The next id."""
@@ -627,6 +782,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
+            _check_open(self._closed)
             texts = await self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -644,9 +800,19 @@ class Texts:
         return await self._ask_with(count, None, deadline)
 
     async def _ask_with(self, count: int, key: Optional[str], deadline: float) -> TextIds:
+        client = self._client
         request = _api.texts_request(self.tag, count, key)
-        return TextIds(*await self._client._call_with_key(
-            request, key, deadline, lambda reply: _api.texts_of(reply, count)))
+
+        def call(journey: Journey) -> "Coroutine[Any, Any, Reply]":
+            return client._call(client._ids, lambda: request, journey)
+
+        try:  # two answers without a key would be ids of two calls
+            reply = await client._own(client._call_twice(call, deadline) if key is not None else
+                                      call(Journey(client._ids, lambda: deadline)))
+            return TextIds(_api.texts_of(reply, count), _api.is_replayed(reply))
+        except LeafdError as error:
+            error.key = key
+            raise
 
     async def decode(self, text: str, deadline_ms: Optional[int] = None) -> int:
         """As that of leafd.Texts."""
@@ -655,9 +821,15 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            return _api.text_id_of(await client._open_call(client._admin, request, deadline))
+            _check_open(self._closed)
+            return _api.text_id_of(
+                await client._own_call(client._admin, lambda: request, deadline))
         except LeafdError as error:
             raise client._count_error(error)
+
+    async def close(self) -> None:
+        """Later calls get "closed"."""
+        self._closed = True
 
 
 def _no_generator() -> Generator:
@@ -678,6 +850,7 @@ class Snowflake:
 
     def _start(self) -> None:
         self._held = False  # whether the generator is one
+        self._held_name = ""  # under which it was acquired
         self._acquiring = False
         self._renew_at = NEVER
         self._renewing: Optional[Journey] = None
@@ -727,6 +900,10 @@ class Snowflake:
     async def __anext__(self) -> int:
         return await self.next()
 
+    def _measure(self, gauges: _stats.Gauges) -> None:
+        if self._held:
+            gauges.window_end_ms[self._held_name] = self._generator.until_ms
+
     def _taken(self) -> int:
         return self._done + self._generator.taken
 
@@ -751,6 +928,9 @@ class Snowflake:
                     self._count_wait("waits", waited)
                     await self._wait_renewal(deadline)
                 else:
+                    behind_ms = self._generator.last_ms - self._wall_ns() // 1000000
+                    if "clock_waits" not in waited and behind_ms > 0:
+                        client._tell(Event("clock_back", name=self._held_name, ms=behind_ms))
                     self._count_wait("clock_waits", waited)
                     await self._wait_clock(deadline, step.wait_ms)
         except LeafdError as error:
@@ -820,7 +1000,8 @@ class Snowflake:
 
         def request() -> Request:
             # New each time, for the reason that leafd.Snowflake has.
-            return _api.acquire_request(self._name or made_up_name(), window_ms)
+            self._held_name = self._name or made_up_name()
+            return _api.acquire_request(self._held_name, window_ms)
 
         grant = _api.grant_of(await client._own_call(door, request, deadline))
         if grant.layout is not None:
@@ -867,6 +1048,8 @@ class Snowflake:
                 return
             self._renewing = None
             self._settle_renewal(error)
+            if error is not None and error.code in ("fenced", "unknown_worker"):
+                self._client._tell(Event("fenced", name=self._held_name))
             self._waiters.wake()
 
     def _renewal_deadline(self, generator: Generator) -> float:

@@ -38,6 +38,10 @@ def answers(data):
     return lambda node, request, answer: data
 
 
+def refusal_of(status, code):
+    return answers(refusal(status, code))
+
+
 def closes(node, request, answer):
     return None
 
@@ -122,6 +126,7 @@ class Cluster:
         self.shapes = {}  # tag: what is put before its numbers
         self.max = {}  # tag: its ids stay below it
         self.split = 0  # answers in so many ranges
+        self.steps = {}  # tag: its ids are so far apart
         self.keys = {}
         self.workers = {}  # name: [worker id, epoch, until, released]
         self.now_ms = lambda: time.time_ns() // 1000000
@@ -150,7 +155,7 @@ class Cluster:
         with self.lock:
             match = re.fullmatch("/api/segment/get/(.*)", request.path, re.S)
             if match:
-                return self.ids(request, match.group(1))
+                return self.ids(node, request, match.group(1))
             match = re.fullmatch("/api/segment/decode/(.*)", request.path, re.S)
             if match:
                 return self.decode(request, match.group(1))
@@ -161,7 +166,7 @@ class Cluster:
                 return self.worker(node, request, int(match.group(1)))
             return refusal(404, "no_route")
 
-    def ids(self, request, tag):
+    def ids(self, node, request, tag):
         count = int(request.options["count"])
         key = request.headers.get("idempotency-key")
         table = self.strict if tag in self.strict else self.tags
@@ -173,6 +178,11 @@ class Cluster:
             return reply(400, {"code": "bad_request",
                                "message": f"tag {tag} has a shape, so its ids are texts: "
                                           "format=range needs as=number"})
+        headers = [] if node.generation is None else [f"Leafd-Generation: {node.generation}"]
+        step = self.steps.get(tag, 1)
+        stepped = request.options.get("stepped") == "1"
+        if step > 1 and not stepped:
+            return refusal(400, "stepped")
         if key is not None:
             if table is self.tags:
                 return refusal(400, "bad_key")
@@ -188,6 +198,10 @@ class Cluster:
         if "format" not in request.options:
             table[tag] += count
             return self.texts(tag, table[tag] - count, count)
+        if stepped:
+            first = table[tag]
+            table[tag] += count * step
+            return reply(200, f"{first} {first + (count - 1) * step} {step}\n".encode(), *headers)
         pieces = self.split if self.split and "contiguous" not in request.options else 1
         lines = []
         while count:
@@ -196,7 +210,7 @@ class Cluster:
             lines.append(f"{table[tag]} {table[tag] + size - 1}\n")
             table[tag] += size + (10 if pieces else 0)
             count -= size
-        return reply(200, "".join(lines).encode())
+        return reply(200, "".join(lines).encode(), *headers)
 
     def texts(self, tag, first, count, *headers):
         before = self.shapes.get(tag, "")
@@ -243,6 +257,7 @@ class Node:
         self.faults = []
         self.always = None  # a fault for each request behind those
         self.layout = LAYOUT
+        self.generation = None  # named in answers
         self.after = ""
         self.stopped = threading.Event()
         self.connections = 0

@@ -282,7 +282,7 @@ def test_a_child_of_fork(cluster):
     async def work(client):
         source, flakes = client.segment("order"), client.snowflake()
         mine = await take(source, 60) + await take(flakes, 5)
-        await wait_for(lambda: source._journey is None)
+        await wait_for(lambda: not source._journeys)
 
         def child():
             async def inside():

@@ -57,7 +57,7 @@ def test_a_buffer_hands_out_what_came_and_counts_it():
             if buffer.wants and rng.random() < 0.7:
                 ids = range(at, at + rng.randint(1, 40))
                 at = ids[-1] + rng.randint(1, 3)
-                buffer.add([ids])
+                buffer.add(_buffer.Answer([ids], -1, 0.0))
                 expected += ids
             elif rng.random() < 0.02:
                 burnt += buffer.burn()
@@ -75,11 +75,93 @@ def test_a_buffer_hands_out_what_came_and_counts_it():
             assert got == expected[:len(got)]
 
 
-def test_two_answers_at_once_are_a_bug():
+def test_what_there_is_no_room_for_is_not_taken():
     buffer = _buffer.Buffer()
-    buffer.add([range(1, 3)])
-    with pytest.raises(AssertionError):
-        buffer.add([range(3, 5)])
+    assert buffer.add(_buffer.Answer([range(1, 3)], -1, 0.0)) == 0
+    assert buffer.add(_buffer.Answer([range(3, 6)], -1, 0.0)) == 3
+    assert buffer.left == 2
+
+
+def test_ranges_of_an_age_or_of_an_older_generation_are_dropped_and_no_others():
+    for seed in range(500):
+        rng = random.Random(seed)
+        buffer = _buffer.Buffer()
+        front, spare = [_buffer.Answer([range(at, at + rng.randint(1, 40))], rng.randint(-1, 3),
+                                       rng.random()) for at in (1, 100)]
+        got = []
+        buffer.add(front)
+        for _ in range(rng.randint(0, front.size)):
+            buffer.advance()
+            got.append(next(buffer.piece))
+        piece = buffer.piece  # which a thread has in hand
+        buffer.advance()
+        buffer.add(spare)
+        if rng.random() < 0.5:
+            limit = rng.choice([front.asked_at, spare.asked_at, rng.random()])
+            gone = [one.asked_at <= limit for one in (front, spare)]
+            dropped = buffer.drop_aged(limit)
+        else:
+            limit = rng.randint(0, 4)
+            gone = [0 <= one.generation < limit for one in (front, spare)]
+            dropped = buffer.drop_older(limit)
+        left = [one for one, is_gone in zip((front, spare), gone) if not is_gone]
+        held = [id for one in left for ids in one.ranges for id in ids if id not in got]
+        assert dropped == front.size + spare.size - len(got) - len(held)
+        assert buffer.left == len(held) and buffer.empty == (not held)
+        if gone[0]:
+            assert next(piece, None) is None
+        if held:
+            assert buffer.asked_at == min(one.asked_at for one in left
+                                          if set(held) & set(one.ranges[0]))
+        rest = []
+        while buffer.advance():
+            rest += buffer.take(1000)
+        assert rest == held and buffer.taken == len(got) + len(held)
+
+
+def test_time_in_which_callers_waited_with_nothing_held_is_none_of_the_rate():
+    rate = _buffer.Rate()
+    assert rate.next(0, 0.0, 10, 10, 100000) == 10
+    rate.wait(0.0)
+    rate.go(99.0)
+    rate.wait(99.5)
+    rate.wait(99.6)
+    rate.go(99.5 + 8)
+    assert rate.next(15, 109.5, 10, 10, 100000) == 20  # 15 in 2.5 s, and at most twice as many
+    assert rate.next(15 + 30, 129.5, 10, 10, 100000) == 15
+    rate.wait(140.0)
+    assert rate.next(15 + 30 + 21, 143.5, 10, 10, 100000) == 20  # it still waits
+    rate.go(150.0)
+    assert rate.next(15 + 30 + 21, 150.0, 10, 10, 100000) == 40  # in no time
+
+
+def test_the_usual_time_follows_what_is_measured():
+    usual = _journey.Usual(0.3)
+    assert usual.patience_s == 0.6
+    usual.add(0.1)
+    assert usual.patience_s == 0.2
+    usual.add(0.9)
+    assert usual.patience_s == pytest.approx(0.4)
+    for _ in range(100):
+        usual.add(0.0001)
+    assert usual.patience_s == 0.04
+
+
+@pytest.mark.parametrize("body", [
+    b"1 3", b"1 3 0", b"1 4 2", b"1 5 2 1", b"1 7 2", b"1 3 1", b"5 1 2", b"1 5 -2",
+    b"1 5 2\n4 4 1", b"1 9223372036854775809 9223372036854775808", b"1 5 99999999999999999999"])
+def test_stepped_ranges_that_are_none(body):
+    with pytest.raises(leafd.LeafdError, match="bad_answer"):
+        _api.ranges_of(answer(body), 2, stepped=True)
+
+
+def test_stepped_ranges():
+    assert _api.ranges_of(answer(b"7 7 5\n10 20 5\n"), 4, stepped=True) == [
+        range(7, 8, 5), range(10, 21, 5)]
+    last = (1 << 63) - 1
+    assert _api.ranges_of(answer(b"0 %d %d" % (last, last)), 2, stepped=True)[0][-1] == last
+    with pytest.raises(leafd.LeafdError, match="bad_answer"):
+        _api.ranges_of(answer(b"1 2 1"), 2)
 
 
 def test_a_piece_that_is_used_up_gives_nothing_to_who_has_it_in_hand():
@@ -379,7 +461,7 @@ def test_a_millisecond_begins_at_random_and_at_0_when_the_one_before_was_used_up
     assert layout.decode(generator.step().id) == (clock[0], 5, 0)
     clock[0] += 1
     assert layout.decode(generator.step().id) == (clock[0], 5, 57)
-    assert below == [100, 100]
+    assert below == [4096, 4096]
 
 
 def test_the_end_of_the_layout():
@@ -398,7 +480,10 @@ def test_the_example_of_the_documentation():
 
 def test_counters_for_prometheus():
     values = dict.fromkeys(_stats.COUNTERS, 3)
-    lines = _stats.text(values).splitlines()
+    gauges = _stats.Gauges({'a"b': 5}, {'a"b': 1500}, {})
+    lines = _stats.text(values, gauges).splitlines()
+    assert 'leafd_client_ids_left{tag="a\\"b"} 5' in lines
+    assert 'leafd_client_range_age_seconds{tag="a\\"b"} 1.500' in lines
     assert "leafd_client_ids_segment_total 3" in lines
     assert "# TYPE leafd_client_burnt_total counter" in lines
-    assert len(lines) == 3 * 11
+    assert len(lines) == 3 * 12 + 2 * 3

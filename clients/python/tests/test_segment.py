@@ -44,14 +44,14 @@ def test_a_request_is_sent_though_all_ids_were_taken_before_it_began(
     held = []
     source = open_client(cluster).segment("order")
     source.next()
-    wait_for(lambda: source._journey is None)
+    wait_for(lambda: not source._journeys)
     monkeypatch.setattr("leafd._client.start", held.append)
     assert take(source, 99) == list(range(2, 101))
     assert len(held) == 1 and counts(cluster) == [100]
     monkeypatch.undo()
     held[0].start()
     wait_for(lambda: counts(cluster) == [100, 200])
-    wait_for(lambda: source._journey is None)
+    wait_for(lambda: not source._journeys)
     assert take(source, 200) == list(range(101, 301))
 
 
@@ -67,8 +67,8 @@ def test_a_slow_taker_asks_for_less(cluster, open_client):
     assert max(counts(cluster)) > 16
     while counts(cluster)[-1] > 4:
         # As if it had been slow: the time since the last request is long.
-        wait_for(lambda: source._journey is None)
-        source._size_at -= 1000
+        wait_for(lambda: not source._journeys)
+        source._rate._at -= 1000
         take(source, source._buffer._piece_size)
     assert len(counts(cluster)) < 100
 
@@ -84,7 +84,7 @@ def test_many_at_once_and_one_range(cluster, open_client):
     client = open_client(cluster)
     source = client.segment("order")
     assert source.next_many(1000) == list(range(1, 1001))
-    wait_for(lambda: source._journey is None)
+    wait_for(lambda: not source._journeys)
     assert len(source.next_range(10)) == 10
     assert "contiguous" in cluster.log[-1][1].options
     ids = iter(source)
@@ -321,7 +321,7 @@ def test_a_strict_request_whose_answer_was_lost_gets_the_same_ids(three, open_cl
     got = strict.request(5)
     assert (got.first, got.last, got.replayed) == (1, 5, True)
     keys = [request.headers["idempotency-key"] for _, request in three.log]
-    assert len(keys) == 4 and len(set(keys)) == 1 and len(keys[0]) == 26
+    assert len(keys) >= 3 and len(set(keys)) == 1 and len(keys[0]) == 26
     assert strict.request(1)[1:] == (6, False)
 
 
@@ -448,7 +448,7 @@ def test_a_child_of_fork_has_nothing_of_its_parent(cluster, open_client):
     source, strict = client.segment("order"), client.strict("invoice")
     mine = take(source, 60)
     strict.next()
-    wait_for(lambda: source._journey is None)
+    wait_for(lambda: not source._journeys)
     asked = len(cluster.log)
     text = in_child(lambda: (take(source, 50), strict.next(), client.stats()["ids_segment"]))
     ids, number, counted = eval(text, {})
@@ -500,3 +500,278 @@ def test_a_client_that_nobody_holds_is_no_burden(cluster):
     del client
     gc.collect()
     assert left() is None
+
+
+def failure(call):
+    with pytest.raises(leafd.LeafdError) as caught:
+        call()
+    return caught.value
+
+
+def generations(cluster, *numbers):
+    for node, number in zip(cluster.nodes, numbers):
+        node.generation = number
+
+
+def test_a_range_is_dropped_at_its_age_by_itself(cluster, open_client):
+    client = open_client(cluster, max_age_ms=2000)
+    source, other = client.segment("order"), client.segment("other")
+    assert take(source, 3) == [1, 2, 3] and take(other, 1) == [1]
+    wait_for(lambda: client.stats()["burnt"] == 97 + 99)
+    assert source._buffer.empty
+    began = cluster.log[-1][1].at
+    assert time.monotonic() - began >= 1.999
+    assert len(cluster.log) == 2  # nobody asked for more
+    assert source.next() == 101
+    assert client.stats()["ids_segment"] == 5
+
+
+def test_threads_take_no_id_of_a_range_beyond_its_age(cluster, open_client):
+    """Ids are handed out or dropped, never both."""
+    client = open_client(cluster, max_age_ms=2, min_count=1000, max_count=1000)
+    source = client.segment("order")
+    got = [[] for _ in range(4)]
+    threads = [threading.Thread(target=lambda mine=mine: mine.extend(take(source, 20000)))
+               for mine in got]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [id for mine in got for id in mine]
+    assert len(set(ids)) == len(ids) == 80000 and all(mine == sorted(mine) for mine in got)
+    wait_for(lambda: not source._journeys and source._buffer.empty)
+    stats = client.stats()
+    assert stats["ids_segment"] == 80000
+    assert stats["ids_segment"] + stats["burnt"] == cluster.tags["order"] - 1
+
+
+def test_the_thread_that_drops_ranges_ends_with_its_client(cluster):
+    client = leafd.Client(cluster.urls)
+    client.segment("order").next()
+    thread = client._ager
+    assert thread.is_alive()
+    client.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    client = leafd.Client(cluster.urls)
+    source = client.segment("order")
+    source.next()
+    thread = client._ager
+    wait_for(lambda: not source._journeys)
+    del client, source
+
+    def ended():
+        gc.collect()
+        return not thread.is_alive()
+
+    wait_for(ended, 30)
+
+
+def test_a_child_of_fork_drops_by_age_too(cluster, open_client):
+    client = open_client(cluster, max_age_ms=1000)
+    source = client.segment("order")
+    source.next()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            source.next()
+            wait_for(lambda: client.stats()["burnt"] == 99, 30)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_held_ranges_of_an_older_generation_are_dropped(three, open_client):
+    generations(three, 4, 4, 4)
+    client = open_client(three)
+    source = client.segment("order")
+    assert take(source, 3) == [1, 2, 3]
+    generations(three, 5, 5, 5)
+    assert source.next_range(10) == range(101, 111)
+    assert client.stats()["burnt"] == 97
+    assert source.next() == 111
+    wait_for(lambda: not source._journeys)
+    generations(three, None, None, None)
+    assert len(source.next_range(10)) == 10
+    assert client.stats()["burnt"] == 97
+
+
+def test_an_answer_of_an_older_generation_is_asked_anew_elsewhere(three, open_client):
+    generations(three, 7, 6, 6)
+    client = open_client(three)
+    client._ids.current = 0
+    source = client.segment("order")
+    assert source.next_range(10) == range(1, 11)
+    client._ids.current = 1
+    ids = source.next_range(10)
+    nodes = [three.nodes.index(node) for node, _ in three.log]
+    assert nodes == [0, 1, 2, 0] and ids == range(31, 41)
+    assert client.stats()["burnt"] == 20
+    generations(three, 6, 6, 6)
+    error = failure(lambda: source.next_range(10, deadline_ms=400))
+    assert error.code == "unreachable" and "generation 6" in error.message
+    nodes = [three.nodes.index(node) for node, _ in three.log[4:]]
+    assert nodes[:6] == [0, 1, 2, 0, 1, 2]
+    assert three.log[7][1].at - three.log[6][1].at >= 0.010  # a round, then a wait
+    assert client.stats()["ids_segment"] == 20
+
+
+def test_a_generation_that_is_no_number_is_no_answer(cluster, open_client):
+    source = open_client(cluster).segment("order")
+    for bad in ("x", "-1", "9223372036854775808"):
+        generations(cluster, bad)
+        assert failure(lambda: source.next_range(10)).code == "bad_answer"
+
+
+def test_ids_a_step_apart(cluster, open_client):
+    cluster.steps = {"order": 3, "invoice": 5}
+    client = open_client(cluster)
+    source = client.segment("order")
+    assert take(source, 60) == list(range(1, 181, 3))
+    assert [request.target.split("?")[1] for _, request in cluster.log[:2]] == [
+        "count=100&format=range", "count=100&format=range&stepped=1"]
+    wait_for(lambda: not source._journeys)
+    assert all("stepped" in request.options for _, request in cluster.log[1:])
+    ids = source.next_range(4)
+    assert ids.step == 3 and len(ids) == 4
+    strict = client.strict("invoice")
+    got = strict.request(2)
+    assert (got.first, got.last, got.increment) == (1, 6, 5) and list(got.ids) == [1, 6]
+    assert strict.next() == 11
+    cluster.nodes[0].faults = [fake.refusal_of(400, "stepped")]
+    assert failure(lambda: source.next_range(4)).code == "stepped"
+
+
+def test_a_second_node_is_asked_while_a_caller_waits_for_the_first(three, open_client):
+    client = open_client(three)
+    source = client.segment("order")
+    slow = client._ids.current
+    three.nodes[slow].always = fake.hangs
+    watch = fake.Stopwatch()
+    assert source.next() == 101
+    watch.check_below(5)
+    wait_for(lambda: client.stats()["failovers"] == 1)
+    stats = client.stats()
+    assert stats["hedges"] == 1 and stats["requests"] == 2
+    assert three.nodes.index(three.log[1][0]) == (slow + 1) % 3
+    assert take(source, 99) == list(range(102, 201))
+    three.nodes[slow].drop_connections()
+
+
+def test_the_ids_of_the_slower_answer_never_come_after_higher_ones(three, open_client):
+    client = open_client(three, connect_ms=50)
+    source = client.segment("order")
+    go = threading.Event()
+
+    def late(node, request, answer):
+        data = answer()
+        go.wait(30)
+        return data
+
+    three.nodes[client._ids.current].faults = [late]
+    assert source.next() == 101
+    go.set()
+    wait_for(lambda: not source._journeys)
+    assert client.stats()["burnt"] == 100  # they are below those that were taken
+    assert take(source, 99) == list(range(102, 201))
+
+
+@pytest.mark.parametrize("kind", ["strict", "texts"])
+def test_a_second_node_is_asked_for_ids_by_a_key(three, open_client, kind):
+    client = open_client(three)
+    source = getattr(client, kind)("invoice")
+    source.next()
+    slow = client._ids.current
+    three.nodes[slow].faults = [fake.hangs]
+    watch = fake.Stopwatch()
+    got = source.request(2)
+    watch.check_below(5)
+    assert got.replayed
+    assert getattr(got, "first", None) == 2 or got.texts == ["2", "3"]
+    keys = [request.headers["idempotency-key"] for _, request in three.log]
+    assert len(keys) == 3 and keys[1] == keys[2]
+    wait_for(lambda: client.stats()["failovers"] == 1)
+    stats = client.stats()
+    assert (stats["hedges"], stats["ids_strict"]) == (1, 3)
+    three.nodes[slow].drop_connections()
+    source.next()
+    assert client.stats()["ids_strict"] == 4
+
+
+def test_texts_without_a_key_have_no_second_request(three, open_client):
+    client = open_client(three, connect_ms=50)
+    texts = client.texts("order")
+    texts.next()  # by a key, which is refused
+    before = client.stats()["hedges"]
+    three.fault_all(lambda node, request, answer: time.sleep(0.3) or answer())
+    assert texts.next() == "2"
+    assert client.stats()["hedges"] == before
+
+
+def test_one_node_alone_has_no_second_request(cluster, open_client):
+    client = open_client(cluster, connect_ms=1)
+    cluster.nodes[0].faults = [lambda node, request, answer: time.sleep(0.3) or answer()]
+    assert client.segment("order").next() == 1
+    assert client.stats()["hedges"] == 0 and len(cluster.log) == 1
+
+
+def test_events(three, open_client):
+    told = []
+
+    def hear(event):
+        told.append(event)
+        client.stats()  # no lock is held
+        raise ValueError("of the program")
+
+    client = open_client(three, on_event=hear, max_age_ms=60000)
+    source = client.segment("order")
+    begun = client._ids.current
+    three.nodes[begun].faults = [fake.closes]
+    generations(three, 1, 1, 1)
+    source.next()
+    assert told == [leafd.Event("failover", from_url=three.nodes[begun].url,
+                                to_url=three.nodes[(begun + 1) % 3].url)]
+    generations(three, 2, 2, 2)
+    source.next_range(1)
+    assert told[1:] == [leafd.Event("generation", tag="order", ids=99)]
+    wait_for(lambda: not source._journeys)
+    del told[:]
+    three.fault_all(*[fake.refusal_of(503, "not_ready")] * 3)
+    source.next()
+    wait_for(lambda: told[-1].kind == "recovered")
+    kinds = [event.kind for event in told if event.kind != "failover"]
+    assert kinds == ["refill_failed", "recovered"]
+    assert leafd.Event("refill_failed", tag="order", code="unreachable") in told
+    del told[:]
+    held = client.gauges().ids_left["order"]
+    client._settings = client._settings._replace(max_age_ms=1)
+    client._ager_wake.set()
+    wait_for(lambda: told)
+    assert told == [leafd.Event("aged", tag="order", ids=held)]
+    assert failure(lambda: leafd.Client(three.urls, on_event=5)).code == "bad_setting"
+
+
+def test_gauges(cluster, open_client):
+    client = open_client(cluster)
+    sources = [client.segment("order"), client.segment("order"), client.segment("other")]
+    for source in sources:
+        source.next()
+    name = client.snowflake("me").next() and "me"
+    gauges = client.gauges()
+    assert gauges.ids_left == {"order": 198, "other": 99}
+    assert set(gauges.range_age_ms) == {"order", "other"}
+    assert gauges.window_end_ms[name] > time.time() * 1000
+    assert 'leafd_client_ids_left{tag="order"} 198' in client.stats_text().splitlines()
+
+
+def test_a_closed_source_gives_no_ids_and_its_client_goes_on(cluster, open_client):
+    client = open_client(cluster)
+    strict, texts, other = client.strict("invoice"), client.texts("order"), client.strict("invoice")
+    assert strict.next() == 1
+    strict.close()
+    texts.close()
+    for call in (strict.next, texts.next, lambda: texts.decode("1")):
+        assert failure(call).code == "closed"
+    assert other.next() == 2

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"leafd"
+	"leafd.io/leafd"
 )
 
 // driver is what the commands share.

@@ -15,6 +15,7 @@ final class Answers {
     private static final Set<Integer> LATER = Set.of(408, 429, 500, 502, 503, 504);
     private static final Pattern LINE =
             Pattern.compile("(0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,18})");
+    private static final Pattern STEPPED = Pattern.compile(LINE.pattern() + " ([1-9][0-9]{0,18})");
     private static final Pattern ID = Pattern.compile("[0-9]{1,19}");
     private static final int RANGES = 64; // the server gives no more
     private static final String SHAPED = " has a shape, "; // in the refusal of ranges
@@ -76,8 +77,11 @@ final class Answers {
                 : late(call.lastRefusal(), call.describe());
     }
 
-    /** The ranges of an answer with format=range: they rise, and have count ids in all. */
-    static List<IdRange> ranges(Outcome outcome, int count) {
+    /**
+     * The ranges of an answer with format=range: they rise, and have count ids in all. stepped:
+     * each line has an increment.
+     */
+    static List<IdRange> ranges(Outcome outcome, int count, boolean stepped) {
         Response response = good(outcome);
         String text = response.text();
         String[] lines = text.split("\n", -1);
@@ -88,12 +92,12 @@ final class Answers {
         long sum = 0;
         long above = -1;
         for (int i = 0; i < lines.length - 1; i++) {
-            IdRange range = range(outcome, lines[i]);
+            IdRange range = range(outcome, lines[i], stepped);
             if (range.first() <= above) {
                 throw bad(outcome, "ranges that overlap or fall: " + range);
             }
             above = range.last();
-            sum += range.last() - range.first() + 1;
+            sum += (range.last() - range.first()) / range.increment() + 1;
             if (sum > count || sum <= 0) {
                 break;
             }
@@ -105,21 +109,40 @@ final class Answers {
         return ranges;
     }
 
-    private static IdRange range(Outcome outcome, String line) {
-        if (!LINE.matcher(line).matches()) {
+    private static IdRange range(Outcome outcome, String line, boolean stepped) {
+        if (!(stepped ? STEPPED : LINE).matcher(line).matches()) {
             throw bad(outcome, "no range");
         }
-        int space = line.indexOf(' ');
+        String[] words = line.split(" ");
         try {
-            long first = Long.parseLong(line.substring(0, space));
-            long last = Long.parseLong(line.substring(space + 1));
+            long first = Long.parseLong(words[0]);
+            long last = Long.parseLong(words[1]);
+            long increment = stepped ? Long.parseLong(words[2]) : 1;
             if (last < first || last - first == Long.MAX_VALUE) {
                 throw bad(outcome, "a range that ends before it begins");
             }
-            return new IdRange(first, last);
+            if ((last - first) % increment != 0) {
+                throw bad(outcome, "a last id that its increment does not reach");
+            }
+            return new IdRange(first, last, increment);
         } catch (NumberFormatException e) {
             throw bad(outcome, "an id beyond 63 bits");
         }
+    }
+
+    /** Of the data of the node that answered; -1: it names none; -2: what it names is none. */
+    static long generation(Response response) {
+        String text = response.header("Leafd-Generation");
+        try {
+            return text == null ? -1 : text.matches("[0-9]{1,19}") ? Long.parseLong(text) : -2;
+        } catch (NumberFormatException e) {
+            return -2;
+        }
+    }
+
+    /** Would another node refuse it as well? */
+    static boolean isFinal(LeafdException error) {
+        return error.status() > 0 && !error.code().equals("bad_answer");
     }
 
     /** Was another request with the same key answered so before? */

@@ -8,7 +8,10 @@ import io.leafd.client.net.Loop;
 import io.leafd.client.net.Tls;
 import io.leafd.client.net.Token;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
@@ -30,6 +33,11 @@ final class Core {
     final Cluster admin;
     private volatile boolean closed;
 
+    // The loop's thread alone.
+    private final Set<SegmentSource> holding = new HashSet<>();
+    private Loop.Timer ager;
+    private long agerNanos;
+
     Core(Settings settings) {
         this.settings = settings;
         Tls tls = tls(settings);
@@ -42,7 +50,8 @@ final class Core {
 
     private Cluster cluster(List<Address> addresses, Tls tls, Token token) {
         return new Cluster(loop, addresses, tls, token, counters,
-                new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs));
+                new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs),
+                (from, to) -> tell(LeafdEvent.failover(from, to)));
     }
 
     private static Token token(Settings settings) {
@@ -67,8 +76,37 @@ final class Core {
         }
     }
 
+    /** Gives the program an event: later, so that whoever has one may hold a lock. */
+    void tell(LeafdEvent event) {
+        loop.execute(() -> settings.onEvent.accept(event));
+    }
+
     boolean isClosed() {
         return closed;
+    }
+
+    /** The source has a range to be dropped at this time. On the loop's thread. */
+    void dropAt(SegmentSource source, long nanos) {
+        holding.add(source);
+        if (ager == null || nanos - agerNanos < 0) {
+            if (ager != null) {
+                ager.cancel();
+            }
+            agerNanos = nanos;
+            ager = loop.schedule(nanos, this::dropAged);
+        }
+    }
+
+    private void dropAged() {
+        ager = null;
+        List<SegmentSource> sources = new ArrayList<>(holding);
+        holding.clear();
+        sources.forEach(SegmentSource::dropAged); // which come again, if they hold more
+    }
+
+    /** Nothing of it is to be dropped any more. */
+    void forget(SegmentSource source) {
+        loop.execute(() -> holding.remove(source));
     }
 
     void markClosed() {
@@ -112,6 +150,19 @@ final class Core {
                 throw counted(((LeafdException) e.getCause()).again());
             }
             throw new IllegalStateException(e.getCause());
+        }
+    }
+
+    /** Until worker ids are given back, or the time of an attempt is over. */
+    void awaitReleases(List<CompletableFuture<Void>> released) {
+        try {
+            CompletableFuture.allOf(released.toArray(new CompletableFuture<?>[0]))
+                    .get(settings.attemptMs + 100, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | TimeoutException e) {
+            // What could not be given back is free when its window is over.
+            counters.errors.increment();
         }
     }
 

@@ -1,13 +1,20 @@
 package io.leafd.client;
 
-/** Ids that follow each other, both ends included. Immutable. */
+/** Ids that follow each other, or are a step apart, both ends included. Immutable. */
 public final class IdRange {
     private final long first;
     private final long last;
+    private final long increment;
 
     IdRange(long first, long last) {
+        this(first, last, 1);
+    }
+
+    /** last is reached from first by the increment, which is 1 or more. */
+    IdRange(long first, long last, long increment) {
         this.first = first;
         this.last = last;
+        this.increment = increment;
     }
 
     /**
@@ -29,12 +36,21 @@ public final class IdRange {
     }
 
     /**
+     * From one id to the next.
+     *
+     * @return 1, unless the tag has another increment
+     */
+    public long increment() {
+        return increment;
+    }
+
+    /**
      * How many there are.
      *
      * @return 1 or more
      */
     public int count() {
-        return (int) (last - first + 1);
+        return (int) ((last - first) / increment + 1);
     }
 
     /** As {@code 1005-2000}. */
@@ -46,7 +62,7 @@ public final class IdRange {
     @Override
     public boolean equals(Object other) {
         return other instanceof IdRange && first == ((IdRange) other).first
-                && last == ((IdRange) other).last;
+                && last == ((IdRange) other).last && increment == ((IdRange) other).increment;
     }
 
     @Override

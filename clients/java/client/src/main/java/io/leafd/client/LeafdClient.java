@@ -6,11 +6,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 
 /**
  * A client of one leafd cluster: what its sources of ids share.
@@ -151,7 +149,8 @@ public final class LeafdClient implements AutoCloseable {
         SnowflakeSource source = snowflakes.get(name);
         if (source == null) {
             checkRoom(snowflakes.size());
-            source = new SnowflakeSource(core, name.equals(UNNAMED) ? null : name);
+            source = new SnowflakeSource(core, name.equals(UNNAMED) ? null : name,
+                    closing -> snowflakes.remove(name, closing));
             snowflakes.put(name, source);
         }
         return source;
@@ -181,16 +180,22 @@ public final class LeafdClient implements AutoCloseable {
      */
     public Stats stats() {
         long handedOut;
+        Map<String, Long> idsLeft = new TreeMap<>();
+        Map<String, Long> rangeAgeMs = new TreeMap<>();
+        Map<String, Long> windowEndMs = new TreeMap<>();
         synchronized (this) {
             handedOut = handedOutByClosed;
             for (SegmentSource source : segments) {
                 handedOut += source.handedOut();
+                source.measure(idsLeft, rangeAgeMs);
             }
         }
+        snowflakes.values().forEach(source -> source.measure(windowEndMs));
         Counters now = core.counters;
-        return new Stats(handedOut, now.strictIds.sum(), now.snowflakeIds.sum(),
+        return new Stats(idsLeft, rangeAgeMs, windowEndMs, handedOut, now.strictIds.sum(), now.snowflakeIds.sum(),
                 now.requests.sum(), now.retries.sum(), now.failovers.sum(), now.errors.sum(),
-                now.waits.sum(), now.burnt.sum(), now.clockWaits.sum(), now.renewals.sum());
+                now.waits.sum(), now.burnt.sum(), now.clockWaits.sum(), now.renewals.sum(),
+                now.hedges.sum());
     }
 
     /**
@@ -217,29 +222,17 @@ public final class LeafdClient implements AutoCloseable {
             closed = true;
             toClose = new ArrayList<>(segments);
             for (SnowflakeSource source : snowflakes.values()) {
-                released.add(source.close());
+                released.add(source.release());
             }
             snowflakes.clear();
         }
         toClose.forEach(SegmentSource::close);
-        awaitReleases(released);
+        core.awaitReleases(released);
         core.markClosed();
         core.loop.execute(() -> {
             core.ids.close();
             core.admin.close();
         });
         core.loop.stop();
-    }
-
-    private void awaitReleases(List<CompletableFuture<Void>> released) {
-        try {
-            CompletableFuture.allOf(released.toArray(new CompletableFuture<?>[0]))
-                    .get(core.settings.attemptMs + 100, TimeUnit.MILLISECONDS);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        } catch (ExecutionException | TimeoutException e) {
-            // What could not be given back is free when its window is over.
-            core.counters.errors.increment();
-        }
     }
 }

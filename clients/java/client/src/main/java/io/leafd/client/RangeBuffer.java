@@ -72,8 +72,14 @@ final class RangeBuffer extends RangeBufferPaddingBehind {
     final long trigger;
     private final long first;
     private final long firstCount;
+    private final long firstStep;
     private final long[] firsts;
+    private final long[] steps;
     private final long[] starts;
+    /** Of the data of the node that granted it; -1: it named none. */
+    final long generation;
+    /** When it was asked for, by System.nanoTime(). */
+    final long askedNanos;
 
     /** Without ids. */
     RangeBuffer() {
@@ -81,17 +87,25 @@ final class RangeBuffer extends RangeBufferPaddingBehind {
         trigger = 0;
         first = 0;
         firstCount = 0;
+        firstStep = 1;
         firsts = new long[0];
+        steps = firsts;
         starts = firsts;
+        generation = -1;
+        askedNanos = 0;
     }
 
     /** With one range or more, in their order. */
-    RangeBuffer(List<IdRange> ranges) {
+    RangeBuffer(List<IdRange> ranges, long generation, long askedNanos) {
+        this.generation = generation;
+        this.askedNanos = askedNanos;
         firsts = new long[ranges.size()];
+        steps = new long[ranges.size()];
         starts = new long[ranges.size()];
         long sum = 0;
         for (int i = 0; i < firsts.length; i++) {
             firsts[i] = ranges.get(i).first();
+            steps[i] = ranges.get(i).increment();
             starts[i] = sum;
             sum += ranges.get(i).count();
         }
@@ -99,6 +113,7 @@ final class RangeBuffer extends RangeBufferPaddingBehind {
         trigger = sum / 2;
         first = firsts[0];
         firstCount = ranges.get(0).count();
+        firstStep = steps[0];
     }
 
     /** Takes so many positions: the first of them, which may lie at or beyond count. */
@@ -109,13 +124,13 @@ final class RangeBuffer extends RangeBufferPaddingBehind {
     /** The id at a position below count. */
     long id(long position) {
         if (position < firstCount) {
-            return first + position;
+            return first + position * firstStep;
         }
         int i = starts.length - 1;
         while (starts[i] > position) {
             i--;
         }
-        return firsts[i] + (position - starts[i]);
+        return firsts[i] + (position - starts[i]) * steps[i];
     }
 
     /** How many ids are left now. */

@@ -7,11 +7,13 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * Ids of one tag, handed out in this process from ranges that the cluster granted.
@@ -43,6 +45,20 @@ public final class SegmentSource implements AutoCloseable {
         }
     }
 
+    /** A request under way. */
+    private static final class Refill {
+        final boolean second;
+        int count;
+        boolean stepped;
+        volatile Call call;
+        boolean wanted = true; // with the lock held; false: another one brought what it is for
+
+        Refill(int count, boolean second) {
+            this.count = count;
+            this.second = second;
+        }
+    }
+
     private final Core core;
     private final String tag;
     private final String target;
@@ -62,9 +78,15 @@ public final class SegmentSource implements AutoCloseable {
     private LeafdException error;
     private long errorNanos;
     private Call call;
-    private boolean underWay;
+    private final List<Refill> underWay = new ArrayList<>(2);
+    private boolean starving; // callers wait, and nothing is held
+    private long starvingSince;
+    private long starvedNanos; // since the last request
 
     // The loop's thread alone.
+    private final Known known = new Known();
+    private boolean looking;
+    private boolean failing;
     private int size;
     private int fewer; // to be asked for at once; 0: what the rate says
     private long lastNanos;
@@ -209,27 +231,34 @@ public final class SegmentSource implements AutoCloseable {
     private Asked<IdRange> range(int n, long deadlineNanos) {
         Names.checkCount(n);
         Asked<IdRange> future = new Asked<>();
-        Request request = Request.get(target + n + "&format=range&contiguous=1", null);
         core.counters.waits.increment();
-        core.submit(future, () -> {
-            if (isClosed()) {
-                future.completeExceptionally(LeafdException.closed());
-                return;
-            }
-            future.call = Call.start(core.ids, () -> request, deadlineNanos, () -> true, end -> {
-                try {
-                    List<IdRange> ranges = Answers.ranges(end, n);
-                    if (ranges.size() != 1) {
-                        throw Answers.bad(end, "several ranges");
-                    }
-                    future.complete(ranges.get(0));
-                    inRanges.add(n);
-                } catch (LeafdException e) {
+        core.submit(future, () -> askRange(future, n, deadlineNanos, known.stepped));
+        return future;
+    }
+
+    private void askRange(Asked<IdRange> future, int n, long deadlineNanos, boolean stepped) {
+        if (isClosed()) {
+            future.completeExceptionally(LeafdException.closed());
+            return;
+        }
+        Request request = Request.get(target + n + Known.options(stepped) + "&contiguous=1", null);
+        future.call = Call.start(core.ids, () -> request, deadlineNanos, () -> true, end -> {
+            try {
+                List<IdRange> ranges = Answers.ranges(end, n, stepped);
+                if (ranges.size() != 1) {
+                    throw Answers.bad(end, "several ranges");
+                }
+                note(end);
+                future.complete(ranges.get(0));
+                inRanges.add(n);
+            } catch (LeafdException e) {
+                if (known.repeats(e, stepped)) {
+                    askRange(future, n, deadlineNanos, true);
+                } else {
                     future.completeExceptionally(e);
                 }
-            });
-        });
-        return future;
+            }
+        }, -1, response -> known.check(response, () -> core.counters.burnt.add(n)), () -> { });
     }
 
     /** Drops what is at hand; calls that wait, and later ones, get {@code closed}. */
@@ -242,13 +271,7 @@ public final class SegmentSource implements AutoCloseable {
                 return;
             }
             closed = true;
-            RangeBuffer last = current;
-            long left = last.burn();
-            usedUp += last.count - left;
-            left += spare == null ? 0 : spare.burn();
-            core.counters.burnt.add(left);
-            spare = null;
-            current = new RangeBuffer();
+            drop(buffer -> true);
             failed = new ArrayList<>(pending);
             pending.clear();
             changed.signalAll();
@@ -256,6 +279,7 @@ public final class SegmentSource implements AutoCloseable {
             lock.unlock();
         }
         fail(failed, LeafdException.closed());
+        core.forget(this);
         onClose.accept(this);
     }
 
@@ -276,6 +300,26 @@ public final class SegmentSource implements AutoCloseable {
         } finally {
             lock.unlock();
         }
+    }
+
+    /** Adds what it holds, and how old that is, to those of its tag. */
+    void measure(Map<String, Long> idsLeft, Map<String, Long> rangeAgeMs) {
+        long left = 0;
+        long ageMs = 0;
+        lock.lock();
+        try {
+            long now = System.nanoTime();
+            for (RangeBuffer one : new RangeBuffer[] {current, spare}) {
+                if (one != null && one.left() > 0) {
+                    left += one.left();
+                    ageMs = Math.max(ageMs, (now - one.askedNanos) / 1_000_000);
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+        idsLeft.merge(tag, left, Long::sum);
+        rangeAgeMs.merge(tag, ageMs, Math::max);
     }
 
     // Callers.
@@ -325,11 +369,13 @@ public final class SegmentSource implements AutoCloseable {
                 }
                 waited = true;
                 waiting++;
-                ask();
+                starve();
+                core.loop.execute(this::refill);
                 try {
                     changed.awaitNanos(left);
                 } finally {
                     waiting--;
+                    endStarving();
                 }
             }
             return waited;
@@ -361,7 +407,8 @@ public final class SegmentSource implements AutoCloseable {
                 return CompletableFuture.failedFuture(core.counted(refused));
             }
             pending.add(waiter);
-            ask();
+            starve();
+            core.loop.execute(this::refill);
         } finally {
             lock.unlock();
         }
@@ -403,54 +450,139 @@ public final class SegmentSource implements AutoCloseable {
         return true;
     }
 
-    private void ask() {
-        if (!underWay) {
-            core.loop.execute(this::refill);
+    private boolean isAwaited() {
+        return waiting > 0 || !pending.isEmpty();
+    }
+
+    private void starve() {
+        if (!starving) {
+            starving = true;
+            starvingSince = System.nanoTime();
         }
+    }
+
+    /** There are ids, or nobody waits for them. */
+    private void endStarving() {
+        if (starving && (current.left() > 0 || !isAwaited())) {
+            starving = false;
+            starvedNanos += System.nanoTime() - starvingSince;
+        }
+    }
+
+    /** How many ids were dropped. Those that a thread has taken already are its own. */
+    private long drop(Predicate<RangeBuffer> isGone) {
+        long dropped = 0;
+        if (current.left() > 0 && isGone.test(current)) {
+            dropped = current.burn();
+            usedUp += current.count - dropped;
+            current = new RangeBuffer();
+        }
+        if (spare != null && isGone.test(spare)) {
+            dropped += spare.burn();
+            spare = null;
+        }
+        core.counters.burnt.add(dropped);
+        return dropped;
     }
 
     /** Those who wait may not have run yet since ids came: what counts is what there is. */
     private boolean isNeeded() {
         long left = current.left();
-        boolean awaited = waiting > 0 || !pending.isEmpty();
-        return spare == null && (left * 2 < current.count || (left == 0 && awaited));
+        return spare == null && (left * 2 < current.count || (left == 0 && isAwaited()));
     }
 
     // The loop's thread.
 
     /** Is anybody waiting, or is there anything left that is to be followed by more? */
-    private boolean isWanted() {
+    private boolean isWanted(Refill refill) {
         lock.lock();
         try {
-            return !closed && (waiting > 0 || !pending.isEmpty() || current.left() > 0
-                    || spare != null);
+            return !closed && refill.wanted
+                    && (isAwaited() || current.left() > 0 || spare != null);
         } finally {
             lock.unlock();
         }
     }
 
-    /** Sends a request unless one is under way, or none is needed. */
+    /**
+     * Sends a request unless none is needed, or one is under way: where that takes long while
+     * callers wait, a second one beside it.
+     */
     private void refill() {
-        int count;
+        Refill first;
         lock.lock();
         try {
-            if (underWay || closed || core.isClosed() || !isNeeded()) {
+            if (closed || core.isClosed() || underWay.size() == 2 || !isNeeded()) {
                 return;
             }
-            underWay = true;
-            error = null;
-            count = fewer > 0 ? fewer : behind > 0 ? behindCount
-                    : nextSize(usedUp + current.count - current.left());
-            fewer = 0;
+            first = wanted();
+            if (first == null) {
+                error = null;
+                int count = fewer > 0 ? fewer : behind > 0 ? behindCount
+                        : nextSize(usedUp + current.count - current.left());
+                fewer = 0;
+                underWay.add(first = new Refill(count, false));
+            }
         } finally {
             lock.unlock();
         }
-        Request request = Request.get(target + count + "&format=range", null);
-        Call begun = Call.start(core.ids, () -> request, Call.NO_DEADLINE, this::isWanted,
-                outcome -> done(outcome, count));
+        if (first.call == null) {
+            start(first, -1);
+        }
+        lookForSecond(first);
+    }
+
+    /** With the lock held: the request under way whose answer is waited for, or null. */
+    private Refill wanted() {
+        for (Refill refill : underWay) {
+            if (refill.wanted) {
+                return refill;
+            }
+        }
+        return null;
+    }
+
+    private void lookForSecond(Refill first) {
+        Refill second;
+        long due = first.call.secondNanos();
         lock.lock();
         try {
-            call = underWay ? begun : null;
+            boolean starves = isAwaited() && current.left() == 0 && spare == null;
+            if (closed || !starves || underWay.size() != 1 || !underWay.contains(first)
+                    || !first.wanted || core.ids.size() == 1) {
+                return;
+            }
+            if (due - System.nanoTime() > 0) {
+                if (!looking) {
+                    looking = true;
+                    core.loop.schedule(due, () -> {
+                        looking = false;
+                        refill();
+                    });
+                }
+                return;
+            }
+            underWay.add(second = new Refill(first.count, true));
+        } finally {
+            lock.unlock();
+        }
+        core.counters.hedges.increment();
+        start(second, (first.call.node() + 1) % core.ids.size());
+    }
+
+    private void start(Refill refill, int node) {
+        refill.stepped = known.stepped;
+        Request request = Request.get(target + refill.count + Known.options(refill.stepped), null);
+        Call begun = Call.start(core.ids, () -> request, Call.NO_DEADLINE, () -> isWanted(refill),
+                outcome -> done(outcome, refill), node,
+                response -> known.check(response, () -> core.counters.burnt.add(refill.count)),
+                () -> tellFailure("unreachable"));
+        refill.call = begun;
+        lock.lock();
+        try {
+            if (!refill.second) {
+                call = underWay.contains(refill) ? begun : null;
+            }
         } finally {
             lock.unlock();
         }
@@ -460,53 +592,70 @@ public final class SegmentSource implements AutoCloseable {
     private int nextSize(long handedOut) {
         long now = System.nanoTime();
         int least = core.settings.minCount;
+        if (starving) {
+            starvedNanos += now - starvingSince;
+            starvingSince = now;
+        }
         if (size == 0) {
             size = least;
         } else {
-            double elapsed = Math.max(1, now - lastNanos);
+            double elapsed = Math.max(1, now - lastNanos - starvedNanos);
             double wish = (handedOut - lastHandedOut) / elapsed * core.settings.coverMs * 1e6;
             double wanted = Math.max(least, Math.ceil(Math.max(size / 2.0, wish)));
             size = (int) Math.min(wanted, Math.min(size * 2L, core.settings.maxCount));
         }
+        starvedNanos = 0;
         lastNanos = now;
         lastHandedOut = handedOut;
         return size;
     }
 
-    private void done(Outcome outcome, int count) {
-        List<IdRange> ranges = null;
+    private void done(Outcome outcome, Refill refill) {
+        RangeBuffer buffer = null;
         LeafdException failure = null;
-        if (outcome.kind() != Outcome.Kind.UNWANTED) {
+        boolean unwanted = outcome.kind() == Outcome.Kind.UNWANTED;
+        if (!unwanted) {
             try {
-                ranges = rising(Answers.ranges(outcome, count), outcome, count);
+                buffer = read(outcome, refill);
             } catch (LeafdException e) {
                 failure = e;
             }
         }
+        if (failure != null && known.repeats(failure, refill.stepped)) {
+            start(refill, outcome.node());
+            return;
+        }
         List<Waiter> ready = new ArrayList<>();
+        Refill slow;
         lock.lock();
         try {
-            underWay = false;
-            call = null;
-            if (ranges != null && !ranges.isEmpty()) {
-                install(new RangeBuffer(ranges), ready);
-            } else if (failure != null && failure.code().equals("exhausted") && count > 1) {
-                failure = null;
-                fewer = size = count / 2; // of those that are left below the tag's max
-            } else if (failure != null) {
-                error = failure;
-                errorNanos = System.nanoTime();
-                ready.addAll(pending);
-                pending.clear();
+            underWay.remove(refill);
+            call = underWay.isEmpty() ? null : call;
+            slow = wanted();
+            failure = refill.wanted && failure != null && settle(failure, slow, refill, ready)
+                    ? failure : null;
+            if (buffer != null) {
+                install(buffer, ready);
+                if (slow != null && refill.wanted) {
+                    slow.wanted = false;
+                }
             }
             changed.signalAll();
-            if (outcome.kind() == Outcome.Kind.UNWANTED && waiting == 0 && pending.isEmpty()) {
+            if (unwanted && !isAwaited()) {
                 return; // the next call asks
             }
         } finally {
             lock.unlock();
         }
+        if (buffer != null) {
+            core.dropAt(this, buffer.askedNanos + core.settings.maxAgeMs * 1_000_000);
+            if (slow != null && refill.wanted) {
+                core.ids.leave(slow.call.node()); // where the next request would begin
+            }
+            tellRecovery();
+        }
         if (failure != null) {
+            tellFailure(failure.code());
             fail(ready, failure);
             return;
         }
@@ -516,14 +665,105 @@ public final class SegmentSource implements AutoCloseable {
         refill();
     }
 
+    /** What an answer has above all that was handed out; null: nothing. */
+    private RangeBuffer read(Outcome outcome, Refill refill) {
+        List<IdRange> ranges = Answers.ranges(outcome, refill.count, refill.stepped);
+        long generation = note(outcome);
+        core.ids.measured(System.nanoTime() - outcome.askedNanos());
+        ranges = rising(ranges, outcome, refill);
+        return ranges.isEmpty() ? null
+                : new RangeBuffer(ranges, generation, outcome.askedNanos());
+    }
+
+    /** With the lock held: false if those who wait are not to be told. */
+    private boolean settle(LeafdException failure, Refill other, Refill refill,
+            List<Waiter> ready) {
+        if (other != null && !Answers.isFinal(failure)) {
+            return false; // they wait for the other one
+        }
+        if (failure.code().equals("exhausted") && refill.count > 1) {
+            fewer = size = refill.count / 2; // of those that are left below the tag's max
+            return false;
+        }
+        error = failure;
+        errorNanos = System.nanoTime();
+        ready.addAll(pending);
+        pending.clear();
+        endStarving();
+        return true;
+    }
+
+    /** Remembers the generation of an answer, and drops what is held of an older one. */
+    private long note(Outcome outcome) {
+        long before = known.newest;
+        long generation = known.note(outcome);
+        if (generation > before) {
+            long dropped;
+            lock.lock();
+            try {
+                dropped = drop(one -> one.generation >= 0 && one.generation < generation);
+            } finally {
+                lock.unlock();
+            }
+            tellDropped(LeafdEvent.Kind.GENERATION, dropped);
+        }
+        return generation;
+    }
+
+    /** By its age, and asks to be called again for what it still holds. */
+    void dropAged() {
+        long maxAge = core.settings.maxAgeMs * 1_000_000;
+        long now = System.nanoTime();
+        long dropped;
+        long oldest = -1;
+        lock.lock();
+        try {
+            dropped = drop(one -> now - one.askedNanos >= maxAge);
+            if (spare != null) {
+                oldest = now - spare.askedNanos;
+            }
+            if (current.left() > 0) {
+                oldest = Math.max(oldest, now - current.askedNanos);
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (oldest >= 0) {
+            core.dropAt(this, now - oldest + maxAge);
+        }
+        tellDropped(LeafdEvent.Kind.AGED, dropped);
+    }
+
+    private void tellDropped(LeafdEvent.Kind kind, long dropped) {
+        if (dropped > 0) {
+            core.tell(LeafdEvent.of(kind, tag, dropped));
+        }
+    }
+
+    /** Once, until ids come again. */
+    private void tellFailure(String code) {
+        if (!failing && !code.equals("closed")) {
+            failing = true;
+            core.tell(LeafdEvent.refillFailed(tag, code));
+        }
+    }
+
+    private void tellRecovery() {
+        if (failing) {
+            failing = false;
+            core.tell(LeafdEvent.of(LeafdEvent.Kind.RECOVERED, tag, 0));
+        }
+    }
+
     /** With the lock held: puts it behind what there is, and serves those who wait. */
     private void install(RangeBuffer buffer, List<Waiter> ready) {
-        if (closed) {
+        if (closed || spare != null) { // it is the second answer, and there is no room
             core.counters.burnt.add(buffer.count);
             return;
         }
-        spare = buffer; // there was none, or no request would have been sent
+        spare = buffer;
         advance();
+        endStarving();
         while (!pending.isEmpty()) {
             Waiter waiter = pending.peek();
             waiter.filled = take(waiter.out, waiter.filled);
@@ -539,15 +779,17 @@ public final class SegmentSource implements AutoCloseable {
      * What lies above all that was handed out. Ids of a node rise, but the next node may be behind
      * the one before: that is passed over in larger and larger steps.
      */
-    private List<IdRange> rising(List<IdRange> ranges, Outcome outcome, int count) {
+    private List<IdRange> rising(List<IdRange> ranges, Outcome outcome, Refill refill) {
         List<IdRange> above = new ArrayList<>(ranges.size());
         long dropped = 0;
         for (IdRange range : ranges) {
             if (range.first() > highest) {
                 above.add(range);
             } else if (range.last() > highest) {
-                above.add(new IdRange(highest + 1, range.last()));
-                dropped += highest + 1 - range.first();
+                long below = (highest - range.first()) / range.increment() + 1;
+                above.add(new IdRange(range.first() + below * range.increment(), range.last(),
+                        range.increment()));
+                dropped += below;
             } else {
                 dropped += range.count();
             }
@@ -558,8 +800,11 @@ public final class SegmentSource implements AutoCloseable {
             behind = 0;
             return above;
         }
+        if (!refill.wanted) {
+            return above; // it is the second answer, and late
+        }
         behind++;
-        behindCount = (int) Math.min(core.settings.maxCount, count * 2L);
+        behindCount = (int) Math.min(core.settings.maxCount, refill.count * 2L);
         if (behind >= MAX_BEHIND) {
             behind = 0;
             core.ids.leave(outcome.node());
@@ -589,6 +834,7 @@ public final class SegmentSource implements AutoCloseable {
             while (!pending.isEmpty() && pending.peek().deadlineNanos - now <= 0) {
                 late.add(pending.poll());
             }
+            endStarving();
             why = late.isEmpty() ? null : Answers.late(call);
             more = !pending.isEmpty();
         } finally {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Consumer;
 
 /**
  * What a client is made with. Immutable; made by {@link #builder}, or with addresses alone by
@@ -31,6 +32,8 @@ public final class Settings {
     final int minCount;
     final int maxCount;
     final long windowMs;
+    final long maxAgeMs;
+    final Consumer<LeafdEvent> onEvent;
     final Clock clock;
 
     private Settings(Builder from) {
@@ -49,6 +52,8 @@ public final class Settings {
         minCount = from.minCount;
         maxCount = from.maxCount;
         windowMs = from.windowMs;
+        maxAgeMs = from.maxAgeMs;
+        onEvent = from.onEvent;
         clock = from.clock;
     }
 
@@ -66,8 +71,9 @@ public final class Settings {
     public String toString() {
         return "endpoints=" + endpoints + " admin_endpoints=" + adminEndpoints + " token="
                 + (token == null ? "none" : "given") + " ca_file=" + caFile + " connect_ms="
-                + connectMs + " attempt_ms=" + attemptMs + " deadline_ms=" + deadlineMs + " cover_ms=" + coverMs + " min_count="
-                + minCount + " max_count=" + maxCount + " window_ms=" + windowMs;
+                + connectMs + " attempt_ms=" + attemptMs + " deadline_ms=" + deadlineMs
+                + " cover_ms=" + coverMs + " min_count=" + minCount + " max_count=" + maxCount
+                + " window_ms=" + windowMs + " max_age_ms=" + maxAgeMs;
     }
 
     /**
@@ -89,6 +95,8 @@ public final class Settings {
         private int minCount = 100;
         private int maxCount = 100_000;
         private long windowMs = 60_000;
+        private long maxAgeMs = 3_600_000;
+        private Consumer<LeafdEvent> onEvent = event -> { };
         private Clock clock = Clock.systemUTC();
 
         private Builder() {
@@ -253,6 +261,29 @@ public final class Settings {
         }
 
         /**
+         * A range that was asked for so long ago is dropped, with the ids that are left of it.
+         *
+         * @param ms 1 to 86400000; 3600000 without it
+         * @return this
+         */
+        public Builder maxAgeMs(long ms) {
+            maxAgeMs = within("max_age_ms", ms, 1, 86_400_000);
+            return this;
+        }
+
+        /**
+         * Is given what happens. It runs on the client's thread, with no lock held, and must not
+         * wait there; what it throws goes to that thread's handler of uncaught exceptions.
+         *
+         * @param hook instead of nothing
+         * @return this
+         */
+        public Builder onEvent(Consumer<LeafdEvent> hook) {
+            onEvent = Objects.requireNonNull(hook, "hook");
+            return this;
+        }
+
+        /**
          * Where snowflake ids take the time from; for tests.
          *
          * @param value instead of the system's
@@ -301,6 +332,8 @@ public final class Settings {
                     return maxCount((int) number(name, value));
                 case "window_ms":
                     return windowMs(number(name, value));
+                case "max_age_ms":
+                    return maxAgeMs(number(name, value));
                 default:
                     throw LeafdException.badSetting("no setting is called " + Names.show(name));
             }

@@ -4,9 +4,9 @@ import io.leafd.client.net.Call;
 import io.leafd.client.net.Cluster;
 import io.leafd.client.net.Outcome;
 import io.leafd.client.net.Request;
+import io.leafd.client.net.Response;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
-import java.util.function.Predicate;
 
 /**
  * Calls of sources that hold nothing: each is one request with all its retries.
@@ -30,6 +30,10 @@ final class SingleCalls {
         final String key;
         final long deadlineNanos;
         final Function<Outcome, T> read;
+        /** Of an error: what is asked in its place; null: the error is told. */
+        Function<LeafdException, Question<T>> instead = error -> null;
+        /** As of {@link Call#start}. */
+        Function<Response, String> check = response -> null;
 
         Question(Cluster cluster, String target, String key, long deadlineNanos,
                 Function<Outcome, T> read) {
@@ -39,19 +43,9 @@ final class SingleCalls {
             this.deadlineNanos = deadlineNanos;
             this.read = read;
         }
-
-        /** The same without a key. */
-        Question<T> keyless() {
-            return new Question<>(cluster, target, null, deadlineNanos, read);
-        }
     }
 
     <T> Asked<T> ask(Question<T> question) {
-        return ask(question, error -> false);
-    }
-
-    /** Of an error for which keyless is true the same is asked again without a key. */
-    <T> Asked<T> ask(Question<T> question, Predicate<LeafdException> keyless) {
         Asked<T> future = new Asked<>();
         future.key = question.key;
         if (underWay.incrementAndGet() > Core.MAX_WAITING) {
@@ -62,28 +56,82 @@ final class SingleCalls {
         }
         future.whenComplete((value, error) -> underWay.decrementAndGet());
         core.counters.waits.increment();
-        send(future, question, keyless);
+        send(future, question);
         return future;
     }
 
-    private <T> void send(Asked<T> future, Question<T> question,
-            Predicate<LeafdException> keyless) {
-        Request request = Request.get(question.target, question.key);
+    private <T> void send(Asked<T> future, Question<T> question) {
         future.key = question.key;
-        core.submit(future, () -> future.call = Call.start(question.cluster, () -> request,
-                question.deadlineNanos, () -> true,
-                outcome -> finish(future, outcome, question, keyless)));
+        core.submit(future, () -> new Pair<>(future, question).begin());
     }
 
-    private <T> void finish(Asked<T> future, Outcome outcome, Question<T> question,
-            Predicate<LeafdException> keyless) {
-        try {
-            future.complete(question.read.apply(outcome));
-        } catch (LeafdException e) {
-            if (keyless.test(e)) {
-                send(future, question.keyless(), error -> false);
-            } else {
-                future.completeExceptionally(e.withKey(question.key));
+    /**
+     * The call of a question, and a second one beside it, at the next node, where the first takes
+     * long. Without a key there is none: two answers would be ids of two. Owner: the loop's thread.
+     */
+    private final class Pair<T> {
+        private final Asked<T> future;
+        private final Question<T> question;
+        private Call first;
+        private int calls;
+        private boolean over;
+
+        Pair(Asked<T> future, Question<T> question) {
+            this.future = future;
+            this.question = question;
+        }
+
+        void begin() {
+            first = start(-1);
+            future.call = first;
+            if (question.key != null && question.cluster.size() > 1) {
+                look();
+            }
+        }
+
+        private Call start(int node) {
+            calls++;
+            Request request = Request.get(question.target, question.key);
+            return Call.start(question.cluster, () -> request, question.deadlineNanos, () -> !over,
+                    outcome -> ended(outcome, node >= 0), node, question.check, () -> { });
+        }
+
+        private void look() {
+            if (over || calls != 1) {
+                return;
+            }
+            long due = first.secondNanos();
+            if (due - System.nanoTime() > 0) {
+                core.loop.schedule(due, this::look);
+                return;
+            }
+            core.counters.hedges.increment();
+            start((first.node() + 1) % question.cluster.size());
+        }
+
+        private void ended(Outcome outcome, boolean second) {
+            calls--;
+            if (over) {
+                return;
+            }
+            try {
+                T value = question.read.apply(outcome);
+                over = true;
+                if (second) {
+                    question.cluster.leave(first.node()); // where the next call would begin
+                }
+                future.complete(value);
+            } catch (LeafdException e) {
+                if (calls > 0 && !Answers.isFinal(e)) {
+                    return;
+                }
+                over = true;
+                Question<T> instead = question.instead.apply(e);
+                if (instead != null) {
+                    send(future, instead);
+                } else {
+                    future.completeExceptionally(e.withKey(question.key));
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 
 /**
  * Snowflake ids, made in this process with a worker id that the cluster lends.
@@ -28,7 +29,7 @@ import java.util.concurrent.locks.ReentrantLock;
  * worker id that became another's is dropped, and the next call acquires anew. Whatever happens, no
  * id has a time outside the window, so none is made twice. Any thread, in any number.
  */
-public final class SnowflakeSource {
+public final class SnowflakeSource implements AutoCloseable {
     private static final long TICK_NANOS = 1_000_000;
     private static final long SWEEP_NANOS = 20_000_000;
     private static final long RENEW_PAUSE_NANOS = 100_000_000;
@@ -47,6 +48,8 @@ public final class SnowflakeSource {
 
     private final Core core;
     private final boolean named;
+    private final Consumer<SnowflakeSource> onClose;
+    private volatile String heldName = ""; // under which the generator was acquired
     private volatile Generator generator;
     private volatile Layout layout;
     private volatile boolean closed;
@@ -72,9 +75,10 @@ public final class SnowflakeSource {
     private long lastRenewNanos;
     private Loop.Timer renewTimer;
 
-    /** name may be null: the library makes one. */
-    SnowflakeSource(Core core, String name) {
+    /** name may be null: the library makes one. onClose hears of it once. */
+    SnowflakeSource(Core core, String name, Consumer<SnowflakeSource> onClose) {
         this.core = core;
+        this.onClose = onClose;
         this.named = name != null;
         this.name = named ? Names.check("the name", name) : null;
         lastRenewNanos = System.nanoTime() - RENEW_PAUSE_NANOS;
@@ -176,8 +180,28 @@ public final class SnowflakeSource {
         return known.decode(id);
     }
 
+    /**
+     * Gives the worker id back, for which it waits up to {@code attempt_ms}. Calls that wait, and
+     * later ones, get {@code closed}.
+     */
+    @Override
+    public void close() {
+        if (!closed) {
+            onClose.accept(this);
+            core.awaitReleases(List.of(release()));
+        }
+    }
+
+    /** Adds the end of its window. */
+    void measure(Map<String, Long> windowEndMs) {
+        Generator now = generator;
+        if (now != null) {
+            windowEndMs.put(heldName, now.untilMs());
+        }
+    }
+
     /** Stops, and gives the worker id back: the future ends once that is done, or failed. */
-    CompletableFuture<Void> close() {
+    CompletableFuture<Void> release() {
         List<Waiter> all;
         lock.lock();
         try {
@@ -213,7 +237,7 @@ public final class SnowflakeSource {
                     requestWaited = requestWaited || countWait();
                     awaitGrant(now, deadlineNanos);
                 } else if (id == Generator.CLOCK_BEHIND) {
-                    clockWaited = clockWaited || countClockWait();
+                    clockWaited = clockWaited || countClockWait(now);
                     LockSupport.parkNanos(TICK_NANOS);
                 } else if (spins < SPINS) {
                     Thread.onSpinWait();
@@ -231,8 +255,10 @@ public final class SnowflakeSource {
         return true;
     }
 
-    private boolean countClockWait() {
+    private boolean countClockWait(Generator now) {
         core.counters.clockWaits.increment();
+        long behindMs = now.lastMs() - core.settings.clock.millis();
+        core.tell(LeafdEvent.of(LeafdEvent.Kind.CLOCK_BACK, heldName, Math.max(1, behindMs)));
         return true;
     }
 
@@ -522,6 +548,7 @@ public final class SnowflakeSource {
 
     private void granted(Generator made) {
         layout = made.layout;
+        heldName = name;
         lock.lock();
         try {
             generator = made;
@@ -650,6 +677,7 @@ public final class SnowflakeSource {
             if (!named) {
                 name = null;
             }
+            core.tell(LeafdEvent.of(LeafdEvent.Kind.FENCED, heldName, 0));
             failAll(new LeafdException("fenced", why.status(), true, why.getMessage(), null));
             return;
         }

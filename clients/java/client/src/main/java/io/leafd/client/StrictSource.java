@@ -13,11 +13,13 @@ import java.util.concurrent.CompletableFuture;
  * the deadline, which has the key ({@link LeafdException#idempotencyKey}); with it the caller may
  * come again, for a day. Any thread, in any number.
  */
-public final class StrictSource {
+public final class StrictSource implements AutoCloseable {
     private final Core core;
     private final SingleCalls calls;
     private final String tag;
     private final String target;
+    private final Known known = new Known();
+    private volatile boolean closed;
 
     StrictSource(Core core, SingleCalls calls, String tag) {
         this.core = core;
@@ -122,18 +124,39 @@ public final class StrictSource {
         return core.handOut(ask(n, key, core.defaultDeadline()));
     }
 
+    /** Later calls get {@code closed}. */
+    @Override
+    public void close() {
+        closed = true;
+    }
+
     private Asked<StrictIds> ask(int n, String key, long deadlineNanos) {
         Names.checkCount(n);
         Names.checkKey(key);
-        return calls.ask(new SingleCalls.Question<>(core.ids, target + n + "&format=range", key,
-                deadlineNanos, outcome -> read(outcome, n, key)));
+        if (closed) {
+            throw core.counted(LeafdException.closed());
+        }
+        return calls.ask(question(n, key, deadlineNanos, known.stepped));
     }
 
-    private StrictIds read(Outcome outcome, int n, String key) {
-        List<IdRange> ranges = Answers.ranges(outcome, n);
+    private SingleCalls.Question<StrictIds> question(int n, String key, long deadlineNanos,
+            boolean stepped) {
+        SingleCalls.Question<StrictIds> question = new SingleCalls.Question<>(core.ids,
+                target + n + Known.options(stepped), key, deadlineNanos,
+                outcome -> read(outcome, n, key, stepped));
+        question.instead = error -> known.repeats(error, stepped)
+                ? question(n, key, deadlineNanos, true) : null;
+        question.check = response -> known.check(response, () -> core.counters.burnt.add(n));
+        return question;
+    }
+
+    private StrictIds read(Outcome outcome, int n, String key, boolean stepped) {
+        List<IdRange> ranges = Answers.ranges(outcome, n, stepped);
         if (ranges.size() != 1) {
             throw Answers.bad(outcome, "several ranges, as no strict tag has");
         }
+        known.note(outcome);
+        core.ids.measured(System.nanoTime() - outcome.askedNanos());
         core.counters.strictIds.add(n);
         return new StrictIds(ranges.get(0), key, Answers.isReplayed(outcome));
     }

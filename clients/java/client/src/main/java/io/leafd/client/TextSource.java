@@ -12,13 +12,14 @@ import java.util.concurrent.CompletableFuture;
  * and the source keeps it. Failure modes: an error by the deadline, which has the key if there was
  * one ({@link LeafdException#idempotencyKey}). Any thread, in any number.
  */
-public final class TextSource {
+public final class TextSource implements AutoCloseable {
     private final Core core;
     private final SingleCalls calls;
     private final String tag;
     private final String target;
     private final String decodeTarget;
     private volatile boolean keyed = true;
+    private volatile boolean closed;
 
     TextSource(Core core, SingleCalls calls, String tag) {
         this.core = core;
@@ -139,21 +140,38 @@ public final class TextSource {
      */
     public long decode(String text, Duration deadline) {
         long deadlineNanos = Names.deadlineNanos(deadline);
+        if (closed) {
+            throw core.counted(LeafdException.closed());
+        }
         return calls.await(calls.ask(new SingleCalls.Question<>(core.admin,
                 decodeTarget + Names.encode(Names.checkText(text)), null, deadlineNanos,
                 Answers::textId)), deadlineNanos);
     }
 
+    /** Later calls get {@code closed}. */
+    @Override
+    public void close() {
+        closed = true;
+    }
+
     private Asked<TextIds> ask(int n, long deadlineNanos) {
-        return calls.ask(question(n, keyed ? Names.newKey() : null, deadlineNanos), error -> {
-            boolean refused = error.code().equals("bad_key");
-            keyed = keyed && !refused;
-            return refused;
-        });
+        SingleCalls.Question<TextIds> question =
+                question(n, keyed ? Names.newKey() : null, deadlineNanos);
+        question.instead = error -> {
+            if (question.key == null || !error.code().equals("bad_key")) {
+                return null;
+            }
+            keyed = false;
+            return question(n, null, deadlineNanos);
+        };
+        return calls.ask(question);
     }
 
     private SingleCalls.Question<TextIds> question(int n, String key, long deadlineNanos) {
         Names.checkTextCount(n);
+        if (closed) {
+            throw core.counted(LeafdException.closed());
+        }
         return new SingleCalls.Question<>(core.ids, target + n, key, deadlineNanos,
                 outcome -> read(outcome, n));
     }

@@ -3,6 +3,7 @@ package io.leafd.client.net;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
@@ -27,6 +28,8 @@ public final class Call {
     private final BooleanSupplier wanted;
     private final Consumer<Outcome> done;
     private final int only;
+    private final Function<Response, String> check;
+    private final Runnable onRound;
     private volatile String[] failures;
     private volatile Response lastRefusal;
     private int index;
@@ -38,15 +41,20 @@ public final class Call {
     private long retryAfterNanos;
     private Loop.Timer timer;
     private boolean ended;
+    private boolean asking;
+    private long askedNanos;
 
     private Call(Cluster cluster, Supplier<Request> request, long deadlineNanos,
-            BooleanSupplier wanted, Consumer<Outcome> done, int only) {
+            BooleanSupplier wanted, Consumer<Outcome> done, int only,
+            Function<Response, String> check, Runnable onRound) {
         this.cluster = cluster;
         this.request = request;
         this.deadlineNanos = deadlineNanos;
         this.wanted = wanted;
         this.done = done;
         this.only = only;
+        this.check = check;
+        this.onRound = onRound;
         failures = new String[cluster.size()];
     }
 
@@ -59,16 +67,46 @@ public final class Call {
      */
     public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
             BooleanSupplier wanted, Consumer<Outcome> done) {
-        Call call = new Call(cluster, request, deadlineNanos, wanted, done, -1);
+        return start(cluster, request, deadlineNanos, wanted, done, -1, response -> null,
+                () -> { });
+    }
+
+    /**
+     * The same for ids.
+     *
+     * @param from the place of the node that is asked first; -1: the preferred one
+     * @param check says why a good answer is none for its caller, so that the next node is asked;
+     *     null: it is one
+     * @param onRound is run where all nodes of a round have failed
+     */
+    public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
+            BooleanSupplier wanted, Consumer<Outcome> done, int from,
+            Function<Response, String> check, Runnable onRound) {
+        Call call = new Call(cluster, request, deadlineNanos, wanted, done, -1, check, onRound);
         cluster.calls.add(call);
+        if (from >= 0) {
+            call.index = from;
+            call.stay = true;
+        }
         call.nextRound();
         return call;
+    }
+
+    /** The place of the node that is asked, or will be next. */
+    public int node() {
+        return index;
+    }
+
+    /** When a second node may be asked beside this call's, whose caller waits. */
+    public long secondNanos() {
+        return (asking ? askedNanos : System.nanoTime()) + cluster.patienceNanos();
     }
 
     /** The same for one attempt at the node of this place alone. */
     public static Call once(Cluster cluster, int node, Supplier<Request> request,
             long deadlineNanos, Consumer<Outcome> done) {
-        Call call = new Call(cluster, request, deadlineNanos, () -> true, done, node);
+        Call call = new Call(cluster, request, deadlineNanos, () -> true, done, node,
+                response -> null, () -> { });
         cluster.calls.add(call);
         call.nextRound();
         return call;
@@ -150,6 +188,8 @@ public final class Call {
                 return false;
             }
             long now = System.nanoTime();
+            asking = true;
+            askedNanos = now;
             long left = Call.this.deadlineNanos == NO_DEADLINE ? NO_DEADLINE
                     : Call.this.deadlineNanos - now;
             int nodesLeft = only >= 0 ? 1 : cluster.size() - tried;
@@ -195,12 +235,17 @@ public final class Call {
 
     private void judge(Response response) {
         boolean quota = response.status() == 429 && response.code().equals("quota");
+        String unfit = response.status() == 200 ? check.apply(response) : null;
+        if (unfit != null) {
+            fail(unfit);
+            return;
+        }
         if (response.status() != 503 && !quota) {
             boolean foreign = response.status() >= 300 && response.code().isEmpty();
             if (foreign || (!response.keepAlive() && only < 0)) {
                 cluster.leave(index); // it is no leafd, or about to stop
             }
-            end(new Outcome(Outcome.Kind.ANSWER, response, index, url()));
+            end(new Outcome(Outcome.Kind.ANSWER, response, index, url(), askedNanos));
             return;
         }
         lastRefusal = response;
@@ -248,11 +293,13 @@ public final class Call {
         }
         long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(round++, 10));
         long wait = most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1);
+        onRound.run();
         waitFor(Math.max(wait, retryAfterNanos));
     }
 
     /** At most until the deadline, where the call ends without another attempt. */
     private void waitFor(long nanos) {
+        asking = false;
         long end = System.nanoTime() + nanos;
         if (deadlineNanos != NO_DEADLINE && end - deadlineNanos > 0) {
             end = deadlineNanos;

@@ -18,14 +18,24 @@ public final class Cluster {
     final List<Endpoint> endpoints = new ArrayList<>();
     final Set<Call> calls = new HashSet<>();
     final Limits limits;
+    private static final long USUAL_LEAST_NANOS = 20_000_000;
+    private final FailoverHook failedOver;
     private int preferred;
+    private long usualNanos; // 0: no answer was measured
+
+    /** Is given the addresses that were left, and gone to. */
+    public interface FailoverHook {
+        /** On the loop's thread. */
+        void failedOver(String from, String to);
+    }
 
     /** tls is needed where an address is https. */
     public Cluster(Loop loop, List<Address> addresses, Tls tls, Token token, Counters counters,
-            Limits limits) {
+            Limits limits, FailoverHook failedOver) {
         this.loop = loop;
         this.counters = counters;
         this.limits = limits;
+        this.failedOver = failedOver;
         for (Address address : addresses) {
             endpoints.add(new Endpoint(loop, address, tls, token));
         }
@@ -46,7 +56,20 @@ public final class Cluster {
         if (preferred == index && endpoints.size() > 1) {
             preferred = (index + 1) % endpoints.size();
             counters.failovers.increment();
+            failedOver.failedOver(endpoints.get(index).address().toString(),
+                    endpoints.get(preferred).address().toString());
         }
+    }
+
+    /** An answer with ranges took so long; a moving average remembers it. */
+    public void measured(long nanos) {
+        usualNanos = Math.max(1, usualNanos == 0 ? nanos : usualNanos + (nanos - usualNanos) / 8);
+    }
+
+    /** How long a caller waits for an answer until a second node is asked. */
+    public long patienceNanos() {
+        return 2 * (usualNanos == 0 ? limits.connectMs() * 1_000_000
+                : Math.max(usualNanos, USUAL_LEAST_NANOS));
     }
 
     /** Ends all calls with null, and closes all connections. */

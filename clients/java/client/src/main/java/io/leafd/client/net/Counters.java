@@ -20,6 +20,8 @@ public final class Counters {
     public final LongAdder clockWaits = new LongAdder();
     /** Renewals of worker ids. */
     public final LongAdder renewals = new LongAdder();
+    /** Second requests, sent while a caller waited for the first. */
+    public final LongAdder hedges = new LongAdder();
     /** Strict ids that callers were given. */
     public final LongAdder strictIds = new LongAdder();
     /** Snowflake ids that callers were given. */

@@ -20,6 +20,11 @@ public final class Limits {
         this.deadlineMs = deadlineMs;
     }
 
+    /** Of a connection in the first round. */
+    long connectMs() {
+        return connectMs;
+    }
+
     private long doubledNanos(long firstMs, int rounds) {
         return Math.min(firstMs << Math.min(rounds, 20), attemptMs) * 1_000_000;
     }

@@ -22,12 +22,23 @@ public final class Outcome {
     private final Response response;
     private final int node;
     private final String text;
+    private final long askedNanos;
 
     Outcome(Kind kind, Response response, int node, String text) {
+        this(kind, response, node, text, 0);
+    }
+
+    Outcome(Kind kind, Response response, int node, String text, long askedNanos) {
         this.kind = kind;
         this.response = response;
         this.node = node;
         this.text = text;
+        this.askedNanos = askedNanos;
+    }
+
+    /** When the request of an answer was sent, by System.nanoTime(). */
+    public long askedNanos() {
+        return askedNanos;
     }
 
     /** Which end it was. */

@@ -1,0 +1,305 @@
+package io.leafd.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What a source holds, and for how long: age, generation, steps; the second request; events. */
+@Timeout(120)
+class RangesTest {
+    private final FakeCluster cluster = new FakeCluster();
+    private final List<LeafdEvent> told = Collections.synchronizedList(new ArrayList<>());
+    private volatile String generation;
+
+    private LeafdClient open(Settings.Builder settings) {
+        return LeafdClient.open(settings.onEvent(event -> {
+            told.add(event);
+            throw new IllegalStateException("of the program");
+        }).build());
+    }
+
+    /** Ids of one range after the other, with the generation of now. */
+    private FakeServer.Handler granting(long increment) {
+        long[] next = {1};
+        return exchange -> {
+            boolean stepped = "1".equals(exchange.option("stepped"));
+            if (increment > 1 && !stepped) {
+                exchange.error(400, "stepped");
+                return;
+            }
+            long first = next[0];
+            long last = first + (exchange.askedFor() - 1) * increment;
+            next[0] = last + increment;
+            String line = first + " " + last + (stepped ? " " + increment : "") + "\n";
+            if (generation == null) {
+                exchange.reply(200, line);
+            } else {
+                exchange.reply(200, line, "Leafd-Generation: " + generation);
+            }
+        };
+    }
+
+    @Test
+    void aRangeIsDroppedAtItsAgeByItself() throws Exception {
+        try (FakeServer server = new FakeServer(cluster);
+                LeafdClient client = open(Expect.settings(server.url()).maxAgeMs(2000))) {
+            long began = System.nanoTime();
+            client.segment("t").next();
+            client.segment("u").next();
+            Expect.until("both are dropped", () -> client.stats().get("burnt") == 2 * 99);
+            long age = System.nanoTime() - began;
+            assertTrue(age >= 2_000_000_000L, age + " ns");
+            assertEquals(2, server.seen.size(), "nobody asked for more");
+            assertEquals(101, client.segment("t").next());
+            assertEquals(3, client.stats().get("ids_segment"));
+            Expect.until("events", () -> told.size() == 2);
+            assertTrue(told.toString().contains("AGED t 99"), told::toString);
+        }
+    }
+
+    @Test
+    void threadsTakeNoIdThatWasDropped() throws Exception {
+        try (FakeServer server = new FakeServer(cluster);
+                LeafdClient client = LeafdClient.open(Expect.settings(server.url()).maxAgeMs(1)
+                        .minCount(1000).maxCount(1000).build())) {
+            SegmentSource source = client.segment("t");
+            assertEquals(200_000, Threads.distinct(4, 50_000, source::next).size());
+            Expect.until("nothing is held", () -> client.stats().idsLeft().get("t") == 0);
+            source.nextRange(1);
+            assertEquals(200_001, client.stats().get("ids_segment"));
+            Expect.until("each is counted once", () -> {
+                long granted = server.seen.stream().mapToLong(FakeServer.Exchange::askedFor).sum();
+                Stats stats = client.stats();
+                return granted == stats.get("ids_segment") + stats.get("burnt");
+            });
+        }
+    }
+
+    @Test
+    void heldRangesOfAnOlderGenerationAreDropped() throws Exception {
+        generation = "4";
+        try (FakeServer server = new FakeServer(granting(1));
+                LeafdClient client = open(Expect.settings(server.url()))) {
+            SegmentSource source = client.segment("t");
+            source.next(3);
+            generation = "5";
+            assertEquals("101-110", source.nextRange(10).toString());
+            assertEquals(97, client.stats().get("burnt"));
+            assertEquals(111, source.next());
+            Expect.until("an event", () -> told.size() == 1);
+            assertEquals("GENERATION t 97", told.get(0).toString());
+            generation = null;
+            source.nextRange(10);
+            assertEquals(97, client.stats().get("burnt"));
+            for (String bad : new String[] {"x", "-1", "9223372036854775808"}) {
+                generation = bad;
+                Expect.error("bad_answer", () -> source.nextRange(1));
+            }
+        }
+    }
+
+    @Test
+    void anAnswerOfAnOlderGenerationIsAskedAnewElsewhere() throws Exception {
+        FakeServer.Handler granting = granting(1);
+        try (FakeServer one = new FakeServer(granting); FakeServer two = new FakeServer(granting);
+                LeafdClient client = open(Expect.settings(one.url(), two.url()))) {
+            generation = "7";
+            SegmentSource source = client.segment("t");
+            source.nextRange(10);
+            FakeServer used = one.seen.isEmpty() ? two : one;
+            used.handler(exchange -> {
+                exchange.reply(200, "1000 1009\n", "Leafd-Generation: 6");
+            });
+            assertEquals("11-20", source.nextRange(10).toString());
+            assertEquals(10, client.stats().get("burnt"));
+            generation = "6";
+            LeafdException error = Expect.error("unreachable",
+                    () -> source.nextRange(10, Duration.ofSeconds(2)));
+            assertTrue(error.getMessage().contains("generation 6"), error::getMessage);
+            assertEquals(20, client.stats().get("ids_segment"));
+        }
+    }
+
+    @Test
+    void idsAStepApart() throws Exception {
+        try (FakeServer server = new FakeServer(granting(3));
+                LeafdClient client = open(Expect.settings(server.url()))) {
+            SegmentSource source = client.segment("t");
+            assertArrayEquals(LongStream.range(0, 500).map(i -> 3 * i + 1).toArray(),
+                    source.next(500));
+            assertEquals("/api/segment/get/t?count=100&format=range", server.seen.get(0).target);
+            assertEquals("/api/segment/get/t?count=100&format=range&stepped=1",
+                    server.seen.get(1).target);
+            IdRange range = source.nextRange(4);
+            assertEquals(3, range.increment());
+            assertEquals(4, range.count());
+            assertEquals(9, range.last() - range.first());
+            StrictSource strict = client.strict("t");
+            assertEquals(3, strict.next(2).range().increment());
+            strict.next();
+            long refused = server.seen.stream().filter(e -> e.option("stepped") == null).count();
+            assertEquals(2, refused, "one of each source");
+            server.handler(exchange -> exchange.error(400, "stepped"));
+            Expect.error("stepped", () -> source.nextRange(4));
+        }
+    }
+
+    @Test
+    void whatIsNoSteppedAnswer() throws Exception {
+        try (FakeServer server = new FakeServer(cluster);
+                LeafdClient client = open(Expect.settings(server.url()))) {
+            for (String bad : new String[] {"1 3", "1 3 0", "1 4 2", "1 5 2 1", "1 7 2", "1 3 1",
+                "5 1 2", "1 5 -2", "1 5 2\n4 4 1", "1 9223372036854775809 9223372036854775808"}) {
+                server.handler(exchange -> {
+                    if (exchange.option("stepped") == null) {
+                        exchange.error(400, "stepped");
+                    } else {
+                        exchange.reply(200, bad + "\n");
+                    }
+                });
+                Expect.error("bad_answer", () -> client.segment("t").nextRange(2));
+            }
+        }
+    }
+
+    /** Answers, but not before the latch is down. */
+    private FakeServer.Handler late(CountDownLatch latch) {
+        return exchange -> {
+            latch.await(60, TimeUnit.SECONDS);
+            cluster.handle(exchange);
+        };
+    }
+
+    @Test
+    void aSecondNodeIsAskedWhileACallerWaits() throws Exception {
+        CountDownLatch latch = new CountDownLatch(1);
+        try (FakeServer one = new FakeServer(cluster); FakeServer two = new FakeServer(cluster);
+                LeafdClient client = open(Expect.settings(one.url(), two.url()).connectMs(1000))) {
+            StrictSource strict = client.strict("s");
+            strict.next();
+            FakeServer used = one.seen.isEmpty() ? two : one;
+            FakeServer other = used == one ? two : one;
+            used.handler(late(latch));
+            assertEquals(1, client.segment("t").next(Duration.ofSeconds(60)));
+            assertTrue(client.stats().get("hedges") >= 1);
+            assertEquals(1, other.seen.size());
+            Expect.until("it is left", () -> client.stats().get("failovers") >= 1);
+            strict.next();
+            assertEquals(2, other.seen.size(), "the next call begins there");
+            latch.countDown();
+            Expect.until("the late answer is spare", () -> client.stats().idsLeft().get("t") > 100
+                    || client.stats().get("burnt") > 0);
+            long[] ids = client.segment("t").next(150);
+            for (int i = 1; i < ids.length; i++) {
+                assertTrue(ids[i] > ids[i - 1]);
+            }
+        }
+    }
+
+    @Test
+    void idsByAKeyHaveASecondRequest() throws Exception {
+        CountDownLatch latch = new CountDownLatch(1);
+        try (FakeServer one = new FakeServer(cluster); FakeServer two = new FakeServer(cluster);
+                LeafdClient client = open(Expect.settings(one.url(), two.url()).connectMs(1000))) {
+            client.strict("s").next();
+            FakeServer used = one.seen.isEmpty() ? two : one;
+            FakeServer other = used == one ? two : one;
+            used.handler(late(latch));
+            StrictIds ids = client.strict("s").next(2, "mine", Duration.ofSeconds(60));
+            assertEquals("2-3", ids.range().toString());
+            assertTrue(other.seen.stream().anyMatch(
+                    request -> "mine".equals(request.headers.get("idempotency-key"))));
+            assertEquals(3, client.stats().get("ids_strict"));
+            latch.countDown();
+            Expect.until("the first one's answer", () -> used.openConnections() > 0);
+            assertEquals(4, client.strict("s").next());
+            assertEquals(4, client.stats().get("ids_strict"));
+        }
+    }
+
+    @Test
+    void oneNodeAloneAndTextsWithoutAKeyHaveNone() throws Exception {
+        FakeServer.Handler slow = exchange -> {
+            new CountDownLatch(1).await(300, TimeUnit.MILLISECONDS);
+            cluster.handle(exchange);
+        };
+        try (FakeServer one = new FakeServer(slow); FakeServer two = new FakeServer(slow);
+                LeafdClient alone = open(Expect.settings(one.url()).connectMs(50));
+                LeafdClient both = open(Expect.settings(one.url(), two.url()).connectMs(50))) {
+            alone.segment("t").next();
+            alone.strict("s").next();
+            assertEquals(0, alone.stats().get("hedges"));
+            TextSource texts = both.texts("trend");
+            texts.next(); // by a key, which is refused
+            long before = both.stats().get("hedges");
+            texts.next();
+            assertEquals(before, both.stats().get("hedges"));
+        }
+    }
+
+    @Test
+    void events() throws Exception {
+        FakeServer.Handler refusing = exchange -> exchange.error(503, "not_ready");
+        try (FakeServer one = new FakeServer(refusing); FakeServer two = new FakeServer(refusing);
+                LeafdClient client = open(Expect.settings(one.url(), two.url()))) {
+            SegmentSource source = client.segment("t");
+            Thread caller = new Thread(() -> source.next());
+            caller.start();
+            Expect.until("a failure", () -> told.stream().anyMatch(
+                    event -> event.kind() == LeafdEvent.Kind.REFILL_FAILED));
+            one.handler(cluster);
+            two.handler(cluster);
+            caller.join();
+            Expect.until("ids again", () -> told.get(told.size() - 1).kind()
+                    == LeafdEvent.Kind.RECOVERED);
+            List<LeafdEvent> all = new ArrayList<>(told);
+            assertEquals(LeafdEvent.Kind.FAILOVER, all.get(0).kind());
+            assertNotEquals(all.get(0).from(), all.get(0).to());
+            all.removeIf(event -> event.kind() == LeafdEvent.Kind.FAILOVER);
+            assertEquals("[REFILL_FAILED t unreachable, RECOVERED t]", all.toString());
+        }
+    }
+
+    @Test
+    void gaugesAndSourcesThatAreClosedByThemselves() throws IOException {
+        cluster.nowMs = System.currentTimeMillis();
+        try (FakeServer server = new FakeServer(cluster);
+                LeafdClient client = open(Expect.settings(server.url()))) {
+            client.segment("t").next();
+            client.openSegment("t").next();
+            StrictSource strict = client.strict("s");
+            TextSource texts = client.texts("s");
+            strict.next();
+            assertEquals(198, client.stats().idsLeft().get("t"));
+            assertEquals(Set.of("t"), client.stats().rangeAgeMs().keySet());
+            strict.close();
+            texts.close();
+            Expect.error("closed", () -> strict.next());
+            Expect.error("closed", () -> texts.next());
+            Expect.error("closed", () -> texts.decode("1"));
+            assertEquals(2, client.strict("s").next());
+            SnowflakeSource snowflake = client.snowflake("me");
+            snowflake.next();
+            assertTrue(client.stats().windowEndMs().get("me") > 0);
+            assertTrue(cluster.isHeld(0));
+            snowflake.close();
+            snowflake.close();
+            Expect.error("closed", () -> snowflake.next());
+            assertTrue(!cluster.isHeld(0));
+            assertTrue(client.snowflake("me").next() > 0);
+        }
+    }
+}
