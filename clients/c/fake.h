@@ -1,8 +1,8 @@
 /* A cluster in memory, for programs' own tests (leafd_fake_new()): it answers the requests of one
  * client in place of nodes.
  *
- * The happy path: fake_new(), fake_answer() for each request, fake_free(). Failure modes: no memory;
- * the errors that a test has set. Any thread. */
+ * The happy path: fake_new(), fake_answer() for each request, fake_free(). Failure modes: no
+ * memory; the errors that a test has set. Any thread. */
 #ifndef LEAFD_CLIENTS_C_FAKE_H
 #define LEAFD_CLIENTS_C_FAKE_H
 
