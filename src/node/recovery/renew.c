@@ -70,6 +70,11 @@ static int keep_row(struct renewing *renewing, const struct saved_row *row)
 
 /* --- tags --- */
 
+static uint64_t times_capped(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
+}
+
 /* What it would grow by in the time; a quiet tag, too, may have been granted some segments. */
 static uint64_t raise_of_time(const struct raise *raise, const struct saved_row *row,
                               uint64_t max_step)
@@ -77,9 +82,7 @@ static uint64_t raise_of_time(const struct raise *raise, const struct saved_row 
     double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
     uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
 
-    ids = ids > max_step ? ids : max_step;
-    return raise->factor != 0 && ids > TAG_MAX_ID_END / raise->factor ? TAG_MAX_ID_END
-                                                                      : ids * raise->factor;
+    return times_capped(ids > max_step ? ids : max_step, raise->factor);
 }
 
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
