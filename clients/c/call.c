@@ -22,14 +22,15 @@ enum {
 
 /* What a call knows of its attempts. */
 struct attempts {
-    unsigned at;        /* the address that is asked */
+    unsigned at;        /* the node that is asked */
     unsigned failed;    /* of this round */
     unsigned untrusted; /* and of these by their certificate */
     unsigned rounds;    /* that are over */
     unsigned sent;
     uint32_t round_ms;
     uint32_t retry_after_s;
-    char failures[ENDPOINTS_MAX][FAILURE_BYTES];
+    struct nodes *nodes; /* that the round asks */
+    char failures[NODES_MAX][FAILURE_BYTES];
 };
 
 /* What an answer means to the call. */
@@ -46,14 +47,18 @@ uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms)
     return now_ns() + ms * NS_PER_MS;
 }
 
-void client_leave_node(struct leafd *client, struct door *door, unsigned from, unsigned to)
+void client_leave_node(struct leafd *client, struct door *door, const struct nodes *nodes,
+                       unsigned from, unsigned to)
 {
     unsigned left = from;
     if (from != to && atomic_compare_exchange_strong(&door->current, &left, to)) {
+        char texts[2][NODE_TEXT_BYTES];
+        struct node old = node_of(door, nodes, from), new = node_of(door, nodes, to);
         COUNT(client, failovers);
-        client_event(client, (struct leafd_event){.kind = "failover",
-                                                  .from = door->endpoints->urls[from],
-                                                  .to = door->endpoints->urls[to]});
+        node_text(&old, texts[0]);
+        node_text(&new, texts[1]);
+        client_event(client,
+                     (struct leafd_event){.kind = "failover", .from = texts[0], .to = texts[1]});
     }
 }
 
@@ -153,7 +158,7 @@ static struct limits limits_of(const struct call *call, const struct attempts *a
     uint64_t left_ns = call->until_ns == UINT64_MAX ? settings->deadline_ms * NS_PER_MS
                        : call->until_ns > now       ? call->until_ns - now
                                                     : 0;
-    uint64_t share_ns = left_ns / (call->door->endpoints->count - attempts->failed);
+    uint64_t share_ns = left_ns / (attempts->nodes->count - attempts->failed);
     uint64_t first_ms =
         settings->attempt_ms / 4 > FIRST_PATIENCE_MS ? settings->attempt_ms / 4 : FIRST_PATIENCE_MS;
     uint64_t within_ns = patience_ms(first_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
@@ -180,7 +185,7 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
         atomic_store(&call->progress->at, attempts->at);
         atomic_store(&call->progress->since_ns, now_ns());
     }
-    enum ask asked = second_ask(call, &attempts->at, line, &limits, answer);
+    enum ask asked = second_ask(call, attempts->nodes, &attempts->at, line, &limits, answer);
     if (call->progress != NULL) {
         atomic_store(&call->progress->since_ns, 0);
     }
@@ -229,15 +234,17 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
 static void list_failures(const struct call *call, const struct attempts *attempts, char *into,
                           size_t bytes)
 {
-    const struct endpoints *endpoints = call->door->endpoints;
+    const struct nodes *nodes = attempts->nodes;
     size_t used = 0;
     into[0] = 0;
-    for (unsigned i = 0; i < endpoints->count && used < bytes; i++) {
+    for (unsigned i = 0; i < nodes->count && used < bytes; i++) {
         const char *why = attempts->failures[i][0] != 0 ? attempts->failures[i] : "not asked";
         /* So that the last ones are in it, too, each has its part alone. */
-        int room = (int)(bytes / endpoints->count);
-        char one[URL_BYTES + FAILURE_BYTES];
-        (void)snprintf(one, sizeof one, "%s%s (%s)", i > 0 ? "; " : "", endpoints->urls[i], why);
+        int room = (int)(bytes / nodes->count);
+        char text[NODE_TEXT_BYTES], one[NODE_TEXT_BYTES + FAILURE_BYTES];
+        struct node node = node_of(call->door, nodes, i);
+        node_text(&node, text);
+        (void)snprintf(one, sizeof one, "%s%s (%s)", i > 0 ? "; " : "", text, why);
         int wrote = snprintf(into + used, bytes - used, "%.*s", room, one);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
@@ -275,13 +282,27 @@ static bool is_over(const struct call *call, const struct attempts *attempts)
     return !call->wanted(call->context, failures, attempts->rounds);
 }
 
+/* The nodes as they are now; they may be others than in the round before. */
+static void find_nodes(const struct call *call, struct attempts *attempts, bool failed)
+{
+    struct nodes *before = attempts->nodes;
+    attempts->nodes = door_nodes(call->door, failed, call->client->settings.connect_ms);
+    attempts->at = atomic_load(&call->door->current) % attempts->nodes->count;
+    if (before != NULL && before != attempts->nodes) {
+        memset(attempts->failures, 0, sizeof attempts->failures);
+    }
+    if (before != NULL) {
+        nodes_put(call->door, before);
+    }
+}
+
 /* False: no node of the round is trusted, which no other round would change. */
 static bool try_elsewhere(const struct call *call, struct attempts *attempts)
 {
-    unsigned count = call->door->endpoints->count;
+    unsigned count = attempts->nodes->count;
     unsigned from = attempts->at;
     attempts->at = (from + 1) % count;
-    client_leave_node(call->client, call->door, from, attempts->at);
+    client_leave_node(call->client, call->door, attempts->nodes, from, attempts->at);
     if (++attempts->failed < count) {
         return true;
     }
@@ -292,6 +313,9 @@ static bool try_elsewhere(const struct call *call, struct attempts *attempts)
     attempts->rounds++;
     if (!call->is_second) {
         wait_for_round(call, attempts);
+        if (call->door->named) {
+            find_nodes(call, attempts, true);
+        }
     }
     return true;
 }
@@ -337,13 +361,14 @@ int client_call(const struct call *call, struct line **line, struct answer *answ
         free(attempts);
         return fault(error, "no_memory", 0, true, "there is no memory for a request");
     }
-    attempts->at = atomic_load(&call->door->current);
+    find_nodes(call, attempts, false);
     if (call->is_second) {
-        attempts->at = (call->not_at + 1) % call->door->endpoints->count;
-        attempts->failed = 1;
+        attempts->at = (call->not_at + 1) % attempts->nodes->count;
+        attempts->failed = attempts->nodes->count > 1;
     }
     attempts->round_ms = FIRST_ROUND_MS;
     int result = run(call, attempts, line, answer, error);
+    nodes_put(call->door, attempts->nodes);
     free(attempts);
     if (result != 0) {
         line_put(*line);

@@ -1,6 +1,7 @@
 /* See client.h and leafd.h. */
 #include "client.h"
 
+#include "fake.h"
 #include "fault.h"
 #include "text.h"
 #include "wipe.h"
@@ -26,10 +27,6 @@ static void start_anew(struct leafd *client)
     client->thread_count = client->idle_threads = 0;
     client->ageing = false;
     client->age_ns = UINT64_MAX;
-    char key[TEXT_OWN_KEY_CHARS + 1];
-    text_make_key(key);
-    atomic_store(&client->ids.current, (unsigned)key[0] * 31 % client->settings.ids.count);
-    atomic_store(&client->admin.current, (unsigned)key[1] * 31 % client->settings.admin.count);
 }
 
 struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
@@ -51,8 +48,18 @@ struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
         return NULL;
     }
     atomic_store(client->alive, ALIVE);
-    client->ids.endpoints = &client->settings.ids;
-    client->admin.endpoints = &client->settings.admin;
+    char key[TEXT_OWN_KEY_CHARS + 1];
+    text_make_key(key);
+    bool has_ids = door_init(&client->ids, &client->settings.ids, (unsigned)key[0] * 31);
+    if (!has_ids || !door_init(&client->admin, &client->settings.admin, (unsigned)key[1] * 31)) {
+        (void)fault(error, "no_memory", 0, false, "there is no memory for a client");
+        if (has_ids) {
+            door_release(&client->ids);
+        }
+        wipe_free((void *)client->alive, sizeof *client->alive);
+        free(client);
+        return NULL;
+    }
     lines_init(&client->lines, &client->settings);
     start_anew(client);
     return client;
@@ -63,6 +70,10 @@ static void renew(struct leafd *client)
 {
     memset(&client->counters, 0, sizeof client->counters);
     lines_forget(&client->lines);
+    char key[TEXT_OWN_KEY_CHARS + 1];
+    text_make_key(key);
+    door_forget(&client->ids, (unsigned)key[0] * 31);
+    door_forget(&client->admin, (unsigned)key[1] * 31);
     start_anew(client);
     for (struct source *source = client->sources; source != NULL; source = source->next) {
         source->kind->forget(source);
@@ -381,6 +392,9 @@ void leafd_free(struct leafd *client)
         free(source);
     }
     lines_destroy(&client->lines);
+    fake_free(client->lines.fake);
+    door_release(&client->ids);
+    door_release(&client->admin);
     wipe_free((void *)client->alive, sizeof *client->alive);
     pthread_cond_destroy(&client->changed);
     pthread_mutex_destroy(&client->lock);

@@ -9,6 +9,7 @@
 #define LEAFD_CLIENTS_C_CLIENT_H
 
 #include "http.h"
+#include "nodes.h"
 
 enum { SOURCES_MAX = 4096, JOBS_AT_ONCE = 32, SOURCE_NAME_BYTES = 129 };
 
@@ -17,12 +18,6 @@ struct job {
     void (*run)(void *context);
     void *context;
     struct job *next;
-};
-
-/* A door's addresses, and which of them is asked. */
-struct door {
-    const struct endpoints *endpoints; /* borrowed from the settings */
-    atomic_uint current;
 };
 
 /* In memory that a fork wipes: INHERITED is what a child finds there. */
@@ -105,7 +100,7 @@ uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms);
 /* Where a call stands that others may be waiting for. Any thread may read it. */
 struct progress {
     _Atomic uint64_t since_ns; /* when the attempt under way began; 0: none is */
-    atomic_uint at;            /* the address that it asks */
+    atomic_uint at;            /* the node that it asks */
 };
 
 /* A request with all its retries. */
@@ -137,8 +132,9 @@ int client_get(struct leafd *client, struct door *door, const char *path, const 
                uint64_t until_ns, struct line **line, struct answer *answer,
                struct leafd_error *error);
 
-/* Another address of the door from now on, unless another call has already left that one. */
-void client_leave_node(struct leafd *client, struct door *door, unsigned from, unsigned to);
+/* Another node of the list from now on, unless another call has already left that one. */
+void client_leave_node(struct leafd *client, struct door *door, const struct nodes *nodes,
+                       unsigned from, unsigned to);
 
 /* So long a range request may take before a second one is sent beside it. */
 uint64_t client_patience_ns(const struct leafd *client);

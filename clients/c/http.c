@@ -2,6 +2,7 @@
  * keeps the connections, and can be woken from another thread. */
 #include "http.h"
 
+#include "fake.h"
 #include "fault.h"
 #include "text.h"
 
@@ -16,7 +17,7 @@
 
 enum {
     HEAD_BYTES_MAX = 64 * 1024,
-    SOCKETS_MAX = 2 * ENDPOINTS_MAX + 8,
+    SOCKETS_MAX = 2 * NODES_MAX + 8,
     TARGET_BYTES = URL_BYTES + TEXT_ENCODED_BYTES + TEXT_ENCODED_ID_BYTES + 256,
     WAIT_MS_MAX = 1000,
     TOKEN_LOOK_MS = 1000 /* how often it is seen whether token_file has changed */
@@ -234,7 +235,7 @@ static bool line_set(struct line *line)
     SET(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_TCP_NODELAY, 1L);
-    SET(CURLOPT_MAXCONNECTS, (long)ENDPOINTS_MAX);
+    SET(CURLOPT_MAXCONNECTS, (long)NODES_MAX);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
@@ -427,13 +428,19 @@ void line_wake(struct line *line)
     curl_multi_wakeup(line->multi);
 }
 
-enum ask line_ask(struct line *line, const char *url, const struct request *request,
+enum ask line_ask(struct line *line, const struct node *node, const struct request *request,
                   const struct limits *limits, struct answer *answer)
 {
+    if (line->lines->fake != NULL) {
+        return fake_answer(line->lines->fake, request, answer, line->body);
+    }
     struct held_pipe held;
     hold_pipe(&held);
     struct curl_slist *headers = make_headers(line, request);
-    prepare(line, url, request, headers);
+    struct curl_slist *connect_to =
+        node->connect_to[0] != 0 ? curl_slist_append(NULL, node->connect_to) : NULL;
+    curl_easy_setopt(line->easy, CURLOPT_CONNECT_TO, connect_to);
+    prepare(line, node->url, request, headers);
     int result = CURLE_FAILED_INIT;
     if (curl_multi_add_handle(line->multi, line->easy) == CURLM_OK) {
         result = run(line, limits);
@@ -441,6 +448,8 @@ enum ask line_ask(struct line *line, const char *url, const struct request *requ
     }
     curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
+    curl_easy_setopt(line->easy, CURLOPT_CONNECT_TO, NULL);
+    curl_slist_free_all(connect_to);
     release_pipe(&held);
     if (atomic_load(&line->lines->closing)) {
         return ASK_CLOSED;

@@ -15,10 +15,17 @@
 
 enum {
     ANSWER_BYTES = 128 * 1024, /* more than leafd ever answers to what is asked here */
-    LINES_IDLE_MAX = 32        /* those beyond are not kept */
+    LINES_IDLE_MAX = 32,       /* those beyond are not kept */
+    NODES_MAX = 64             /* addresses of all endpoints; those beyond are not asked */
+};
+
+struct node {
+    const char *url;        /* base URL of the endpoint */
+    const char *connect_to; /* of libcurl: "::ADDRESS:"; "": the host of the URL */
 };
 
 struct line;
+struct fake;
 
 struct lines {
     const struct settings *settings; /* borrowed */
@@ -27,6 +34,7 @@ struct lines {
     struct line *all;
     unsigned idle_count;
     atomic_bool closing;
+    struct fake *fake; /* answers in place of nodes; NULL: they do */
     /* The token of token_file as of its last change; guarded by lock. */
     char token[TOKEN_CHARS + 1];
     uint64_t looked_ns;
@@ -87,7 +95,7 @@ struct limits {
 /* Have a thread that waits for an answer on this line look at its limits. */
 void line_wake(struct line *line);
 
-/* Ask this base URL within the limits. */
-enum ask line_ask(struct line *line, const char *url, const struct request *request,
+/* Ask this node within the limits. */
+enum ask line_ask(struct line *line, const struct node *node, const struct request *request,
                   const struct limits *limits, struct answer *answer);
 #endif

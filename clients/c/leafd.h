@@ -261,6 +261,19 @@ void leafd_gauges(struct leafd *leafd, void (*each)(void *user, const struct lea
  * most text_bytes with the 0 at its end; returns the length of all of it. */
 size_t leafd_stats_text(struct leafd *leafd, char *text, size_t text_bytes);
 
+/* --- for a program's own tests --- */
+
+/* A client of a cluster in memory. Every tag is there, its ids begin at 1; all functions do as they
+ * do with nodes, but in a child of fork, which has a cluster of its own. settings: as of
+ * leafd_open(), or NULL. */
+struct leafd *leafd_fake_new(const char *const *settings, struct leafd_error *error);
+
+/* Of such a client: the next id of a tag, where what a source holds of it is dropped; and so many
+ * requests from now on that get this error (503, "no_leader"), or, for status 0, break. 0 times end
+ * that. Of another client nothing. */
+void leafd_fake_set_next(struct leafd *fake, const char *tag, int64_t next);
+void leafd_fake_fail(struct leafd *fake, uint32_t times, int status, const char *code);
+
 /* "0.2.0" */
 const char *leafd_version(void);
 

@@ -14,7 +14,8 @@ struct second {
     unsigned users;
     struct leafd *client;
     struct job job;
-    const char *url; /* borrowed from the settings */
+    struct node node;
+    char connect_to[CONNECT_TO_BYTES];
     char path[TEXT_ENCODED_BYTES + 96];
     char key[TEXT_KEY_CHARS + 1];
     struct limits limits;
@@ -53,7 +54,7 @@ static void run_second(void *context)
     bool good = false;
     if (line != NULL) {
         COUNT(second->client, requests);
-        good = has_good(line_ask(line, second->url, &request, &second->limits, &answer), &answer);
+        good = has_good(line_ask(line, &second->node, &request, &second->limits, &answer), &answer);
     }
     pthread_mutex_lock(&second->lock);
     second->done = true;
@@ -82,7 +83,7 @@ static void begin_second(void *context)
     pthread_mutex_unlock(&second->lock);
 }
 
-static struct second *make_pair(const struct call *call, unsigned at, struct line *first,
+static struct second *make_pair(const struct call *call, struct node node, struct line *first,
                                 const struct limits *limits)
 {
     struct second *second = calloc(1, sizeof *second);
@@ -97,7 +98,8 @@ static struct second *make_pair(const struct call *call, unsigned at, struct lin
     second->users = 1;
     second->client = call->client;
     second->job = (struct job){.run = run_second, .context = second};
-    second->url = call->door->endpoints->urls[at];
+    memcpy(second->connect_to, node.connect_to, strlen(node.connect_to) + 1);
+    second->node = (struct node){node.url, second->connect_to};
     memcpy(second->path, call->request.path, path_bytes);
     memcpy(second->key, call->request.key, key_bytes);
     second->limits = *limits;
@@ -106,22 +108,23 @@ static struct second *make_pair(const struct call *call, unsigned at, struct lin
     return second;
 }
 
-enum ask second_ask(const struct call *call, unsigned *at, struct line **line,
-                    const struct limits *limits, struct answer *answer)
+enum ask second_ask(const struct call *call, const struct nodes *nodes, unsigned *at,
+                    struct line **line, const struct limits *limits, struct answer *answer)
 {
-    unsigned other = (*at + 1) % call->door->endpoints->count;
-    const char *url = call->door->endpoints->urls[*at];
-    struct second *second =
-        other != *at && call->request.key != NULL ? make_pair(call, other, *line, limits) : NULL;
+    unsigned other = (*at + 1) % nodes->count;
+    struct node node = node_of(call->door, nodes, *at);
+    struct second *second = other != *at && call->request.key != NULL
+                                ? make_pair(call, node_of(call->door, nodes, other), *line, limits)
+                                : NULL;
     if (second == NULL) {
-        return line_ask(*line, url, &call->request, limits, answer);
+        return line_ask(*line, &node, &call->request, limits, answer);
     }
     struct limits own = *limits;
     own.stop = &second->good;
     own.late_ns = now_ns() + client_patience_ns(call->client);
     own.late = begin_second;
     own.context = second;
-    enum ask asked = line_ask(*line, url, &call->request, &own, answer);
+    enum ask asked = line_ask(*line, &node, &call->request, &own, answer);
     pthread_mutex_lock(&second->lock);
     bool failed = asked == ASK_FAILED || (asked == ASK_ANSWERED && answer->status == 503);
     while (failed && second->begun && !second->done) {
@@ -141,7 +144,7 @@ enum ask second_ask(const struct call *call, unsigned *at, struct line **line,
         line_put(second->line);
     }
     leave_pair(second);
-    client_leave_node(call->client, call->door, *at, other);
+    client_leave_node(call->client, call->door, nodes, *at, other);
     *at = other;
     return asked;
 }

@@ -9,8 +9,8 @@
 
 #include "client.h"
 
-/* *at: the address to ask, and the one that answered; *line likewise: another one may be borrowed
+/* *at: the node to ask, and the one that answered; *line likewise: another one may be borrowed
  * in its place. */
-enum ask second_ask(const struct call *call, unsigned *at, struct line **line,
-                    const struct limits *limits, struct answer *answer);
+enum ask second_ask(const struct call *call, const struct nodes *nodes, unsigned *at,
+                    struct line **line, const struct limits *limits, struct answer *answer);
 #endif

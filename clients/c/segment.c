@@ -24,6 +24,7 @@ struct leafd_segment {
     uint64_t answers;      /* that came */
     uint64_t refill_from;  /* of these, when the request was begun */
     uint64_t hedge_from;   /* and the second one */
+    int64_t highest;       /* id of the last answer that was kept */
     uint64_t generation;   /* the newest that an answer had; 0: none */
     uint32_t asked_count;  /* by the last request; 0: none */
     uint64_t asked_ns;     /* when */
@@ -240,16 +241,19 @@ static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
     return result;
 }
 
-/* Keep what an answer brought, if there is room. With the lock. */
-static void keep_grant(struct leafd_segment *segment, const struct grant *grant)
+/* Keep what an answer brought, if there is room; not what is late, and below what came in its
+ * place. With the lock. */
+static void keep_grant(struct leafd_segment *segment, const struct grant *grant, bool late)
 {
     struct leafd *client = segment->source.client;
     bool older = grant->generation > 0 && grant->generation < segment->generation;
-    if (atomic_load(&segment->source.closed) || older || has_spare(segment)) {
+    bool below = late && grant->ranges[0].first < segment->highest;
+    if (atomic_load(&segment->source.closed) || older || below || has_spare(segment)) {
         ADD(client, burnt, grant->left);
         return;
     }
     segment->answers++;
+    segment->highest = grant->ranges[grant->count - 1].last;
     segment->spare = *grant;
     if (hot_left(segment->hot) == 0) {
         (void)publish_next(segment);
@@ -284,7 +288,7 @@ static void refill(void *context)
     segment->failures[0] = 0;
     if (result == 0) {
         segment->asked_count = second_came ? segment->asked_count : count;
-        keep_grant(segment, &grant);
+        keep_grant(segment, &grant, second_came);
     } else if (!given_up) {
         segment->error = error;
         segment->error_until_ns = now_ns() + (uint64_t)FORGET_ERROR_MS * NS_PER_MS;
@@ -320,15 +324,19 @@ static void ask_second(void *context)
     int result = ask_for_what_is_left(segment, &count, &how, &grant, &error);
 
     pthread_mutex_lock(&segment->lock);
-    bool first = result == 0 && segment->answers == segment->hedge_from && segment->asking;
+    bool late = segment->answers != segment->hedge_from;
+    bool first = result == 0 && !late && segment->asking;
     segment->hedging = false;
     if (result == 0) {
-        keep_grant(segment, &grant);
+        keep_grant(segment, &grant, late);
     }
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
     if (first) {
-        client_leave_node(client, &client->ids, how.not_at, atomic_load(&segment->second.at));
+        struct nodes *nodes = door_nodes(&client->ids, false, 0);
+        client_leave_node(client, &client->ids, nodes, how.not_at,
+                          atomic_load(&segment->second.at) % nodes->count);
+        nodes_put(&client->ids, nodes);
     }
     if (result == 0) {
         tell_failure(segment, NULL);
@@ -364,7 +372,7 @@ static void want_more(struct leafd_segment *segment)
 static uint64_t want_second(struct leafd_segment *segment)
 {
     struct leafd *client = segment->source.client;
-    if (segment->hedging || !segment->asking || client->settings.ids.count == 1) {
+    if (segment->hedging || !segment->asking || door_count(&client->ids) == 1) {
         return UINT64_MAX;
     }
     uint64_t now = now_ns();
@@ -633,6 +641,17 @@ struct leafd_segment *leafd_segment(struct leafd *client, const char *tag,
 void leafd_segment_close(struct leafd_segment *segment)
 {
     source_close(&segment->source);
+}
+
+void segment_renew(struct source *source, const char *tag, uint64_t generation)
+{
+    if (source->kind == &kind && strcmp(source->name, tag) == 0) {
+        struct leafd_segment *segment = (struct leafd_segment *)(void *)source;
+        pthread_mutex_lock(&segment->lock);
+        (void)drop_asked_by(segment, UINT64_MAX);
+        segment->generation = generation;
+        pthread_mutex_unlock(&segment->lock);
+    }
 }
 
 uint64_t segment_handed_out(struct source *source)

@@ -47,6 +47,10 @@ void hot_publish(struct hot *hot, const struct leafd_series *range, uint32_t low
 /* Nothing more is taken; how many were left. One thread at a time, that of hot_publish(). */
 uint32_t hot_end(struct hot *hot);
 
+/* The ids of a source of this tag begin anew, in the tests of a program: what it holds is dropped,
+ * and answers of an older generation are. Of another source nothing. */
+void segment_renew(struct source *source, const char *tag, uint64_t generation);
+
 /* Ids that a source has handed out from its ranges; of another kind of source 0. */
 uint64_t segment_handed_out(struct source *source);
 #endif

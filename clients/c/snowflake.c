@@ -166,12 +166,13 @@ static int ask_layout(struct leafd_snowflake *snowflake, uint64_t until_ns, stru
     (void)snprintf(path, sizeof path, "/api/workers/%lld", (long long)grant->worker_id);
     (void)snprintf(body, sizeof body, "{\"epoch\":%lld,\"window_ms\":%lld}",
                    (long long)grant->epoch, (long long)client->settings.window_ms);
-    for (unsigned i = 1; result == 0 && !grant->has_layout && i < client->settings.admin.count;
-         i++) {
+    struct nodes *nodes = door_nodes(&client->admin, false, 0);
+    for (unsigned i = 1; result == 0 && !grant->has_layout && i < nodes->count; i++) {
         unsigned from = atomic_load(&client->admin.current);
-        client_leave_node(client, &client->admin, from, (from + 1) % client->settings.admin.count);
+        client_leave_node(client, &client->admin, nodes, from, (from + 1) % nodes->count);
         result = ask(snowflake, &call, grant, error);
     }
+    nodes_put(&client->admin, nodes);
     return result;
 }
 

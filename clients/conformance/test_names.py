@@ -66,8 +66,8 @@ def test_each_address_is_a_node(start, fake, hosts, line):
         assert nodes.asked(serving) > before
         assert client.stats()["failovers"] <= 2 + client.stats()["hedges"], client.stats()
     check_once(*found)
-    hosts_seen = {request.headers["host"] for server in nodes.servers for request in server.requests}
-    assert hosts_seen == {f"{NAME}:{nodes.servers[0].port}"}
+    seen = {request.headers["host"] for server in nodes.servers for request in server.requests}
+    assert seen == {f"{NAME}:{nodes.servers[0].port}"}
 
 
 def test_a_name_that_moves(start, fake, hosts):

@@ -19,7 +19,7 @@ import (
 // sense to repeat goes to those who wait, and to those who come within a second.
 //
 // To keep the order, ids below the highest one that was fetched are dropped (burnt): another node may
-// still have such, when the one that was asked so far fails. Ranges that are too old, or of an older
+// still have such, when the one that was asked so far fails. Those of a second request may be lower. Ranges that are too old, or of an older
 // generation than an answer had, are dropped, too: by leaving the piece, which the path of an id does not see.
 type Segment struct {
 	current atomic.Pointer[piece] // nil: none
@@ -54,7 +54,6 @@ type Segment struct {
 
 	stepped  atomic.Bool
 	progress progress // of the request under way
-	second   progress // and of the second one
 }
 
 // piece is one range while it is handed out.
@@ -405,9 +404,9 @@ func (s *Segment) fetch(ctx context.Context, f *fetching) {
 	for done := false; !done; {
 		call := &rangesCall{tag: s.tag, count: f.size, stepped: &s.stepped, trail: f.trail, goOn: f.goOn,
 			takes: s.takes, with: func(rq *request) {
-				rq.isSecond, rq.notAt, rq.progress = f.second, f.notAt, &s.progress
-				if f.second {
-					rq.progress = &s.second
+				rq.isSecond, rq.notAt = f.second, f.notAt
+				if !f.second {
+					rq.progress = &s.progress
 				}
 			}}
 		ranges, got, err := s.client.ranges(ctx, call)
@@ -553,21 +552,16 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 		}
 		ranges = nil
 	}
-	pieces, burnt := s.pieces(ranges, got)
+	pieces, burnt := s.pieces(ranges, got, f.second)
 	c.stats.burnt.Add(burnt)
 	if len(ranges) > 0 && len(pieces) == 0 && !last {
 		if f.dropped++; f.dropped <= droppedMost {
-			again := !f.second || s.waiting > 0
-			if again {
-				s.mu.Unlock()
-				return false
-			}
-		} else if !f.second {
-			err = badAnswer(200, "%d answers in a row had ids below %d, which were fetched before",
-				droppedMost, s.highest)
+			s.mu.Unlock()
+			return false
 		}
+		err = badAnswer(200, "%d answers in a row had ids below %d, which were fetched before", droppedMost,
+			s.highest)
 	}
-	moved := f.second && len(pieces) > 0 && !last && s.asking
 	if f.second {
 		s.hedging = false
 	} else {
@@ -591,12 +585,6 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	if moved {
-		nodes, to := *c.ids.list.Load(), int(s.second.at.Load())
-		if f.notAt < len(nodes) && to < len(nodes) { // else the name has other addresses now
-			c.leave(c.ids, nodes, f.notAt, to)
-		}
-	}
 	if err != nil {
 		s.tell(err.Code)
 	} else if len(pieces) > 0 {
@@ -615,21 +603,30 @@ func (s *Segment) forget() {
 	}
 }
 
-// pieces makes ranges ready to be handed out, without what is not above all that was fetched before.
-// Under the lock.
-func (s *Segment) pieces(ranges []Range, got *answer) (pieces []*piece, burnt int64) {
-	total := uint64(0)
+// pieces makes ranges ready to be handed out, without what is not above all that was fetched before; of a
+// second request all of it, which stands beside that order: the ids of another node may be far from those of
+// the one that is asked, to which the source comes back. Under the lock.
+func (s *Segment) pieces(ranges []Range, got *answer, second bool) (pieces []*piece, burnt int64) {
+	total, highest := uint64(0), s.highest
+	if second {
+		highest = -1
+	}
+	defer func() {
+		if !second {
+			s.highest = highest
+		}
+	}()
 	for _, r := range ranges {
-		if r.Last <= s.highest {
+		if r.Last <= highest {
 			burnt += r.Count()
 			continue
 		}
-		if r.First <= s.highest {
-			below := (s.highest-r.First)/r.Increment + 1
+		if r.First <= highest {
+			below := (highest-r.First)/r.Increment + 1
 			burnt += below
 			r.First += below * r.Increment
 		}
-		s.highest = r.Last
+		highest = r.Last
 		p := &piece{first: r.First, step: r.Increment, count: uint64(r.Count()), before: total, asked: got.asked}
 		p.refillAt.Store(never)
 		total += p.count

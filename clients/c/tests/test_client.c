@@ -757,6 +757,49 @@ static void test_events(void **state)
     server_stop(&server);
 }
 
+/* --- a cluster in memory --- */
+
+static void test_fake(void **state)
+{
+    (void)state;
+    struct leafd_error error;
+    const char *settings[] = {"deadline_ms=2000", NULL};
+    struct leafd *leafd = leafd_fake_new(settings, &error);
+    assert_non_null(leafd);
+    struct leafd_segment *orders = leafd_segment(leafd, "a/b", &error);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", &error);
+    struct leafd_texts *texts = leafd_texts(leafd, "texts", &error);
+    struct leafd_snowflake *stamps = leafd_snowflake(leafd, NULL, &error);
+    for (int64_t i = 1; i <= 1000; i++) {
+        assert_int_equal(leafd_segment_next(orders, &error), i);
+    }
+    struct leafd_range range;
+    bool replayed;
+    assert_int_equal(leafd_strict_take(numbers, 3, "mine", &range, NULL, 0, &error), 0);
+    assert_int_equal(leafd_strict_take(numbers, 3, "mine", &range, &replayed, 0, &error), 0);
+    assert_true(replayed && range.first == 1 && range.last == 3);
+    char text[LEAFD_TEXT_BYTES];
+    assert_int_equal(leafd_texts_next(texts, text, &error), 0);
+    assert_string_equal(text, "1");
+    assert_int_equal(leafd_texts_decode(texts, "77", 0, &error), 77);
+    int64_t stamp = leafd_snowflake_next(stamps, &error);
+    assert_true(stamp > 0 && leafd_snowflake_next(stamps, &error) > stamp);
+    leafd_fake_set_next(leafd, "a/b", 50);
+    assert_int_equal(leafd_segment_next(orders, &error), 50);
+    leafd_fake_set_next(leafd, "numbers", 7);
+    assert_int_equal(leafd_strict_next(numbers, &error), 7);
+    leafd_fake_fail(leafd, 1, 404, "unknown_tag");
+    assert_int_equal(leafd_strict_next(numbers, &error), -1);
+    assert_string_equal(error.code, "unknown_tag");
+    leafd_fake_fail(leafd, 2, 503, "no_leader");
+    assert_int_equal(leafd_strict_next(numbers, &error), 8);
+    leafd_fake_fail(leafd, 1000, 0, "");
+    assert_int_equal(leafd_strict_take(numbers, 1, NULL, &range, NULL, 100, &error), -1);
+    assert_string_equal(error.code, "unreachable");
+    leafd_fake_fail(leafd, 0, 0, "");
+    leafd_free(leafd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -779,6 +822,7 @@ int main(void)
         cmocka_unit_test(test_a_source_that_is_opened_again),
         cmocka_unit_test(test_steps_are_not_taken_for_ranges),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
