@@ -118,7 +118,8 @@ def test_only_who_may_read_takes_texts_apart(listeners):
 def test_the_token_of_tinyids_client(listeners):
     """It shows one of ours as an option; what a form shows does not stay with the connection."""
     for name in ("shop%2Ft", "two"):
-        wait_until(lambda n=name: listeners.admin("PUT", f"/api/tags/{n}", "root", {"mode": "strict"})
+        put = f"/api/tags/{name}"
+        wait_until(lambda put=put: listeners.admin("PUT", put, "root", {"mode": "strict"})
                    .status in (200, 201), 30, "it takes it")  # fmt: skip
     shop, reader = listeners.tokens.tokens["shop"], listeners.tokens.tokens["reader"]
     form = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -423,7 +423,8 @@ COLD void conn_is_proxied(struct conn *conn);
 /* conn_charge(), where there is a quota, of this or of connections. */
 bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
-/* Charge the client's quota, conn->client->requests or ids. True: continue; else answered with 429. */
+/* Charge the client's quota, conn->client->requests or ids. True: continue; else answered with
+ * 429. */
 static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     bool is_bound =

@@ -154,10 +154,10 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);
 
-/* Charge so many requests or ids. 0: continue; else nothing was charged, and the client may come again
- * after so many seconds. What is charged may be more than is left: the debt is paid before the next
- * one. So a quota of 1,000 ids a second lets 100,000 through, and then nothing for 99 s. A second's
- * worth may be used at once. */
+/* Charge so many requests or ids. 0: continue; else nothing was charged, and the client may come
+ * again after so many seconds. What is charged may be more than is left: the debt is paid before
+ * the next one. So a quota of 1,000 ids a second lets 100,000 through, and then nothing for 99 s. A
+ * second's worth may be used at once. */
 uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_ms);
 
 /* --- refusals --- */
@@ -338,8 +338,8 @@ struct metered *meter_slow_body(const struct conn_meter *meter, const struct met
 bool meter_is_large(uint64_t body_bytes);
 
 /*
- * --- latency: how long a loop's requests took, by class and by the first digit of their status; and
- * so, how many there were.
+ * --- latency: how long a loop's requests took, by class and by the first digit of their status;
+ * and so, how many there were.
  *
  * What a class is, the service says (conn->traffic); 0 is that of requests that never got so far.
  * A request takes from when it was complete here until its reply was given to the socket, or, of a

@@ -70,8 +70,8 @@ struct talker {
     void (*begin)(struct conn *conn);
     void (*end)(struct conn *conn);
 
-    /* Look at what there is of the request that begins at conn_at(conn, 0): read more of it, serve it
-     * by conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more
+    /* Look at what there is of the request that begins at conn_at(conn, 0): read more of it, serve
+     * it by conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more
      * input. Before a head that is not a repetition conn->request is all zeros. */
     bool (*step)(struct conn *conn);
 

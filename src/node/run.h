@@ -20,9 +20,9 @@
  * The whole stop has one grace period: a phase gets what those before it left. None can hang:
  * the handover has a bound of its own, HTTP and the node keep theirs.
  *
- * Failure modes: whatever keeps the node from starting, or makes it unsafe to continue, is logged with
- * what and where, and gives an exit code of its own (report.h). A second signal to stop ends the
- * process at once; what other signals do is in signals.h.
+ * Failure modes: whatever keeps the node from starting, or makes it unsafe to continue, is logged
+ * with what and where, and gives an exit code of its own (report.h). A second signal to stop ends
+ * the process at once; what other signals do is in signals.h.
  *
  * Thread: main, which is the raft loop.
  */

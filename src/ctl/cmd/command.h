@@ -214,8 +214,9 @@ bool member_is_reached(const json_t *status, const json_t *member);
 /* Fields of each member as tables show them: its role, also leader; whether it is reached; lag. */
 void members_prepare(json_t *status);
 
-/* What `check` finds and how fast tags are used, which `top` shows, are pure functions of the answers
- * of several nodes. Findings are freed by their owner; answers are borrowed for the call. */
+/* What `check` finds and how fast tags are used, which `top` shows, are pure functions of the
+ * answers of several nodes. Findings are freed by their owner; answers are borrowed for the call.
+ */
 
 /* --- findings: how bad, about what, why, and what to do ---
  *

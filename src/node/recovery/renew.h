@@ -15,8 +15,8 @@
  *                            dropped: they are the old cluster's
  *
  * The happy path: renew() makes the rows of the new store, in order, and the text that says for
- * each tag from where it continues; both state machines, of before and after, are loaded on the way,
- * so that nothing is written that a node would refuse.
+ * each tag from where it continues; both state machines, of before and after, are loaded on the
+ * way, so that nothing is written that a node would refuse.
  *
  * Failure modes: ERR_CORRUPT, ERR_BAD_VERSION: the rows do not make a state. ERR_CLOCK_BACKWARDS:
  * this machine's clock is before the time when the state was taken. ERR_INVALID: the raise is by
