@@ -74,7 +74,6 @@ def test_snowflake(client, shared):
     assert len(ids) == 5000 and ids == sorted(set(ids))
     assert len({decode(number).worker for number in ids}) == 1
     first = decode(ids[0])
-    assert first.sequence < 100
     answer = client.ask(f"decode {ids[0]}")
     assert answer == f"decode {first.ms} {first.worker} {first.sequence}"
     theirs = shared.nodes[0].get_json(f"/api/snowflake/decode/{ids[0]}")

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -21,6 +22,43 @@ static std::unique_ptr<leafdpp::Client> client;
 static leafdpp::Settings settings; // of the last open
 static leafdpp::Deadline deadline; // of the command
 
+// One that was closed is kept, since asking for it anew would open it again.
+static std::map<std::string, leafdpp::Segment> segments;
+static std::map<std::string, leafdpp::Strict> stricts;
+static std::map<std::string, leafdpp::Texts> texts_of;
+static std::map<std::string, leafdpp::Snowflake> snowflakes;
+
+static leafdpp::Segment &segment_of(const std::string &tag)
+{
+    auto found = segments.find(tag);
+    return found != segments.end() ? found->second
+                                   : segments.emplace(tag, client->segment(tag)).first->second;
+}
+
+static leafdpp::Strict &strict_of(const std::string &tag)
+{
+    auto found = stricts.find(tag);
+    return found != stricts.end() ? found->second
+                                  : stricts.emplace(tag, client->strict(tag)).first->second;
+}
+
+static leafdpp::Texts &text_source_of(const std::string &tag)
+{
+    auto found = texts_of.find(tag);
+    return found != texts_of.end() ? found->second
+                                   : texts_of.emplace(tag, client->texts(tag)).first->second;
+}
+
+static leafdpp::Snowflake &snowflake_of()
+{
+    auto found = snowflakes.find("-");
+    return found != snowflakes.end() ? found->second
+                                     : snowflakes.emplace("-", client->snowflake()).first->second;
+}
+
+static std::mutex events_lock;
+static std::map<std::string, unsigned> events;
+
 // Ids as ranges, joined where they follow each other.
 class Ids
 {
@@ -30,7 +68,7 @@ class Ids
         if (!ranges_.empty() && ranges_.back().last + 1 == first) {
             ranges_.back().last = last;
         } else {
-            ranges_.push_back({first, last});
+            ranges_.push_back({first, last, 1});
         }
     }
     void add(const Ids &others)
@@ -70,8 +108,15 @@ static leafdpp::Key key_of(const Words &words)
 static std::string open(const Words &words)
 {
     settings.assign(words.begin() + 1, words.end());
+    segments.clear();
+    stricts.clear();
+    texts_of.clear();
+    snowflakes.clear();
     client.reset();
-    client = std::make_unique<leafdpp::Client>(settings);
+    client = std::make_unique<leafdpp::Client>(settings, [](const leafdpp::Event &event) {
+        std::lock_guard<std::mutex> guard(events_lock);
+        events[event.kind]++;
+    });
     return "ok";
 }
 
@@ -79,7 +124,7 @@ static std::string open(const Words &words)
 static Ids take_segment(const std::string &tag, long count)
 {
     Ids ids;
-    leafdpp::Segment segment = client->segment(tag);
+    leafdpp::Segment &segment = segment_of(tag);
     for (long i = 0; i < count; i++) {
         std::uint64_t id = deadline ? segment.take(1, deadline).front() : segment.next();
         ids.add(id, id);
@@ -90,7 +135,7 @@ static Ids take_segment(const std::string &tag, long count)
 static Ids take_strict(const std::string &tag, long count)
 {
     Ids ids;
-    leafdpp::Strict strict = client->strict(tag);
+    leafdpp::Strict &strict = strict_of(tag);
     for (long i = 0; i < count; i++) {
         std::uint64_t id = strict.next(deadline);
         ids.add(id, id);
@@ -101,7 +146,7 @@ static Ids take_strict(const std::string &tag, long count)
 static Ids take_snowflake(long count)
 {
     Ids ids;
-    leafdpp::Snowflake snowflake = client->snowflake();
+    leafdpp::Snowflake &snowflake = snowflake_of();
     for (long i = 0; i < count; i++) {
         std::uint64_t id = snowflake.next(deadline);
         ids.add(id, id);
@@ -111,25 +156,32 @@ static Ids take_snowflake(long count)
 
 static std::string range(const Words &words)
 {
-    leafdpp::Range found = client->segment(words[1]).range(count_of(words[2]), deadline);
+    leafdpp::Range found = segment_of(words[1]).range(count_of(words[2]), deadline);
     Ids ids;
     ids.add(found.first, found.last);
-    return "ids" + ids.text();
+    return "ids" + ids.text() +
+           (found.increment != 1 ? " step " + std::to_string(found.increment) : "");
 }
 
 static std::string strict(const Words &words)
 {
     leafdpp::StrictRange found =
-        client->strict(words[1]).take(count_of(words[2]), key_of(words), deadline);
+        strict_of(words[1]).take(count_of(words[2]), key_of(words), deadline);
     Ids ids;
-    ids.add(found.first, found.last);
+    if (found.increment == 1) {
+        ids.add(found.first, found.last);
+    } else {
+        for (std::uint64_t id = found.first; id <= found.last; id += found.increment) {
+            ids.add(id, id);
+        }
+    }
     return "ids" + ids.text() + (found.replayed ? " replayed" : "");
 }
 
 static std::string texts(const Words &words)
 {
     leafdpp::TextIds found =
-        client->texts(words[1]).take(count_of(words[2]), key_of(words), deadline);
+        text_source_of(words[1]).take(count_of(words[2]), key_of(words), deadline);
     std::string answer = found.replayed ? "texts replayed" : "texts new";
     for (const std::string &text : found.texts) {
         answer += ' ' + text;
@@ -139,7 +191,7 @@ static std::string texts(const Words &words)
 
 static std::string textid(const Words &words)
 {
-    return "textid " + std::to_string(client->texts(words[1]).decode(words[2], deadline));
+    return "textid " + std::to_string(text_source_of(words[1]).decode(words[2], deadline));
 }
 
 // What each of so many threads does; the first exception of one of them is thrown here.
@@ -170,8 +222,8 @@ static std::string threads(const Words &words)
 {
     std::vector<Ids> each(count_of(words[1]));
     std::vector<char> fell(each.size());
+    leafdpp::Segment &segment = segment_of(words[2]);
     in_threads(number(words[1]), [&](std::size_t at) {
-        leafdpp::Segment segment = client->segment(words[2]);
         std::uint64_t before = 0;
         for (long i = 0; i < number(words[3]); i++) {
             std::uint64_t id = segment.next();
@@ -228,7 +280,7 @@ static std::string loop(const Words &words)
 {
     Ids ids;
     std::vector<std::int64_t> took;
-    leafdpp::Segment segment = client->segment(words[1]);
+    leafdpp::Segment &segment = segment_of(words[1]);
     Clock::time_point now = Clock::now(), until = now + std::chrono::seconds(number(words[2]));
     while (now < until) {
         std::uint64_t id = segment.next();
@@ -273,7 +325,7 @@ static void take(leafdpp::Segment &segment, long count)
 
 static std::string bench_one(const Words &words)
 {
-    leafdpp::Segment segment = client->segment(words[1]);
+    leafdpp::Segment &segment = segment_of(words[1]);
     take(segment, number(words[2]) / 10 + 1);
     return bench(number(words[2]), [&] { take(segment, number(words[2])); });
 }
@@ -281,37 +333,65 @@ static std::string bench_one(const Words &words)
 // A source each, and so a client each: all threads of one client share the source of a tag.
 static std::string bench_threads(const Words &words)
 {
-    std::vector<leafdpp::Segment> segments;
+    std::vector<leafdpp::Segment> each;
     for (long i = 0; i < number(words[1]); i++) {
-        segments.push_back(leafdpp::Client(settings).segment(words[2]));
+        each.push_back(leafdpp::Client(settings).segment(words[2]));
     }
     return bench(number(words[1]) * number(words[3]), [&] {
-        in_threads(number(words[1]), [&](std::size_t at) { take(segments[at], number(words[3])); });
+        in_threads(number(words[1]), [&](std::size_t at) { take(each[at], number(words[3])); });
     });
 }
 
 static std::string decode(const Words &words)
 {
-    leafdpp::Parts parts = client->snowflake().decode(static_cast<std::uint64_t>(number(words[1])));
+    leafdpp::Parts parts = snowflake_of().decode(static_cast<std::uint64_t>(number(words[1])));
     auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(parts.time.time_since_epoch());
     return "decode " + std::to_string(ms.count()) + ' ' + std::to_string(parts.worker_id) + ' ' +
            std::to_string(parts.sequence);
 }
 
-// From the text for Prometheus, so that both are seen: "leafd_client_NAME_total VALUE".
 static std::string stats(const Words &)
 {
-    std::string answer = "stats";
-    std::istringstream lines(client->stats_text());
-    for (std::string line; std::getline(lines, line);) {
-        if (line[0] != '#') {
-            std::size_t end = line.find("_total ");
-            answer += ' ' + line.substr(13, end - 13) + '=' + line.substr(end + 7);
-        }
+    leafdpp::Stats s = client->stats();
+    std::ostringstream text;
+    text << "stats ids_segment=" << s.ids_segment << " ids_strict=" << s.ids_strict
+         << " ids_snowflake=" << s.ids_snowflake << " requests=" << s.requests
+         << " retries=" << s.retries << " failovers=" << s.failovers << " errors=" << s.errors
+         << " waits=" << s.waits << " burnt=" << s.burnt << " clock_waits=" << s.clock_waits
+         << " renewals=" << s.renewals << " hedges=" << s.hedges;
+    return text.str();
+}
+
+static std::string stats_text(const Words &)
+{
+    std::string text = client->stats_text();
+    std::replace(text.begin(), text.end(), '\n', '|');
+    return "statstext " + text;
+}
+
+static std::string told_events(const Words &)
+{
+    std::lock_guard<std::mutex> guard(events_lock);
+    std::string text = "events";
+    for (const auto &[kind, count] : events) {
+        text += ' ' + kind + ' ' + std::to_string(count);
     }
-    std::string requests = " requests=" + std::to_string(client->stats().requests);
-    return (answer + ' ').find(requests + ' ') != std::string::npos ? answer
-                                                                    : "fault no" + requests;
+    events.clear();
+    return text;
+}
+
+static std::string close_source(const Words &words)
+{
+    if (words[1] == "segment") {
+        segment_of(words[2]).close();
+    } else if (words[1] == "strict") {
+        strict_of(words[2]).close();
+    } else if (words[1] == "texts") {
+        text_source_of(words[2]).close();
+    } else {
+        snowflake_of().close();
+    }
+    return "ok";
 }
 
 static std::string close_client(const Words &)
@@ -345,6 +425,9 @@ static const std::map<std::string, std::pair<std::size_t, std::string (*)(const 
         {"benchthreads", {4, bench_threads}},
         {"decode", {2, decode}},
         {"stats", {1, stats}},
+        {"statstext", {1, stats_text}},
+        {"events", {1, told_events}},
+        {"close_source", {3, close_source}},
         {"close", {1, close_client}},
 };
 

@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -83,11 +84,17 @@ using Deadline = std::optional<std::chrono::milliseconds>;
 using Key = std::optional<std::string>;
 using Stats = struct ::leafd_stats;
 
-// first to last, both inclusive.
+// first, first + increment, and so on up to last.
 struct Range {
     std::uint64_t first;
     std::uint64_t last;
+    std::uint64_t increment; // 1, but for tags whose ids do not follow each other
 };
+
+// What happened (docs/clients.md, Events); the texts are borrowed until the hook returns.
+using Event = ::leafd_event;
+// It is called in the thread that the event happens in, must return soon, and must not throw.
+using Hook = std::function<void(const Event &)>;
 
 struct StrictRange : Range {
     bool replayed; // an earlier request with the key had got them
@@ -109,6 +116,25 @@ namespace detail
 {
 
 using Handle = std::shared_ptr<::leafd>;
+
+// What a handle owns.
+struct Core {
+    explicit Core(Hook given) : hook(std::move(given))
+    {
+    }
+    Core(const Core &) = delete;
+    Core &operator=(const Core &) = delete;
+    ~Core()
+    {
+        ::leafd_free(leafd);
+    }
+    static void on_event(void *user, const Event *event) noexcept
+    {
+        static_cast<Core *>(user)->hook(*event);
+    }
+    Hook hook;
+    ::leafd *leafd = nullptr;
+};
 
 // A text for C, which would end at a 0.
 inline const char *text_of(const std::string &text, const char *name)
@@ -173,6 +199,11 @@ inline std::uint64_t id_of(std::int64_t id)
     return static_cast<std::uint64_t>(id);
 }
 
+inline Range range_of(const ::leafd_series &series)
+{
+    return {id_of(series.first), id_of(series.last), id_of(series.increment)};
+}
+
 } // namespace detail
 
 // Ids of a tag, from ranges that were fetched ahead: nanoseconds each.
@@ -197,12 +228,18 @@ class Segment : detail::Source<struct ::leafd_segment>
     // 1 to 100000 ids in one range, by a request of its own.
     Range range(std::size_t count, Deadline deadline = {})
     {
-        ::leafd_range found;
+        ::leafd_series found;
         std::uint32_t ms = detail::ms_of(deadline);
         detail::call([&](::leafd_error *error) {
-            return ::leafd_segment_range(source_, detail::count_of(count), &found, ms, error);
+            return ::leafd_segment_series(source_, detail::count_of(count), &found, ms, error);
         });
-        return {detail::id_of(found.first), detail::id_of(found.last)};
+        return detail::range_of(found);
+    }
+
+    // What it holds is burnt; calls fail with "closed", until the client is asked for it anew.
+    void close()
+    {
+        ::leafd_segment_close(source_);
     }
 
   private:
@@ -218,18 +255,24 @@ class Strict : detail::Source<struct ::leafd_strict>
     {
         return take(1, {}, deadline).first;
     }
-    // 1 to 100000 ids, which follow each other. The same key gets the same ids, for a day.
+    // 1 to 100000 ids. The same key gets the same ids, for a day.
     StrictRange take(std::size_t count, const Key &key = {}, Deadline deadline = {})
     {
-        ::leafd_range found;
+        ::leafd_series found;
         bool replayed = false;
         const char *word = key ? detail::text_of(*key, "key") : nullptr;
         std::uint32_t ms = detail::ms_of(deadline);
         detail::call([&](::leafd_error *error) {
-            return ::leafd_strict_take(source_, detail::count_of(count), word, &found, &replayed,
-                                       ms, error);
+            return ::leafd_strict_series(source_, detail::count_of(count), word, &found, &replayed,
+                                         ms, error);
         });
-        return {{detail::id_of(found.first), detail::id_of(found.last)}, replayed};
+        return {detail::range_of(found), replayed};
+    }
+
+    // Calls fail with "closed", until the client is asked for it anew.
+    void close()
+    {
+        ::leafd_strict_close(source_);
     }
 
   private:
@@ -277,6 +320,12 @@ class Texts : detail::Source<struct ::leafd_texts>
             [&](::leafd_error *error) { return ::leafd_texts_decode(source_, word, ms, error); }));
     }
 
+    // Calls fail with "closed", until the client is asked for it anew.
+    void close()
+    {
+        ::leafd_texts_close(source_);
+    }
+
   private:
     static constexpr std::size_t COUNT_MAX = 1000;
     friend class Client;
@@ -304,6 +353,12 @@ class Snowflake : detail::Source<struct ::leafd_snowflake>
         return {time, parts.worker_id, parts.sequence};
     }
 
+    // Its worker id is released; calls fail with "closed", until the client is asked for it anew.
+    void close()
+    {
+        ::leafd_snowflake_close(source_);
+    }
+
   private:
     friend class Client;
     using Source::Source;
@@ -313,7 +368,7 @@ class Snowflake : detail::Source<struct ::leafd_snowflake>
 class Client
 {
   public:
-    explicit Client(const Settings &settings = {})
+    explicit Client(const Settings &settings = {}, Hook hook = {})
     {
         std::vector<const char *> words;
         for (const std::string &text : settings) {
@@ -321,7 +376,12 @@ class Client
         }
         words.push_back(nullptr);
         ::leafd_error error;
-        handle_ = {detail::made(::leafd_open(words.data(), &error), error), ::leafd_free};
+        auto core = std::make_shared<detail::Core>(std::move(hook));
+        core->leafd = detail::made(::leafd_open(words.data(), &error), error);
+        if (core->hook) {
+            ::leafd_on_event(core->leafd, detail::Core::on_event, core.get());
+        }
+        handle_ = {core, core->leafd};
     }
 
     // The same source for each tag, and for each name of a worker id; without a name the library

@@ -103,53 +103,73 @@ function open(array $words): Client
     return new Client($settings);
 }
 
+/** One that was closed is kept, since asking for it anew would open it again. */
+function source(?Client $client, string $kind, string $name): object
+{
+    static $kept = [];
+    static $whose = null;
+    if ($whose !== $client) {
+        [$kept, $whose] = [[], $client];
+    }
+    return $kept["$kind $name"] ??= $kind === 'snowflake' ? $client->snowflake() : $client->$kind($name);
+}
+
 function answer(?Client $client, array $words, ?int $deadline): string
 {
     $word = static fn (int $at) => $words[$at] ?? throw new UnexpectedValueException('a word is missing');
     $number = static fn (int $at) => (int)$word($at);
     $key = $words[3] ?? null;
-    $segment = static fn (int $count) => taken(static fn () => $client->segment($word(1))->next($deadline), $count);
-    $snowflake = static fn (int $count) => taken(static fn () => $client->snowflake()->next($deadline), $count);
+    $segment = static fn (int $count) => taken(static fn () => source($client, 'segment', $word(1))->next($deadline), $count);
+    $snowflake = static fn (int $count) => taken(static fn () => source($client, 'snowflake', '-')->next($deadline), $count);
     $strict = static fn (int $at, int $count) =>
-        taken(static fn () => $client->strict($word($at))->next($deadline), $count);
+        taken(static fn () => source($client, 'strict', $word($at))->next($deadline), $count);
     switch ($words[0]) {
         case 'segment':
             return 'ids' . $segment($number(2))->text();
         case 'range':
-            return vsprintf('ids %d-%d', $client->segment($word(1))->nextRange($number(2), $deadline));
+            [$first, $last, $step] = source($client, 'segment', $word(1))->nextRange($number(2), $deadline);
+            return "ids $first-$last" . ($step === 1 ? '' : " step $step");
         case 'strict':
-            $got = $client->strict($word(1))->request($number(2), $key, $deadline);
-            return "ids {$got['first']}-{$got['last']}" . ($got['replayed'] ? ' replayed' : '');
+            $got = source($client, 'strict', $word(1))->request($number(2), $key, $deadline);
+            $ids = new Ids();
+            if ($got['increment'] === 1) {
+                $ids->add($got['first'], $got['last']);
+            } else {
+                array_map(static fn ($id) => $ids->add($id, $id),
+                    range($got['first'], $got['last'], $got['increment']));
+            }
+            return 'ids' . $ids->text() . ($got['replayed'] ? ' replayed' : '');
         case 'strict1':
             return 'ids' . $strict(1, $number(2))->text();
         case 'texts':
-            $got = $client->texts($word(1))->request($number(2), $key, $deadline);
+            $got = source($client, 'texts', $word(1))->request($number(2), $key, $deadline);
             return 'texts ' . ($got['replayed'] ? 'replayed ' : 'new ') . implode(' ', $got['texts']);
         case 'textid':
-            return 'textid ' . $client->texts($word(1))->decode($word(2), $deadline);
+            return 'textid ' . source($client, 'texts', $word(1))->decode($word(2), $deadline);
         case 'snowflake':
             return 'ids' . $snowflake($number(1))->text();
         case 'threads':
         case 'benchthreads':
+        case 'events':
             return 'unsupported';
         case 'fork':
             return forked($client, static fn () => $segment($number(2)));
         case 'forksnow':
             return forked($client, static fn () => $snowflake($number(1)));
         case 'loop':
-            return repeated($client->segment($word(1))->next(...), $number(2));
+            return repeated(source($client, 'segment', $word(1))->next(...), $number(2));
         case 'mix':
             $ids = [new Ids(), new Ids(), new Ids()];
             $until = hrtime(true) + $number(3) * 1_000_000_000;
             while (hrtime(true) < $until) {
-                foreach ([$client->segment($word(1))->next(), $client->strict($word(2))->next(),
-                    $client->snowflake()->next()] as $kind => $id) {
+                foreach ([source($client, 'segment', $word(1))->next(), source($client, 'strict', $word(2))->next(),
+                    source($client, 'snowflake', '-')->next()] as $kind => $id) {
                     $ids[$kind]->add($id, $id);
                 }
             }
             return 'mix ids' . implode(' ;', array_map(static fn ($kind) => $kind->text(), $ids));
         case 'bench':
-            $source = $client->segment($word(1));
+            $source = source($client, 'segment', $word(1));
             for ($i = 0; $i < $number(2) / 10; $i++) {
                 $source->next();
             }
@@ -159,10 +179,15 @@ function answer(?Client $client, array $words, ?int $deadline): string
             }
             return sprintf('bench %.2f', (hrtime(true) - $began) / $number(2));
         case 'decode':
-            return vsprintf('decode %d %d %d', array_values($client->snowflake()->decode($number(1))));
+            return vsprintf('decode %d %d %d', array_values(source($client, 'snowflake', '-')->decode($number(1))));
         case 'stats':
             $stats = $client->stats();
             return 'stats ' . implode(' ', array_map(static fn ($name) => "$name=$stats[$name]", array_keys($stats)));
+        case 'statstext':
+            return 'statstext ' . strtr($client->statsText(), "\n", '|');
+        case 'close_source':
+            source($client, $word(1), $word(2))->close();
+            return 'ok';
         case 'close':
             $client->close();
             return 'ok';

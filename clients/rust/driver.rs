@@ -1,8 +1,11 @@
 //! The driver of this crate for clients/conformance: a line for a line (docs/clients.md,
 //! Conformance). The happy path: read a command, do it by the crate alone, answer. What the library
 //! refuses is answered with "error"; a command that is none ends the driver with 2.
-use leafd::{Client, Error, Result, Segment};
+use leafd::{Client, Error, Result, Segment, Snowflake, Strict, Texts};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Ids as ranges, joined where they follow each other.
@@ -22,8 +25,26 @@ impl Ids {
     }
 }
 
+/// Sources: one that was closed is kept, since asking for it anew would open it again.
+type Kept<T> = RefCell<HashMap<String, T>>;
+
+fn kept<T: Clone>(all: &Kept<T>, name: &str, make: impl FnOnce() -> Result<T>) -> Result<T> {
+    if let Some(found) = all.borrow().get(name) {
+        return Ok(found.clone());
+    }
+    let made = make()?;
+    all.borrow_mut().insert(name.to_string(), made.clone());
+    Ok(made)
+}
+
+#[derive(Default)]
 struct Driver {
     client: Option<Client>,
+    segments: Kept<Segment>,
+    stricts: Kept<Strict>,
+    texts: Kept<Texts>,
+    snowflakes: Kept<Snowflake>,
+    events: Arc<Mutex<BTreeMap<String, u32>>>,
     settings: Vec<String>,
     deadline: Option<Duration>,
 }
@@ -63,7 +84,14 @@ impl Driver {
     fn open(&mut self, words: &[&str]) -> Result<String> {
         self.settings = words.iter().map(|word| word.to_string()).collect();
         self.client = None;
-        self.client = Some(Client::open(&self.settings)?);
+        self.segments.borrow_mut().clear();
+        self.stricts.borrow_mut().clear();
+        self.texts.borrow_mut().clear();
+        self.snowflakes.borrow_mut().clear();
+        let events = self.events.clone();
+        self.client = Some(Client::open_with_events(&self.settings, move |event| {
+            *events.lock().unwrap().entry(event.kind).or_insert(0) += 1;
+        })?);
         Ok("ok".into())
     }
 
@@ -71,8 +99,50 @@ impl Driver {
         self.client.as_ref().expect("open comes first")
     }
 
+    fn segment_of(&self, tag: &str) -> Result<Segment> {
+        kept(&self.segments, tag, || self.client().segment(tag))
+    }
+
+    fn strict_of(&self, tag: &str) -> Result<Strict> {
+        kept(&self.stricts, tag, || self.client().strict(tag))
+    }
+
+    fn texts_of(&self, tag: &str) -> Result<Texts> {
+        kept(&self.texts, tag, || self.client().texts(tag))
+    }
+
+    fn snowflake_of(&self) -> Result<Snowflake> {
+        kept(&self.snowflakes, "-", || self.client().snowflake(None))
+    }
+
+    fn close_source(&self, kind: &str, name: &str) -> Result<String> {
+        match kind {
+            "segment" => self.segment_of(name)?.close(),
+            "strict" => self.strict_of(name)?.close(),
+            "texts" => self.texts_of(name)?.close(),
+            _ => self.snowflake_of()?.close(),
+        }
+        Ok("ok".into())
+    }
+
+    fn events(&self) -> Result<String> {
+        let events = std::mem::take(&mut *self.events.lock().unwrap());
+        let words: String =
+            events.iter().map(|(kind, count)| format!(" {kind} {count}")).collect();
+        Ok(format!("events{words}"))
+    }
+
+    fn range(&self, tag: &str, count: &str) -> Result<String> {
+        let found = self.segment_of(tag)?.range(number(count), self.deadline)?;
+        let step = match found.increment {
+            1 => String::new(),
+            step => format!(" step {step}"),
+        };
+        Ok(format!("ids {}-{}{step}", found.first, found.last))
+    }
+
     fn segment(&self, tag: &str, count: &str) -> Result<Ids> {
-        let segment = self.client().segment(tag)?;
+        let segment = self.segment_of(tag)?;
         taken(count, || match self.deadline {
             Some(_) => segment.take(1, self.deadline).map(|ids| ids[0]),
             None => segment.next(),
@@ -80,29 +150,34 @@ impl Driver {
     }
 
     fn strict1(&self, tag: &str, count: &str) -> Result<Ids> {
-        let strict = self.client().strict(tag)?;
+        let strict = self.strict_of(tag)?;
         taken(count, || strict.next(self.deadline))
     }
 
     fn snowflake(&self, count: &str) -> Result<Ids> {
-        let snowflake = self.client().snowflake(None)?;
+        let snowflake = self.snowflake_of()?;
         taken(count, || snowflake.next(self.deadline))
     }
 
     fn strict(&self, tag: &str, count: &str, key: Option<&str>) -> Result<String> {
-        let got = self.client().strict(tag)?.take(number(count), key, self.deadline)?;
+        let got = self.strict_of(tag)?.take(number(count), key, self.deadline)?;
         let replayed = if got.replayed { " replayed" } else { "" };
-        Ok(format!("ids {}-{}{replayed}", got.ids.start(), got.ids.end()))
+        let mut ids = Ids::default();
+        match got.ids.increment {
+            1 => ids.add(got.ids.first, got.ids.last),
+            _ => got.ids.iter().for_each(|id| ids.add(id, id)),
+        }
+        Ok(format!("ids{}{replayed}", ids.text()))
     }
 
     fn texts(&self, tag: &str, count: &str, key: Option<&str>) -> Result<String> {
-        let got = self.client().texts(tag)?.take(number(count), key, self.deadline)?;
+        let got = self.texts_of(tag)?.take(number(count), key, self.deadline)?;
         let replayed = if got.replayed { "replayed" } else { "new" };
         Ok(format!("texts {replayed} {}", got.texts.join(" ")))
     }
 
     fn threads(&self, threads: &str, tag: &str, count: &str) -> Result<String> {
-        let segment = self.client().segment(tag)?;
+        let segment = self.segment_of(tag)?;
         let each = || taken(count, || segment.next());
         let found: Vec<Result<Ids>> = std::thread::scope(|scope| {
             let running: Vec<_> = (0..number(threads)).map(|_| scope.spawn(each)).collect();
@@ -120,7 +195,7 @@ impl Driver {
     }
 
     fn repeat(&self, tag: &str, seconds: &str) -> Result<String> {
-        let segment = self.client().segment(tag)?;
+        let segment = self.segment_of(tag)?;
         let until = Instant::now() + Duration::from_secs(number(seconds) as u64);
         let (mut ids, mut took) = (Ids::default(), Vec::new());
         let mut now = Instant::now();
@@ -150,7 +225,7 @@ impl Driver {
     }
 
     fn bench(&self, tag: &str, count: &str) -> Result<String> {
-        let segment = self.client().segment(tag)?;
+        let segment = self.segment_of(tag)?;
         spend(&segment, number(count) / 10 + 1)?;
         bench_of(number(count), || spend(&segment, number(count)))
     }
@@ -172,21 +247,18 @@ impl Driver {
     }
 
     fn decode(&self, id: &str) -> Result<String> {
-        let parts = self.client().snowflake(None)?.decode(number(id) as u64)?;
+        let parts = self.snowflake_of()?.decode(number(id) as u64)?;
         Ok(format!("decode {} {} {}", parts.time.as_millis(), parts.worker_id, parts.sequence))
     }
 
-    /// From the text for Prometheus, so that both are seen: "leafd_client_NAME_total VALUE".
     fn stats(&self) -> Result<String> {
-        let text = self.client().stats_text();
-        let rows = text.lines().filter(|line| !line.starts_with('#'));
-        let found: Vec<String> =
-            rows.map(|row| row.replace("leafd_client_", "").replace("_total ", "=")).collect();
-        let requests = format!("requests={}", self.client().stats().requests);
-        if !found.contains(&requests) {
-            return Ok(format!("fault no {requests}"));
-        }
-        Ok(format!("stats {}", found.join(" ")))
+        let s = self.client().stats();
+        Ok(format!(
+            "stats ids_segment={} ids_strict={} ids_snowflake={} requests={} retries={} \
+             failovers={} errors={} waits={} burnt={} clock_waits={} renewals={} hedges={}",
+            s.ids_segment, s.ids_strict, s.ids_snowflake, s.requests, s.retries, s.failovers,
+            s.errors, s.waits, s.burnt, s.clock_waits, s.renewals, s.hedges
+        ))
     }
 
     /// None: that is no command.
@@ -199,18 +271,13 @@ impl Driver {
             ["segment", tag, count] => answered(self.segment(tag, count)),
             ["strict1", tag, count] => answered(self.strict1(tag, count)),
             ["snowflake", count] => answered(self.snowflake(count)),
-            ["range", tag, count] => self
-                .client()
-                .segment(tag)
-                .and_then(|segment| segment.range(number(count), self.deadline))
-                .map(|range| format!("ids {}-{}", range.start(), range.end())),
+            ["range", tag, count] => self.range(tag, count),
             ["strict", tag, count] => self.strict(tag, count, None),
             ["strict", tag, count, key] => self.strict(tag, count, Some(key)),
             ["texts", tag, count] => self.texts(tag, count, None),
             ["texts", tag, count, key] => self.texts(tag, count, Some(key)),
             ["textid", tag, text] => self
-                .client()
-                .texts(tag)
+                .texts_of(tag)
                 .and_then(|texts| texts.decode(text, self.deadline))
                 .map(|id| format!("textid {id}")),
             ["threads", threads, tag, count] => self.threads(threads, tag, count),
@@ -221,6 +288,11 @@ impl Driver {
             ["benchthreads", threads, tag, count] => self.benchthreads(threads, tag, count),
             ["decode", id] => self.decode(id),
             ["stats"] => self.stats(),
+            ["statstext"] => {
+                Ok(format!("statstext {}", self.client().stats_text().replace('\n', "|")))
+            }
+            ["events"] => self.events(),
+            ["close_source", kind, name] => self.close_source(kind, name),
             ["close"] => {
                 self.client().close();
                 Ok("ok".into())
@@ -235,7 +307,7 @@ fn error_line(error: &Error) -> String {
 }
 
 fn main() -> std::io::Result<()> {
-    let mut driver = Driver { client: None, settings: Vec::new(), deadline: None };
+    let mut driver = Driver::default();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let mut words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <iostream>
+#include <mutex>
 #include <type_traits>
 
 leafdpp::Settings nowhere(); // of other.cpp
@@ -108,6 +109,25 @@ static void test_ownership()
     refused("unreachable", "no node", [&] { segment->next(); });
 }
 
+static void test_events()
+{
+    std::mutex lock;
+    std::vector<std::string> failovers;
+    {
+        leafdpp::Client client(
+            {"endpoints=http://127.0.0.1:9,http://127.0.0.1:10", "deadline_ms=1000"},
+            [&](const leafdpp::Event &event) {
+                std::lock_guard<std::mutex> guard(lock);
+                if (std::string(event.kind) == "failover") {
+                    failovers.push_back(std::string(event.from) + ' ' + event.to);
+                }
+            });
+        refused("unreachable", "no node", [&] { client.strict("orders").next(); });
+    }
+    check(!failovers.empty() && failovers[0].find("http://127.0.0.1:10") != std::string::npos,
+          "an event of a failover, with both endpoints");
+}
+
 static void test_counters()
 {
     leafdpp::Client client(nowhere());
@@ -122,6 +142,7 @@ int main()
     test_errors();
     test_arguments();
     test_ownership();
+    test_events();
     test_counters();
     if (failures == 0) {
         std::cout << "test_header: passed\n";

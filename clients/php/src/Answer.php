@@ -17,6 +17,7 @@ final class Answer
     public ?string $broken = null;
     public bool $untrusted = false;
     public bool $replayed = false;
+    public ?int $generation = null;
     private ?int $retryAfterS = null;
 
     /** A line of the head. */
@@ -24,6 +25,8 @@ final class Answer
     {
         if (preg_match('/\AIdempotency-Replayed:\s*true\s*\z/i', $line)) {
             $this->replayed = true;
+        } elseif (preg_match('/\ALeafd-Generation:\s*(\d{1,19})\s*\z/i', $line, $part)) {
+            $this->generation = self::id($part[1]);
         } elseif (preg_match('/\ARetry-After:\s*(\d{1,9})\s*\z/i', $line, $part)) {
             $this->retryAfterS = min((int)$part[1], 86400);
         }
@@ -52,32 +55,38 @@ final class Answer
         return new LeafdException($code, substr($message, 0, 1000) . $hint, $this->status);
     }
 
-    /** @return list<array{int, int}> first and last; exactly the ids asked for, rising */
-    public function ranges(int $count): array
+    /**
+     * @return list<array{int, int, int}> first, last and increment; exactly the ids asked for, rising
+     * $stepped: each line has an increment.
+     */
+    public function ranges(int $count, bool $stepped = false): array
     {
         $lines = explode("\n", $this->body);
         if (end($lines) === '') {
             array_pop($lines);
         }
+        $pattern = $stepped ? '/\A(\d{1,19}) (\d{1,19}) (\d{1,19})\z/' : '/\A(\d{1,19}) (\d{1,19})\z/';
         $ranges = [];
         $before = -1;
         $left = $count;
         foreach ($lines as $line) {
-            if (count($ranges) === self::RANGES_MAX ||
-                !preg_match('/\A(\d{1,19}) (\d{1,19})\z/', $line, $part)) {
+            if (count($ranges) === self::RANGES_MAX || !preg_match($pattern, $line, $part)) {
                 throw $this->bad('and no ranges');
             }
             $first = self::id($part[1]);
             $last = self::id($part[2]);
-            if ($first === null || $last === null || $first <= $before || $last < $first) {
+            $step = $stepped ? self::id($part[3]) : 1;
+            if ($first === null || $last === null || $step === null || $step < 1 || $first <= $before ||
+                $last < $first || ($last - $first) % $step !== 0) {
                 throw $this->bad('and ranges that do not rise');
             }
-            if ($last - $first >= $left) { // without a sum that could overflow
+            $more = intdiv($last - $first, $step); // than one, without a sum that could overflow
+            if ($more >= $left) {
                 throw $this->bad("and not the $count ids asked for");
             }
-            $left -= $last - $first + 1;
+            $left -= $more + 1;
             $before = $last;
-            $ranges[] = [$first, $last];
+            $ranges[] = [$first, $last, $step];
         }
         if ($left !== 0) {
             throw $this->bad("and not the $count ids asked for");
@@ -85,10 +94,10 @@ final class Answer
         return $ranges;
     }
 
-    /** @return array{int, int} */
-    public function range(int $count): array
+    /** @return array{int, int, int} */
+    public function range(int $count, bool $stepped = false): array
     {
-        $ranges = $this->ranges($count);
+        $ranges = $this->ranges($count, $stepped);
         if (count($ranges) !== 1) {
             throw $this->bad('and not one range');
         }

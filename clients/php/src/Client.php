@@ -59,9 +59,7 @@ final class Client
     {
         if (!$this->nodes->closed) {
             foreach ($this->sources as $source) {
-                if ($source instanceof Segment || $source instanceof Snowflake) {
-                    $source->end();
-                }
+                $source->close();
             }
             $this->nodes->end();
         }
@@ -87,12 +85,25 @@ final class Client
         foreach ($this->nodes->counters as $name => $value) {
             $text .= "# TYPE leafd_client_{$name}_total counter\nleafd_client_{$name}_total $value\n";
         }
+        foreach ($this->sources as $source) {
+            if (($source instanceof Segment || $source instanceof Snowflake) && !$source->isClosed()) {
+                $gauges = $source->gauges();
+                $label = key($gauges);
+                $whose = addcslashes(array_shift($gauges), "\\\"\n");
+                foreach ($gauges as $name => $value) {
+                    $text .= "leafd_client_$name{{$label}=\"$whose\"} " . round($value, 3) . "\n";
+                }
+            }
+        }
         return $text;
     }
 
     private function source(string $name, callable $make): Segment|Strict|Texts|Snowflake
     {
         $this->nodes->enter();
+        if (isset($this->sources[$name]) && $this->sources[$name]->isClosed()) {
+            unset($this->sources[$name]);
+        }
         if (!isset($this->sources[$name]) && count($this->sources) === self::SOURCES_MAX) {
             throw new LeafdException('bad_setting', 'a client has at most ' . self::SOURCES_MAX . ' sources');
         }

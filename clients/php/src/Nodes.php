@@ -22,7 +22,7 @@ final class Nodes
     /** @var array<string, int> docs/clients.md, Counters */
     public array $counters = ['ids_segment' => 0, 'ids_strict' => 0, 'ids_snowflake' => 0,
         'requests' => 0, 'retries' => 0, 'failovers' => 0, 'errors' => 0, 'waits' => 0, 'burnt' => 0,
-        'clock_waits' => 0, 'renewals' => 0];
+        'clock_waits' => 0, 'renewals' => 0, 'hedges' => 0];
     public bool $closed = false;
     /** @var array<string, int> which node is kept to: of "ids" and of "admin" */
     private array $current;
@@ -39,7 +39,7 @@ final class Nodes
     }
 
     /** Before each call: is the client open, and is this another process than the last time? */
-    public function enter(): void
+    public function enter(bool $sourceClosed = false): void
     {
         if ($this->process !== getmypid()) {
             $this->process = getmypid();
@@ -51,6 +51,9 @@ final class Nodes
         }
         if ($this->closed) {
             throw $this->failed(new LeafdException('closed', 'the client was closed'));
+        }
+        if ($sourceClosed) {
+            throw $this->failed(new LeafdException('closed', 'the source was closed'));
         }
     }
 
@@ -70,9 +73,10 @@ final class Nodes
     /**
      * Ask nodes until one answers with one of the statuses of $success.
      * $request: [method, target, headers, body or null]. $tries: at most, 0: by the deadline alone.
+     * $judge: why an answer is as if the node had failed; null: it is taken.
      */
     public function call(array $request, int $deadline, array $success = [200], string $which = 'ids',
-        int $tries = 0): Answer
+        int $tries = 0, ?callable $judge = null): Answer
     {
         $urls = $which === 'ids' ? $this->settings->endpoints : $this->settings->adminEndpoints;
         $at = $this->current[$which];
@@ -92,6 +96,9 @@ final class Nodes
             $answer = $this->attempt($urls[$at], $request, $this->limits($leftMs, $rounds,
                 count($urls) - $failedNow));
             $error = $answer->broken === null ? $answer->error($success) : null;
+            if ($answer->broken === null && $error === null && $judge !== null) {
+                $answer->broken = $judge($answer);
+            }
             if ($answer->broken === null && $error === null) {
                 return $answer;
             }
@@ -123,6 +130,23 @@ final class Nodes
             $failedNow = $untrusted = $leastMs = 0;
             $rounds++;
         }
+    }
+
+    /** As call(), for ranges: a tag whose ids do not follow each other has to be asked for steps. */
+    public function callForSteps(array $request, int $deadline, bool &$stepped, ?callable $judge = null): Answer
+    {
+        if (!$stepped) {
+            try {
+                return $this->call($request, $deadline, judge: $judge);
+            } catch (LeafdException $error) {
+                if ($error->status !== 400 || $error->getCode() !== 'stepped') {
+                    throw $error;
+                }
+            }
+            $stepped = true;
+        }
+        $request[1] .= '&stepped=1';
+        return $this->call($request, $deadline, judge: $judge);
     }
 
     public function pause(int|float $ms, int $deadline): void

@@ -20,6 +20,7 @@ final class Settings
         'min_count' => [100, 1, self::COUNT_MAX],
         'max_count' => [self::COUNT_MAX, 1, self::COUNT_MAX],
         'window_ms' => [60000, 1000, 86400000],
+        'max_age_ms' => [3600000, 1, 86400000],
     ];
     private const TEXTS = ['token', 'token_file', 'ca_file', 'cert_file', 'key_file'];
 

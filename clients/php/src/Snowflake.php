@@ -12,7 +12,6 @@ namespace Leafd;
  */
 final class Snowflake
 {
-    private const RANDOM_START = 100;
     private const SMALL_STEP_MS = 5;
     private const LOOK_MS = 100;
     private const AGAIN_NS = 100_000_000; // after a renewal that failed
@@ -24,6 +23,8 @@ final class Snowflake
     private int $at = 0; // the next sequence of lastMs
     private int $renewAt = 0;
     private int $process = 0;
+    private string $heldAs = ''; // the name of the worker id's holder
+    private bool $closed = false;
 
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly ?string $name)
@@ -84,19 +85,33 @@ final class Snowflake
             'workerId' => ($id >> $sequence) & ((1 << $worker) - 1), 'sequence' => $id & ((1 << $sequence) - 1)];
     }
 
-    /** @internal Release the worker id, if it is this process's. */
-    public function end(): void
+    /** Release the worker id, if it is this process's; calls fail with "closed" from then on. */
+    public function close(): void
     {
+        $this->closed = true;
         if ($this->grant !== null && $this->process === getmypid()) {
             $this->release($this->grant, $this->lastMs);
         }
         $this->grant = null;
     }
 
+    /** @internal */
+    public function isClosed(): bool
+    {
+        return $this->closed;
+    }
+
+    /** @internal @return array<string, float|string> */
+    public function gauges(): array
+    {
+        return ['name' => $this->name ?? $this->heldAs,
+            'window_end_seconds' => ($this->grant['until'] ?? 0) / 1000];
+    }
+
     /** A child has no worker id of its parent's. */
     private function enter(): void
     {
-        $this->nodes->enter();
+        $this->nodes->enter($this->closed);
         if ($this->process !== getmypid()) {
             $this->process = getmypid();
             $this->grant = null;
@@ -127,8 +142,8 @@ final class Snowflake
             if ($now - $epoch >= 1 << $timeBits) {
                 throw new LeafdException('epoch_exhausted', "the layout's time is over");
             }
-            $full = $this->used && $this->at === 1 << $bits;
-            $this->at = $full ? 0 : random_int(0, min(self::RANDOM_START, 1 << $bits) - 1);
+            $full = $this->used && $this->at === 1 << $bits && $now === $this->lastMs + 1;
+            $this->at = $full ? 0 : random_int(0, (1 << $bits) - 1);
             $this->lastMs = $now;
             $this->used = true;
         }
@@ -162,7 +177,8 @@ final class Snowflake
     private function acquire(int $deadline): void
     {
         $windowMs = $this->nodes->settings->numbers['window_ms'];
-        $body = json_encode(['name' => $this->holder(), 'window_ms' => $windowMs], JSON_UNESCAPED_UNICODE);
+        $this->heldAs = $this->holder();
+        $body = json_encode(['name' => $this->heldAs, 'window_ms' => $windowMs], JSON_UNESCAPED_UNICODE);
         $grant = $this->nodes->call(['POST', '/api/workers', [], $body], $deadline, [201], 'admin')->grant();
         $first = $grant;
         // A node that makes no snowflake ids itself has no layout; a renewal's answer has one, too.

@@ -8,6 +8,9 @@ final class Strict
 {
     private const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
 
+    private bool $stepped = false; // its ids do not follow each other
+    private bool $closed = false;
+
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly string $tag)
     {
@@ -18,24 +21,37 @@ final class Strict
         return $this->request(1, null, $deadlineMs)['first'];
     }
 
-    /** @return array{first: int, last: int, replayed: bool} */
+    /** Calls fail with "closed", until the client is asked for it anew. */
+    public function close(): void
+    {
+        $this->closed = true;
+    }
+
+    /** @internal */
+    public function isClosed(): bool
+    {
+        return $this->closed;
+    }
+
+    /** @return array{first: int, last: int, increment: int, replayed: bool} */
     public function request(int $count = 1, ?string $key = null, ?int $deadlineMs = null): array
     {
-        $this->nodes->enter();
+        $this->nodes->enter($this->closed);
         Settings::whole('count', $count, 1, Settings::COUNT_MAX);
         $key = $key === null ? self::newKey() : Settings::visible('key', $key, 128);
         $deadline = $this->nodes->deadline($deadlineMs);
         $this->nodes->counters['waits']++;
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count&format=range";
+        $header = ["Idempotency-Key: $key"];
         try {
-            $answer = $this->nodes->call(['GET', $target, ["Idempotency-Key: $key"], null], $deadline);
-            [$first, $last] = $answer->range($count);
+            $answer = $this->nodes->callForSteps(['GET', $target, $header, null], $deadline, $this->stepped);
+            [$first, $last, $increment] = $answer->range($count, $this->stepped);
         } catch (LeafdException $error) {
             $error->key = $key;
             throw $this->nodes->failed($error);
         }
         $this->nodes->counters['ids_strict'] += $count;
-        return ['first' => $first, 'last' => $last, 'replayed' => $answer->replayed];
+        return ['first' => $first, 'last' => $last, 'increment' => $increment, 'replayed' => $answer->replayed];
     }
 
     /** @internal 130 random bits. */

@@ -10,6 +10,7 @@ namespace Leafd;
 final class Texts
 {
     private bool $keyed = true;
+    private bool $closed = false;
 
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly string $tag)
@@ -21,10 +22,22 @@ final class Texts
         return $this->request(1, null, $deadlineMs)['texts'][0];
     }
 
+    /** Calls fail with "closed", until the client is asked for it anew. */
+    public function close(): void
+    {
+        $this->closed = true;
+    }
+
+    /** @internal */
+    public function isClosed(): bool
+    {
+        return $this->closed;
+    }
+
     /** @return array{texts: list<string>, replayed: bool} */
     public function request(int $count = 1, ?string $key = null, ?int $deadlineMs = null): array
     {
-        $this->nodes->enter();
+        $this->nodes->enter($this->closed);
         Settings::whole('count', $count, 1, Settings::TEXTS_MAX);
         $given = $key === null ? null : Settings::visible('key', $key, 128);
         $deadline = $this->nodes->deadline($deadlineMs);
@@ -41,7 +54,7 @@ final class Texts
     /** The number of a text of this tag, granted or not; from the admin_endpoints. */
     public function decode(string $text, ?int $deadlineMs = null): int
     {
-        $this->nodes->enter();
+        $this->nodes->enter($this->closed);
         $text = rawurlencode(Settings::visible('text', $text, 130));
         $deadline = $this->nodes->deadline($deadlineMs);
         $this->nodes->counters['waits']++;

@@ -20,7 +20,7 @@ mod c;
 
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::os::raw::{c_char, c_int};
+use std::os::raw::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +106,48 @@ fn ms_of(deadline: Option<Duration>) -> Result<u32> {
     }
 }
 
-struct Handle(*mut c::Leafd);
+/// What happened (docs/clients.md, Events). What does not belong to the kind is empty, or 0.
+#[derive(Debug, Clone, Default)]
+pub struct Event {
+    /// Such as "failover".
+    pub kind: String,
+    /// Of the tag, or of the holder of the worker id.
+    pub name: String,
+    /// failover: the endpoint before.
+    pub from: String,
+    /// failover: the endpoint from now on.
+    pub to: String,
+    /// refill_failed: the error's.
+    pub code: String,
+    /// aged, generation: how many were dropped.
+    pub ids: u64,
+    /// clock_back: how far.
+    pub ms: i64,
+}
+
+type Hook = Box<dyn Fn(Event) + Send + Sync>;
+
+unsafe extern "C" fn on_event(user: *mut c_void, event: *const c::Event) {
+    let word = |text: *const c_char| CStr::from_ptr(text).to_string_lossy().into_owned();
+    let event = &*event;
+    let made = Event {
+        kind: word(event.kind),
+        name: word(event.name),
+        from: word(event.from),
+        to: word(event.to),
+        code: word(event.code),
+        ids: event.ids,
+        ms: event.ms,
+    };
+    // A panic must not go through C.
+    let hook = &*(user as *const Hook);
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook(made))).is_err() {
+        std::process::abort();
+    }
+}
+
+/// The hook is freed after the client that calls it.
+struct Handle(*mut c::Leafd, Option<Box<Hook>>);
 
 // SAFETY: by leafd.h all functions may be called from any thread at any time, but for leafd_free(),
 // which the last owner calls.
@@ -150,7 +191,23 @@ impl Client {
         // SAFETY: the texts live longer than the call, and a null ends them.
         let leafd =
             call(|error| unsafe { c::leafd_open(words.as_ptr(), error) }, |leafd| leafd.is_null())?;
-        Ok(Client(Arc::new(Handle(leafd))))
+        Ok(Client(Arc::new(Handle(leafd, None))))
+    }
+
+    /// As [`Client::open`], with a hook that is called at each event, in the thread that it happens
+    /// in: it must return soon. A panic in it ends the process.
+    pub fn open_with_events<S: AsRef<str>>(
+        settings: impl IntoIterator<Item = S>,
+        hook: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Client> {
+        let hook: Box<Hook> = Box::new(Box::new(hook));
+        let user = &*hook as *const Hook as *mut c_void;
+        let mut client = Client::open(settings)?;
+        let handle = Arc::get_mut(&mut client.0).expect("nobody else has it yet");
+        // SAFETY: the hook lives in the handle until after the client was freed.
+        unsafe { c::leafd_on_event(handle.0, on_event, user) };
+        handle.1 = Some(hook);
+        Ok(client)
     }
 
     fn source(&self, open: OpenSource, name: Option<&str>) -> Result<Source> {
@@ -228,13 +285,32 @@ pub struct Stats {
     pub burnt: u64,
     pub clock_waits: u64,
     pub renewals: u64,
+    pub hedges: u64,
 }
 
-/// Ids from `first` to `last`, both inclusive.
-pub type Range = std::ops::RangeInclusive<u64>;
+/// Ids: `first`, `first + increment`, and so on up to `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Range {
+    pub first: u64,
+    pub last: u64,
+    /// 1, but for tags whose ids do not follow each other.
+    pub increment: u64,
+}
 
-fn range_of(range: c::Range) -> Range {
-    range.first as u64..=range.last as u64
+impl Range {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        (self.first..=self.last).step_by(self.increment as usize)
+    }
+}
+
+fn range_of(series: c::Series) -> Range {
+    Range {
+        first: series.first as u64,
+        last: series.last as u64,
+        increment: series.increment as u64,
+    }
 }
 
 /// A source of ids of a tag: nanoseconds each.
@@ -242,10 +318,15 @@ fn range_of(range: c::Range) -> Range {
 pub struct Segment(Source);
 
 impl Segment {
+    /// What it holds is burnt; calls fail with "closed", until the client is asked for it anew.
+    pub fn close(&self) {
+        // SAFETY: the source lives as long as its client, which it holds; so below.
+        unsafe { c::leafd_segment_close(self.0.pointer) }
+    }
+
     /// One id. It waits for the client's deadline at most, where none is held.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<u64> {
-        // SAFETY: the source lives as long as its client, which it holds; so below.
         id(|error| unsafe { c::leafd_segment_next(self.0.pointer, error) })
     }
 
@@ -261,9 +342,9 @@ impl Segment {
     /// 1 to 100000 ids in one range, by a request of its own.
     pub fn range(&self, count: usize, deadline: Option<Duration>) -> Result<Range> {
         let (count, ms) = (count_of(count)?, ms_of(deadline)?);
-        let mut range = c::Range::default();
+        let mut range = c::Series::default();
         done(|error| unsafe {
-            c::leafd_segment_range(self.0.pointer, count, &mut range, ms, error)
+            c::leafd_segment_series(self.0.pointer, count, &mut range, ms, error)
         })?;
         Ok(range_of(range))
     }
@@ -272,7 +353,7 @@ impl Segment {
 /// Ids of a strict call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrictIds {
-    /// They follow each other.
+    /// Which.
     pub ids: Range,
     /// An earlier request with the key had got them.
     pub replayed: bool,
@@ -283,10 +364,16 @@ pub struct StrictIds {
 pub struct Strict(Source);
 
 impl Strict {
+    /// Calls fail with "closed", until the client is asked for it anew.
+    pub fn close(&self) {
+        // SAFETY: the source lives as long as its client, which it holds; so below.
+        unsafe { c::leafd_strict_close(self.0.pointer) }
+    }
+
     /// One id.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self, deadline: Option<Duration>) -> Result<u64> {
-        self.take(1, None, deadline).map(|got| *got.ids.start())
+        self.take(1, None, deadline).map(|got| got.ids.first)
     }
 
     /// 1 to 100000 ids. The same key gets the same ids, for a day.
@@ -299,9 +386,9 @@ impl Strict {
         let (count, ms) = (count_of(count)?, ms_of(deadline)?);
         let key = key.map(|key| word(key, "key")).transpose()?;
         let key = key.as_ref().map_or(std::ptr::null(), |key| key.as_ptr());
-        let (mut range, mut replayed) = (c::Range::default(), false);
+        let (mut range, mut replayed) = (c::Series::default(), false);
         done(|error| unsafe {
-            c::leafd_strict_take(self.0.pointer, count, key, &mut range, &mut replayed, ms, error)
+            c::leafd_strict_series(self.0.pointer, count, key, &mut range, &mut replayed, ms, error)
         })?;
         Ok(StrictIds { ids: range_of(range), replayed })
     }
@@ -323,6 +410,12 @@ pub struct Texts(Source);
 const TEXTS_MAX: usize = 1000;
 
 impl Texts {
+    /// Calls fail with "closed", until the client is asked for it anew.
+    pub fn close(&self) {
+        // SAFETY: the source lives as long as its client, which it holds; so below.
+        unsafe { c::leafd_texts_close(self.0.pointer) }
+    }
+
     /// One id.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self, deadline: Option<Duration>) -> Result<String> {
@@ -383,6 +476,12 @@ pub struct Parts {
 pub struct Snowflake(Source);
 
 impl Snowflake {
+    /// Its worker id is released; calls fail with "closed", until the client is asked for it anew.
+    pub fn close(&self) {
+        // SAFETY: the source lives as long as its client, which it holds; so below.
+        unsafe { c::leafd_snowflake_close(self.0.pointer) }
+    }
+
     /// One id. The first call, and the first after the worker id was lost, asks for a worker id.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self, deadline: Option<Duration>) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! What the crate adds to libleafd: ownership, errors, and what it refuses by itself. What takes a
 //! node is in clients/conformance.
 use leafd::{Client, Error, Result};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn nowhere() -> Client {
@@ -79,4 +80,20 @@ fn a_source_outlives_its_client() {
 fn counters() {
     let text = nowhere().stats_text();
     assert!(text.contains("leafd_client_ids_segment_total 0\n") && text.ends_with('\n'), "{text}");
+}
+
+#[test]
+fn events() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = seen.clone();
+    let settings = ["endpoints=http://127.0.0.1:9,http://127.0.0.1:10", "deadline_ms=1000"];
+    let client =
+        Client::open_with_events(settings, move |event| hook.lock().unwrap().push(event)).unwrap();
+    refused(client.strict("orders").unwrap().next(None), "unreachable", "no node");
+    drop(client);
+    assert_eq!(Arc::strong_count(&seen), 1, "the hook is freed with the client");
+    let seen = seen.lock().unwrap();
+    let failover = seen.iter().find(|event| event.kind == "failover").expect("a failover");
+    assert!(failover.from.starts_with("http://127.0.0.1:"), "{failover:?}");
+    assert!(failover.to.starts_with("http://127.0.0.1:") && failover.from != failover.to);
 }
