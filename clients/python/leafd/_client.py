@@ -12,8 +12,8 @@ import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, \
-    TypeVar, Union, cast
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, \
+    Sequence, TypeVar, Union, cast
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
@@ -32,6 +32,19 @@ CLOCK_LOOK_S = 0.1  # how often a long wait for the clock looks at it
 SPIN_S = 0.002  # a shorter one sleeps just so long
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+class IdSource(Protocol):
+    """What sources of numbers have in common, those of leafd.fake too: for a program's own code."""
+
+    def next(self, *, deadline_ms: Optional[int] = None) -> int:
+        """The next id."""
+
+    def next_many(self, count: int, *, deadline_ms: Optional[int] = None) -> List[int]:
+        """So many ids."""
+
+    def close(self) -> None:
+        """Later calls raise "closed"."""
 
 
 class _StrictIds(NamedTuple):
