@@ -181,10 +181,14 @@ clusterTest("no node knows the layout", 3, async (cluster, open) => {
 clusterTest("a clock that goes back a little is waited for", 1, async (cluster, open) => {
     const clock = clockOf(cluster);
     const client = open({}, clock.hooks);
-    const source = client.snowflake();
+    const told = [];
+    client.on("event", (event) => told.push(event));
+    const source = client.snowflake("me");
     const first = await source.next();
+    assert.deepEqual(told, []);
     clock.ms -= 4;
     assert.equal((await failure(() => source.next({ deadlineMs: 50 }))).code, "window_over");
+    assert.deepEqual(told, [{ kind: "clock_back", name: "me", ms: 4 }]);
     clock.ms += 4;
     assert.equal(await source.next(), first + 1n);
     assert.equal(client.stats().clock_waits, 1);

@@ -249,12 +249,15 @@ def test_a_window_that_is_over(cluster, fault, code):
 
 def test_a_clock_that_goes_back(cluster):
     clock = Clock(cluster)
+    told = []
 
     async def work(client):
-        source = client.snowflake()
+        source = client.snowflake("me")
         first = await source.next()
+        assert told == []
         clock.ms -= 4
         assert (await failure(source.next(50))).code == "window_over"
+        assert told == [leafd.Event("clock_back", name="me", ms=4)]
         clock.ms -= 10000
         rest = await source.next_many(4095 - LAYOUT.decode(first).sequence)
         assert rest == list(range(first + 1, first + 1 + len(rest)))
@@ -262,7 +265,7 @@ def test_a_clock_that_goes_back(cluster):
         clock.ms += 10005
         assert LAYOUT.decode(await source.next()) == (clock.ms, 0, 0)
 
-    run(cluster, work, _wall_ns=clock.ns)
+    run(cluster, work, _wall_ns=clock.ns, on_event=told.append)
 
 
 def test_nodes_that_do_not_know_the_layout(three):

@@ -12,6 +12,7 @@ import java.time.Instant;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -166,12 +167,16 @@ class SnowflakeTest {
 
     @Test
     void aClockThatIsSetBack() throws Exception {
+        List<LeafdEvent> told = Collections.synchronizedList(new ArrayList<>());
         try (FakeServer server = new FakeServer(cluster);
-                LeafdClient client = open(60_000, server.url())) {
-            SnowflakeSource source = client.snowflake();
+                LeafdClient client = LeafdClient.open(Expect.settings(server.url())
+                        .windowMs(60_000).clock(clock).onEvent(told::add).build())) {
+            SnowflakeSource source = client.snowflake("me");
             long last = source.next();
             clock.ms.set(NOW - 3);
             LeafdException error = Expect.error("window_over", () -> source.next(SHORT));
+            Expect.until("an event", () -> told.size() > 0);
+            assertEquals("[CLOCK_BACK me 4]", told.toString());
             assertTrue(error.getMessage().contains("the clock says " + (NOW - 3)),
                     error.getMessage());
             assertEquals(1, client.stats().get("clock_waits"));
