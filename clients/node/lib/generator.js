@@ -7,7 +7,7 @@
 import { randomInt } from "node:crypto";
 
 const RANDOM_START = 100; // a millisecond begins below, so that the lowest digits are spread evenly
-const SMALL_STEP_MS = 5; // a clock that goes back by so little is waited for
+export const SMALL_STEP_MS = 5; // a clock that goes back by so little is waited for
 
 /** What keeps the next id. */
 export const WHY = { CLOCK: "clock", WINDOW: "window", END: "end" };

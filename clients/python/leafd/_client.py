@@ -20,7 +20,7 @@ from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
-from ._generator import Generator, Why
+from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
 from ._journey import NEVER, Door, Journey, Known, Usual, settled
 from ._wire import Connection, Pool, start
@@ -946,7 +946,7 @@ class Snowflake:
     def _wait_clock(self, deadline: float, wait_ms: int, waited: Dict[str, bool]) -> None:
         if "clock_waits" not in waited:
             behind_ms = self._generator.last_ms - self._wall_ns() // 1000000
-            if behind_ms > 0:
+            if behind_ms > SMALL_STEP_MS:
                 self._cond.release()
                 try:
                     self._client._tell(Event("clock_back", name=self._held_name, ms=behind_ms))

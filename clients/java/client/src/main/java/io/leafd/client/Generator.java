@@ -24,7 +24,7 @@ final class Generator {
     static final long FROZEN = -5;
 
     private static final int RANDOM_START = 100;
-    private static final int SHORT_STEP_MS = 5;
+    static final int SHORT_STEP_MS = 5;
     private static final long FROZEN_WORD = Long.MAX_VALUE;
 
     final Layout layout;

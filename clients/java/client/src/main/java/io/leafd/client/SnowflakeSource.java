@@ -260,7 +260,9 @@ public final class SnowflakeSource implements IdSource {
     private boolean countClockWait(Generator now) {
         core.counters.clockWaits.increment();
         long behindMs = now.lastMs() - core.settings.clock.millis();
-        core.tell(LeafdEvent.of(LeafdEvent.Kind.CLOCK_BACK, heldName, Math.max(1, behindMs)));
+        if (behindMs > Generator.SHORT_STEP_MS) {
+            core.tell(LeafdEvent.of(LeafdEvent.Kind.CLOCK_BACK, heldName, behindMs));
+        }
         return true;
     }
 
